@@ -24,6 +24,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import ReorderedSession
 from backfill_assets.lake.settings import FILE_NAME, load_settings
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import recompute
 from backfill_assets.operations.reader import instant_of
@@ -186,10 +187,10 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
     if never := [str(d) for d in asked if d not in written]:
         culprit = f"no receipt names {', '.join(never)}"
         raise BackfillError(f"the table {table}", culprit, "Nothing was computed", "Make these days first")
-    found = []
+    found, known = [], Known(lake, pipeline)
     for day in asked:
         request = RebuildRequest(
-            ReorderedSession(lake), pipeline, pipeline.table(table), from_inclusive(day, day), Provenance("replay")
+            ReorderedSession(lake), known, pipeline.table(table), from_inclusive(day, day), Provenance("replay")
         )
         verdict = recompute(request, by_any_code=True)
         off = next(iter(verdict.differing), None)

@@ -27,7 +27,7 @@ from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.pipeline.chosen import TablesOf
@@ -166,7 +166,8 @@ def request(
     fresh = open_lake(lake.root)
     pipeline = make_pipeline(tables_of(fresh.settings))
     days = from_inclusive(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
-    return RebuildRequest(LakeSession(fresh), pipeline, pipeline.table(table), days, Provenance("manual"), force)
+    known = Known(fresh, pipeline)
+    return RebuildRequest(LakeSession(fresh), known, pipeline.table(table), days, Provenance("manual"), force)
 
 
 @contextmanager

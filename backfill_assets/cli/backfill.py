@@ -38,7 +38,7 @@ from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.landed_changes import landed
@@ -64,7 +64,8 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     days = allowed(days, lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, named)
     request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))
-    outcome = run_if_needed(lake, pipeline, request)
+    known = Known(lake, pipeline)
+    outcome = run_if_needed(known, request)
     if as_json:
         print_json({**days.to_dict(), **outcome.to_dict()})
     else:
@@ -73,18 +74,18 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
             draw_phases(outcome)
     say_unusable(lake)
     if outcome.success:
-        say_warnings(lake, pipeline, dict.fromkeys(tables, days))
+        say_warnings(known, dict.fromkeys(tables, days))
     else:
         for cause in outcome.causes or ("the run failed",):
             remark(f"Error: {cause}")
         click.get_current_context().exit(1)
 
 
-def say_warnings(lake: Lake, pipeline: Pipeline, days: Mapping[str, Collection[date]]) -> None:
+def say_warnings(known: Known, days: Mapping[str, Collection[date]]) -> None:
     """Name on stderr what the checks find on these days of tables, in one line; nothing where all pass."""
     from backfill_assets.operations.check_history import warnings
 
-    if days and (line := warnings(lake, pipeline.states(read_view(lake, pipeline.contracts)), days)):
+    if days and (line := warnings(known.lake, known.states, days)):
         remark(line)
 
 
@@ -124,38 +125,38 @@ def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[s
     return tables
 
 
-def run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
+def run_if_needed(known: Known, request: Work) -> RunOutcome:
     """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark. Readers
     then see what stands together, also what a killed run left."""
-    outcome = _run_if_needed(lake, pipeline, request)
-    if unwritable_folder(lake) is None:
-        record(lake, pipeline.contracts, request.reason)
+    outcome = _run_if_needed(known, request)
+    if unwritable_folder(known.lake) is None:
+        record(known.lake, known.pipeline.contracts, request.reason)
     return outcome
 
 
-def _run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
+def _run_if_needed(known: Known, request: Work) -> RunOutcome:
     if overrides().work is not None:
-        return work(lake, request, begin=False)
+        return work(known, request, begin=False)
     began = time.perf_counter()
-    forecast = foreseen(lake, pipeline, request.tables, request.days, bool(request.force))
+    forecast = foreseen(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:
-        return work(lake, request, begin=forecast.needs_engine)
+        return work(known, request, begin=forecast.needs_engine)
     tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items())
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: Lake, request: Work, begin: bool = True) -> RunOutcome:
+def work(known: Known, request: Work, begin: bool = True) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is imported, as it is sure
     to be needed; rows that assets of a project return need none."""
     if (instead := overrides().work) is not None:
-        return instead(lake, request)
-    if begin and is_computed(lake, request):
-        refuse_unwritable(lake)
-        LakeSession(lake).begin()
+        return instead(known, request)
+    if begin and is_computed(known.lake, request):
+        refuse_unwritable(known.lake)
+        LakeSession(known.lake).begin()
     with Lines(request.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
-        return run_backfill(lake, request, lines)
+        return run_backfill(known, request, lines)
 
 
 def is_computed(lake: Lake, request: Work) -> bool:
@@ -214,9 +215,9 @@ class Foreseen:
     needs_engine: bool = False
 
 
-def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
+def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
     """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    lake, states = known.lake, known.states
     lands = any(states.contracts[name].is_landed for name in names)
     comparison = landed(LakeSession(lake)) if lands else None
     to_compute = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]

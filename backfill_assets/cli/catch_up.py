@@ -36,7 +36,7 @@ from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
 
 Day = tuple[str, date]
@@ -84,14 +84,14 @@ def catch_up(keep_good_days: bool, note: str, as_json: bool) -> None:
     report(replace(done, fruitless=say_unusable(lake).fruitless), as_json)
 
 
-def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
+def _look(lake: Lake) -> tuple[Known, Needs]:
     _, pipeline = opened()
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    found = needs(states, {}, utc_today())
+    known = Known(lake, pipeline)
+    found = needs(known.states, {}, utc_today())
     if lake.shared is not None:  # a candidate's other tables are the lake's beside it
         own = {name: days if lake.writes(name) else frozenset[date]() for name, days in found.needed.items()}
         found = replace(found, needed=own, ready={name: found.ready[name] & days for name, days in own.items()})
-    return states, found
+    return known, found
 
 
 def until_settled(
@@ -103,9 +103,9 @@ def until_settled(
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
     rebuilt = Counter[Day]()
 
-    def run(found: Work) -> None:
+    def run(known: Known, found: Work) -> None:
         request = replace(found, note=note, reason=reason, tags=tags or {})
-        outcome = work(lake, request)
+        outcome = work(known, request)
         done.runs.append((request, outcome))
         kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
         in_vain.update(kept_back)
@@ -116,20 +116,20 @@ def until_settled(
         elif len(days) == 1 or _is_hopeless(found.table, outcome):
             in_vain.update((found.table, day) for day in days)
         else:
-            needed = _states_and_needs(lake)[1].needed[found.table]
-            days = [day for day in days if day in needed]
+            known, now = _look(lake)
+            days = [day for day in days if day in now.needed[found.table]]
             half = (len(days) + 1) // 2
             for part in filter(None, (days[:half], days[half:])):
                 few = {str(day): found.needed[str(day)] for day in part}
                 span = from_inclusive(part[0], part[-1])
-                run(replace(found, days=span, needed=few, tables=(found.table,)))
+                run(known, replace(found, days=span, needed=few, tables=(found.table,)))
 
-    states, still = _states_and_needs(lake)
-    while requests := _requests(states, still, {*left_alone, *in_vain}):
-        run(requests[0])
-        states, still = _states_and_needs(lake)
+    known, still = _look(lake)
+    while requests := _requests(known.states, still, {*left_alone, *in_vain}):
+        run(known, requests[0])
+        known, still = _look(lake)
     if unwritable_folder(lake) is None:
-        record(lake, states.contracts.values(), reason)  # also what a killed run left
+        record(lake, known.pipeline.contracts, reason)  # also what a killed run left
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             done.left[name] = list(map(str, left))
@@ -212,7 +212,7 @@ def _warn_of_written_days(done: CaughtUp) -> None:
         for name in request.tables:
             made[name].update(request.days)
     if made:
-        say_warnings(*opened(), made)
+        say_warnings(Known(*opened()), made)
 
 
 @click.command("replay-late")
@@ -237,7 +237,7 @@ def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None
         else:
             _draw_late(found, "would count")
         return
-    others = {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
+    others = {(name, day) for name, found in _look(lake)[1].needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not as_json:
         _draw_late(released, "count now")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.work import Work
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
+    from backfill_assets.lake.view import Known
     from backfill_assets.operations.rejected import Unusable
 
 LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
@@ -198,7 +199,7 @@ class Overrides:
     """Replacements for opening the lake and running a backfill (None: the usual functions), click's `obj`."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
-    work: "Callable[[Lake, Work], RunOutcome] | None" = None
+    work: "Callable[[Known, Work], RunOutcome] | None" = None
 
 
 def overrides() -> Overrides:

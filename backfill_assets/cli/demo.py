@@ -21,6 +21,7 @@ from backfill_assets.core.work import Work
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings
+from backfill_assets.lake.view import Known
 from backfill_assets.operations import example_lakes as samples
 from backfill_assets.operations.example_lakes import FEWEST_DAYS
 from backfill_assets.operations.rejected import kinds, refused_rows
@@ -42,7 +43,7 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         remark(title)
-        outcomes.append(work(lake, Work(span, tuple(t.name for t in pipeline.tables), note="demo")))
+        outcomes.append(work(Known(lake, pipeline), Work(span, tuple(t.name for t in pipeline.tables), note="demo")))
         if not outcomes[-1].success:
             remark(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)

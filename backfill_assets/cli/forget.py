@@ -26,6 +26,7 @@ from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.operations import forget as steps
 from backfill_assets.operations.candidates import candidate_statuses
 
@@ -151,7 +152,7 @@ def settle(request: steps.ForgetRequest) -> None:
         for table, days in unknown.items():
             for span in contiguous(days):
                 asked = Work(span, (table,), note=request.note, reason="forget")
-                done.runs.append((asked, work(request.lake, asked)))
+                done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
         done = until_settled(request.lake, request.note, "forget") if done.success else done
     if not done.success:
         report(done, as_json=False)

@@ -20,6 +20,7 @@ from backfill_assets.core.errors import ALSO, BackfillError
 from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import find_plan, keep_acceptance
 from backfill_assets.plans.model import Plan, PlanChunk
 from backfill_assets.plans.progress import Progress, progress
@@ -67,7 +68,7 @@ def run(  # noqa: PLR0913 - the options of a command are its arguments
         current = _run_plan(lake, plan, accepted, daemon)
         show_progress(current, "json" if as_json else "outcome")
     say_unusable(lake)
-    say_warnings(lake, pipeline, dict.fromkeys(plan.tables, plan.days))
+    say_warnings(Known(lake, pipeline), dict.fromkeys(plan.tables, plan.days))
     if current.state == "waiting":
         click.get_current_context().exit(WAITS)
 
@@ -120,7 +121,7 @@ def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker
 
     def make_one(asked: Work) -> str:
         """Run the job; gives the cause of a failure."""
-        outcome = work(lake, replace(asked, tags={**asked.tags, **(tags or {})}))
+        outcome = work(Known(*opened()), replace(asked, tags={**asked.tags, **(tags or {})}))
         return "" if outcome.success else ALSO.join(outcome.causes) or "the run failed"
 
     return ChunkMaker(lake.root, opened, make_one, remark)

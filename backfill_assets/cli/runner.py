@@ -27,28 +27,29 @@ from backfill_assets.dagster.jobs import job_of
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
+from backfill_assets.lake.view import Known
 from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
+from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.kept_back import names_kept_back
 from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.naming import Naming, table_made_by
+from backfill_assets.orchestration.naming import ALONE, Naming, table_made_by
 from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.work_tags import run_rebuild
-from backfill_assets.pipeline.chosen import tables_at
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]
 
 
-def run_backfill(lake: Lake, request: Work, lines: Lines) -> RunOutcome:
+def run_backfill(known: Known, request: Work, lines: Lines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
-    refuse_unwritable(lake)
+    refuse_unwritable(known.lake)
     outcomes = list[RunOutcome]()
-    for part, are_given in _parts(lake, request):
+    for part, are_given in _parts(known.lake, request):
         lines.days = part.days
-        outcomes.append(_run(lake, part, lines, are_given))
+        outcomes.append(_run(known, part, lines, are_given))
         if not outcomes[-1].success and not outcomes[-1].only_kept_back:
             break
     return joined(outcomes)
@@ -71,9 +72,9 @@ def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
                 yield replace(request, tables=(table,), days=days), are_given
 
 
-def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome:
-    """One run; `are_given`: of assets of a project."""
-    began, run_id = time.perf_counter(), str(uuid.uuid4())
+def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutcome:
+    """One run; `are_given`: of assets of a project, which look by themselves."""
+    lake, began, run_id = known.lake, time.perf_counter(), str(uuid.uuid4())
     listener, naming = _Listener(lines), Naming.named_by(os.environ)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
@@ -82,7 +83,9 @@ def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome
                 lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}
             ).outcome
         else:
-            job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami(), naming)
+            looks = replace(ALONE, naming=naming)
+            opened = Opened(lake, known.pipeline, by=whoami(), appearance=looks, known_by={run_id: known})
+            job = rebuild_job(opened, request.tables, listener.published)
         instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():
@@ -91,6 +94,8 @@ def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome
             cause = " ".join(str(error).split())
             raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error
         markers_of(instance, lake).forget(run_id)
+        if are_given:
+            known.read()
     if ending.number is not None and not result.success:
         raise Interrupted(ending.number, written(lake, request.tables, run_id))
     seconds = time.perf_counter() - began

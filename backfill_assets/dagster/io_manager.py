@@ -29,7 +29,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
@@ -159,9 +159,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
         made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
         work = replace(work, tags={**work.tags, **({UNPINNED: ", ".join(beside)} if beside else {})})
-        given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.states.view), rows.kind)
+        given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
+        known = Known(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
-            work, LakeSession(lake, project_session=self.spark), pipeline, context.run_id, given=given,
+            work, LakeSession(lake, project_session=self.spark), known, context.run_id, given=given,
             on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
         )  # fmt: skip
 

@@ -31,6 +31,7 @@ from backfill_assets.lake.replace import Provenance, Published, Write, replace_d
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME, lake_toml
 from backfill_assets.lake.staging import StagedFile, begin
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -109,10 +110,10 @@ def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int
 def load(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, Published]:
     """Rebuild these days of the first `tables` tables (None: all) as a run does, without Dagster. Raises BackfillError
     as a run would fail."""
-    done, pipeline = dict[str, Published](), chosen_pipeline(lake)
-    for table in pipeline.tables[:tables]:
+    done, known = dict[str, Published](), Known(lake, chosen_pipeline(lake))
+    for table in known.pipeline.tables[:tables]:
         with load_lock(lake.locks):
-            rebuild = Rebuild(RebuildRequest(LakeSession(lake), pipeline, table, days, Provenance("lab")))
+            rebuild = Rebuild(RebuildRequest(LakeSession(lake), known, table, days, Provenance("lab")))
             try:
                 if any(f.refuses for f in rebuild.prepare()):
                     raise rebuild.refusal()

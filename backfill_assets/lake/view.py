@@ -1,20 +1,22 @@
-"""The state of a lake (`core.view.LakeView`) from its store.
+"""The state of a lake (`core.view.LakeView`) from its store, and what a command, run or tick knows of it (`Known`).
 
 Not here: the states of days that follow (`core.states`). Readers see versions that stand together (`versions`), writers
 always the heads. It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.states import States
 from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.too_late import releases
 from backfill_assets.lake.versions import versions_seen
@@ -33,6 +35,59 @@ def read_view(lake: Lake, contracts: Iterable[Contract], versions: Mapping[str, 
     landed = {c.source: c.name for c in reversed(known) if c.is_landed}  # the first of a source is the one
     delivered = {table: _delivered(lake, source, tables, pinned) for source, table in (landed or {"": ""}).items()}
     return LakeView(lake.settings.start_date, lake.settings.as_of, lake.settings.grace, tables, delivered)
+
+
+def renewed(lake: Lake, contracts: Iterable[Contract], view: LakeView, moved: Collection[str]) -> LakeView:
+    """`view` with the tables `moved` at their heads, of a landed one with its ledgers; the other tables as they were.
+
+    A day made from a moved table's newer rows shows as to be rebuilt, as after `read_view` beside another run.
+    """
+    tables, delivered = {**view.tables}, {**view.delivered}
+    for contract in (c for c in contracts if c.name in moved):
+        tables[contract.name] = _view(lake, contract.name, contract.day_column, {})
+        if contract.name in delivered:
+            delivered[contract.name] = _delivered(lake, contract.source, tables, {})
+    return replace(view, tables=tables, delivered=delivered)
+
+
+@dataclass
+class Known:
+    """What one command, run or tick knows of a lake: read once, then moved on by its own writes alone.
+
+    All that it makes is of one moment, whatever others write meanwhile: their days show as to be rebuilt afterwards.
+    Where it must be known whether others wrote (the fence of a write, the end of a run), `read` looks again.
+    """
+
+    lake: Lake
+    pipeline: Pipeline
+    found: States | None = field(default=None, repr=False)  # None: not read yet
+    _moved: set[str] = field(default_factory=set, repr=False)
+
+    @property
+    def states(self) -> States:
+        """The states as they are known: the same object until `wrote` or `read` finds other receipts."""
+        if self.found is None:
+            return self.read()
+        if not self._moved:
+            return self.found
+        view = renewed(self.lake, self.pipeline.contracts, self.found.view, self._moved)
+        self._moved.clear()
+        return self._keep(view)
+
+    def read(self) -> States:
+        """The states by all logs as they are now, which are known from here on."""
+        self._moved.clear()
+        return self._keep(read_view(self.lake, self.pipeline.contracts))
+
+    def wrote(self, table: str) -> None:
+        """A write of ours may have moved the table, and the ledgers of a landed one: they are read again when the
+        states are next asked for."""
+        self._moved.add(table)
+
+    def _keep(self, view: LakeView) -> States:
+        if self.found is None or self.found.view != view:
+            self.found = self.pipeline.states(view)
+        return self.found
 
 
 def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) -> TableView:

@@ -38,7 +38,7 @@ from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import CpuMeter, LakeSession
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known
 
 VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
 Facts = dict[date, dict[str, Any]]
@@ -81,7 +81,6 @@ class ReturnedRows:
     """Rows that an asset of a project returned, in place of a table's transform."""
 
     stage: Callable[[], Staged]  # writes them once; the caller owns the staging
-    states: States  # of the moment at which the asset's inputs were read
     engine: str  # what computed them, as receipts name it
 
 
@@ -90,13 +89,11 @@ class RebuildRequest:
     """Days of a table to rebuild."""
 
     lake_session: LakeSession
-    pipeline: Pipeline
+    known: Known  # the lake as the run knows it; of `given` rows, as their inputs were read
     table: Table
     days: DayRange
     provenance: Provenance  # for the receipt
     force: bool = False  # also days that are up to date
-    # reads the states of the lake (None: each call of `states` reads all logs)
-    look: Callable[[], States] | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: WriteMode = WriteMode.OVERWRITE
     meter: CpuMeter | None = field(default=None, compare=False)  # counts processor seconds
@@ -106,25 +103,24 @@ class RebuildRequest:
     on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @classmethod
-    def of(cls, work: Work, lake_session: LakeSession, pipeline: Pipeline, run_id: str, **more: Any) -> Self:
+    def of(cls, work: Work, lake_session: LakeSession, known: Known, run_id: str, **more: Any) -> Self:
         """The request for the first table of some work, in a run; `more`: fields that the work does not name. Raises
         BackfillError for an unknown write mode."""
         provenance = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
         return cls(
-            lake_session, pipeline, pipeline.table(work.table), work.days, provenance, work.table in work.force,
+            lake_session, known, known.pipeline.table(work.table), work.days, provenance, work.table in work.force,
             mode=work.mode, **more,
         )  # fmt: skip
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """All tables of the lake."""
+        return self.known.pipeline
 
     @property
     def engine(self) -> str:
         """What computes the rows, as receipts name it."""
         return self.given.engine if self.given is not None else self.lake_session.made_by
-
-    def states(self) -> States:
-        """States of the lake now. Starts no JVM."""
-        if self.look is not None:
-            return self.look()
-        return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the

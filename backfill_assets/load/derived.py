@@ -42,7 +42,7 @@ def build(request: RebuildRequest) -> Candidate:
     if request.mode.upserts:
         refuse_merge(contract)
     with phase("states"):
-        states = request.given.states if request.given is not None else request.states()
+        states = request.known.states
     request, unready = without_refused(request, partial(_refuse, states, contract, settled_days(request, states)))
     settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
@@ -226,7 +226,7 @@ def _computed(
 
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:
         """Input digests of `days` by the heads at the time of the call."""
-        now = request.states()
+        now = request.known.read()
         return {d: now.digests.of(name, d) for d in days}
 
     def commit(kept_back: Collection[date] = ()) -> Published:

@@ -18,7 +18,6 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.replace import Published, Write, replace_days
-from backfill_assets.lake.view import read_view
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.derived import refuse_lowered
@@ -49,7 +48,8 @@ def _load(request: RebuildRequest) -> Candidate:
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):
-        states = request.states()
+        request.known.wrote(contract.name)  # the scan did, and loads of others before we held the lock
+        states = request.known.states
     source = states.view.source(contract.name)
     request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
     refuse_lowered(states, contract)
@@ -131,8 +131,8 @@ class _Loading:
         rejected = (self.placed.quarantine, self.placed.late)
         published = self._write(self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected})
         with self.request.phases.phase("ledger"):
-            after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
-            said = self.request.signed(self.states, {})
+            self.request.known.wrote(self.request.table.name)
+            said, after = self.request.signed(self.states, {}), self.request.known.states.view
             commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, said)
         return published
 

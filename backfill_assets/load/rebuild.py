@@ -1,7 +1,7 @@
 """The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands and tests.
 
      1  ask        `orchestration.assets.lake_asset`: a run's days and reason become a `load.candidate.RebuildRequest`
-     2  read state `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
+     2  read state `lake.view.Known.states`: receipts and ledgers, read once for a run; needs no JVM
      3  skip       `load.candidate.settled_candidate`: days whose receipts say that nothing changed are not computed
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
      5  read       `lake.session.LakeSession.read`: the input days, pinned at the versions of step 2
@@ -84,11 +84,18 @@ class Rebuild:
             with attempt:
                 if attempt.num > 1:
                     self.release()
+                    self.request.known.read()
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
                 with self.request.phases.phase("publish"):
-                    return self.ready.commit(self.kept_back.days)
+                    return self._commit()
         raise AssertionError("unreachable: the retry context returns or raises")
+
+    def _commit(self) -> Published:
+        try:
+            return self.ready.commit(self.kept_back.days)
+        finally:
+            self.request.known.wrote(self.table.name)
 
     def release(self) -> None:
         """Delete the candidate's staged files; harmless when the engine is gone."""

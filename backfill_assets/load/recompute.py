@@ -132,7 +132,7 @@ def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> Recomput
     Raises what a rebuild raises before its commit.
     """
     refuse_expressions(request.lake_session.lake.settings, [request.table])
-    states, table = request.states(), request.table
+    states, table = request.known.states, request.table
     latest = {d: r for d in request.days if (r := states.latest(table.name, d)) is not None}
     passed = {d: why for d, r in latest.items() if (why := _passed_over(states, table.name, d, r, by_any_code))}
     verdict = RecomputeVerdict(table.name, ())

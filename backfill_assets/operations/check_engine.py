@@ -21,6 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
 from backfill_assets.load.steadiness import differing_expressions
@@ -59,12 +60,12 @@ def check_engine(
     named = [table for table in named if any(days is None or day in days for day in written[table.name])]
     if not named:
         raise unwritten("the comparison of engines", "Nothing was computed")
-    verdicts, refused = [], []
+    verdicts, refused, known = [], [], Known(lake, pipeline)
     with _session(lake, engine) as session:
         for table in named:
             chosen = days or from_inclusive(min(written[table.name]), max(written[table.name]))
             try:
-                verdicts.append(recompute(RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))))
+                verdicts.append(recompute(RebuildRequest(session, known, table, chosen, Provenance(REASON))))
             except BackfillError as error:
                 refused.append((table.name, str(error)))
     return EngineReport(tuple(verdicts), tuple(refused), engine)

@@ -19,6 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import ReorderedSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, recompute
 from backfill_assets.operations.standing import (
@@ -58,10 +59,10 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
         raise unwritten("the proof", "Nothing was computed")
-    verdicts, refused = dict[str, RecomputeVerdict](), []
+    verdicts, refused, known = dict[str, RecomputeVerdict](), [], Known(lake, pipeline)
     for table, days in written.items():
         for chunk in _chunks(sorted(chosen & set(days)), request.chunk):
-            rebuild = RebuildRequest(ReorderedSession(lake), pipeline, pipeline.table(table), chunk, Provenance(REASON))
+            rebuild = RebuildRequest(ReorderedSession(lake), known, pipeline.table(table), chunk, Provenance(REASON))
             try:
                 verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(recompute(rebuild))
             except BackfillError as error:

@@ -5,19 +5,19 @@ them in the browser (`lake_definitions`), which a command that runs that job doe
 """
 
 import warnings
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
 
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
-from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
+from backfill_assets.orchestration.assets import IO_MANAGER, io_manager_of, lake_asset
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
-from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager, io_manager_of
+from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager
 from backfill_assets.orchestration.ledgers import external_specs, ledger_specs
-from backfill_assets.orchestration.naming import ALONE, PLAIN, Appearance, Naming
+from backfill_assets.orchestration.naming import ALONE, Appearance
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
@@ -33,13 +33,11 @@ def assemble(
     return _definitions(lake_context, lake_context.load(), rebuilt, hears)
 
 
-def rebuild_job(
-    root: Path, tables_of: TablesOf, tables: Collection[str], hears: Hears, by: str, naming: Naming = PLAIN
-) -> dg.JobDefinition:
-    """The job `rebuild` of some tables for a command of the user `by`, by the names of `naming`; see `assemble`."""
-    lake_context = LakeContext(root, tables_of, replace(ALONE, naming=naming))
-    defs = _definitions(lake_context, lake_context.load(by), tables, hears)
-    return defs.resolve_job_def(naming.name(REBUILD))
+def rebuild_job(opened: Opened, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
+    """The job `rebuild` of some tables for a command; see `assemble`."""
+    with _quiet():
+        defs, _ = _tables_and_rebuild(opened, tables, io_manager_of(opened, hears))
+        return defs.resolve_job_def(opened.naming.name(REBUILD))
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = ALONE) -> dg.Definitions:
@@ -58,10 +56,7 @@ def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = AL
 def _definitions(
     lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None, hears: Hears | None = None
 ) -> dg.Definitions:
-    with warnings.catch_warnings():
-        # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
-        for kind in (dg.PreviewWarning, dg.BetaWarning):
-            warnings.simplefilter("ignore", kind)
+    with _quiet():
         defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
         if rebuilt is not None:
             return defs
@@ -74,6 +69,16 @@ def _definitions(
             )
 
         return dg.Definitions.merge(defs, browser_definitions(lake_context, opened, rebuild, rebuild_of))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings of what Dagster may still change. Its version is pinned and what we use is tested; users can do
+    nothing."""
+    with warnings.catch_warnings():
+        for kind in (dg.PreviewWarning, dg.BetaWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 def _tables_and_rebuild(

@@ -1,7 +1,8 @@
 """Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
 Here: a table as Dagster shows it: partitions, policy, dependencies (identity mappings; windows are in the contracts),
-from contract to asset. Not here: the load path itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
+from contract to asset; and what the first step and the end of a run do for the whole lake. Not here: the load path
+itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -24,6 +25,8 @@ from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.versions import record
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import retyped, unusable
@@ -31,7 +34,7 @@ from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import report_standing_checks
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
-from backfill_assets.orchestration.io_manager import Handover, as_failures
+from backfill_assets.orchestration.io_manager import Handover, Hears, RebuildIOManager, as_failures
 from backfill_assets.orchestration.kept_back import on_bad_days, raise_at_the_end, remember
 from backfill_assets.orchestration.ledgers import report_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, data_version, earlier_facts
@@ -39,6 +42,7 @@ from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
     LAKE_TAG,
+    REASON_TAG,
     TABLES_TAG,
     days_of,
     markers_of,
@@ -159,7 +163,7 @@ def _steps(
 ) -> Iterator[Any]:
     """Prepare, judge and publish one table of the run; then report what its load set aside and which days are stale."""
     lake, contract, instance, run_id = opened.lake, table.contract, context.instance, context.run.run_id
-    naming = opened.naming
+    naming, known = opened.naming, opened.known(run_id)
     chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
     others = [c.name for c in opened.pipeline.contracts if naming.key(c.name) not in chosen]
     if opened.is_first_step(run_id):
@@ -170,8 +174,8 @@ def _steps(
         instance.add_run_tags(run_id, tags)
         if context.job_def.executor_def.name in ONE_PROCESS:
             markers_of(instance, lake).mark(run_id)
-        reconcile(instance, lake, opened.states(), naming)
-    rebuild = Rebuild(_request(context, opened, days, table, config))
+        reconcile(instance, lake, known.states, naming)
+    rebuild = Rebuild(_request(context, opened, known, days, table, config))
     with load_lock(lake.locks, contract.source) if table.is_landed else contextlib.nullcontext():
         try:
             findings = rebuild.prepare()
@@ -184,7 +188,6 @@ def _steps(
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
-            report_standing_checks(instance, opened, [contract.name, *others])  # others may be stale now
             raise_at_the_end(context, opened, contract.name)
         finally:
             with contextlib.suppress(Exception):
@@ -205,14 +208,13 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
 
 
 def _request(
-    context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, config: LoadConfig
+    context: dg.AssetExecutionContext, opened: Opened, known: Known, days: DayRange, table: Table, config: LoadConfig
 ) -> RebuildRequest:
     """The request for one table of the run."""
     work, session = work_of(context.run.tags, days, table.name, opened.by), LakeSession(opened.lake)
-    force = work.force | ({table.name} if config.force else set())
+    force, run_id = work.force | ({table.name} if config.force else set()), context.run.run_id
     return RebuildRequest.of(
-        replace(work, note=config.note or work.note, force=force), session, opened.pipeline, context.run.run_id,
-        look=opened.states, meter=session.meter(),
+        replace(work, note=config.note or work.note, force=force), session, known, run_id, meter=session.meter(),
         on_bad_days=on_bad_days(context, opened, table.name, config.on_bad_days),
     )  # fmt: skip
 
@@ -229,3 +231,26 @@ def _output(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild)
         entry = rebuild.ready.entries[rebuild.days.start]
         version = dg.DataVersion(data_version(entry))
     return dg.Output(handover, output_name=naming.output(rebuild.table.name), data_version=version)
+
+
+def io_manager_of(opened: Opened, hears: Hears | None = None) -> dg.IOManagerDefinition:
+    """The IO manager of a lake. At the end of each run, also of a failed one, readers see what it wrote."""
+
+    @dg.io_manager  # type: ignore[arg-type]  # a generator is documented, and not in the types
+    def lake_io_manager(context: dg.InitResourceContext) -> Iterator[RebuildIOManager]:
+        """The IO manager of one run."""
+        try:
+            yield RebuildIOManager(hears)
+        finally:
+            if context.run is not None and context.instance is not None and opened.missing is None:
+                _end_run(context.instance, context.run, opened)
+
+    return lake_io_manager
+
+
+def _end_run(instance: dg.DagsterInstance, run: dg.DagsterRun, opened: Opened) -> None:
+    """Let readers see what the run wrote, and tell which tables are stale now: also others than its own."""
+    why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"
+    record(opened.lake, opened.pipeline.contracts, why, run.run_id, opened.by)
+    states = opened.known(run.run_id).read()  # others may have written since it began
+    report_standing_checks(instance, opened.lake, states, opened.naming)

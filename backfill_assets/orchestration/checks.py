@@ -15,6 +15,7 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.gates import gates_of
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.view import Known
 from backfill_assets.orchestration.backfill_requests import GivenUp, given_up_now
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import newest_target
@@ -44,7 +45,7 @@ def day_checks(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
         with as_failures():
             lake = _lake_of(context, opened)
             is_button = days_of(context.run) is None
-            verdicts = Verdicts(context.instance, lake, opened.states(), opened.naming)
+            verdicts = Verdicts(context.instance, lake, opened.known(context.run.run_id).states, opened.naming)
             for verdict in verdicts.of(contract, afresh=is_button):
                 if verdict.asset_check_key in context.selected_asset_check_keys:
                     yield dg.AssetCheckResult(
@@ -97,7 +98,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 
     def judge(instance: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the states of now."""
-        states = opened.states()
+        states = Known(opened.lake, opened.pipeline).states
         given_up = given_up_now(instance, opened.lake, states, opened.naming).get(contract.name, "")
         passed, facts = judge_standing(states, contract.name, given_up)
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts)
@@ -150,9 +151,9 @@ def _result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
     return evaluation.passed, facts.get(WHICH), facts.get(GIVEN_UP), evaluation.target_materialization_data
 
 
-def report_standing_checks(instance: dg.DagsterInstance, opened: Opened, tables: Sequence[str]) -> None:
-    """Record results of `no_stale_days` in Dagster that have changed for these tables."""
-    states, naming = opened.states(), opened.naming
-    given_up = given_up_now(instance, opened.lake, states, naming)
+def report_standing_checks(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> None:
+    """Record results of `no_stale_days` in Dagster that have changed."""
+    given_up = given_up_now(instance, lake, states, naming)
+    tables = [name for name, contract in states.contracts.items() if not contract.is_given]
     for verdict in changed_standing_checks(instance, states, tables, given_up, naming):
         instance.report_runless_asset_event(verdict)

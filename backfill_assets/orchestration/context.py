@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, look_at, open_lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known
 from backfill_assets.orchestration.naming import ALONE, Appearance, Naming
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
@@ -66,8 +65,8 @@ class Opened:
     missing: SettingsError | None = None  # the error of a folder without a lake, shown with the settings of a sample
     by: str = ""  # the user whose command runs in this process (`core.ownership.whoami`); "": Dagster's own processes
     appearance: Appearance = ALONE  # how the lake shows itself in the project
+    known_by: dict[str, Known] = field(default_factory=dict, compare=False, repr=False)  # what runs know, by their ids
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
-    _newest: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one
 
     @property
     def naming(self) -> Naming:
@@ -80,12 +79,15 @@ class Opened:
         self._runs.add(run_id)
         return new
 
-    def states(self) -> States:
-        """The states of the lake now: the same object until a log moves."""
-        view = read_view(self.lake, self.pipeline.contracts)
-        if not self._newest or self._newest[0].view != view:
-            self._newest[:] = [self.pipeline.states(view)]
-        return self._newest[0]
+    def known(self, run_id: str) -> Known:
+        """What a run knows of the lake, for all its steps in this process; of the newest run it is kept. Where assets
+        of a project write beside the steps, each looks again."""
+        if run_id not in self.known_by:
+            self.known_by.clear()
+            self.known_by[run_id] = Known(self.lake, self.pipeline)
+        elif any(c.made_by for c in self.pipeline.contracts):
+            self.known_by[run_id].read()
+        return self.known_by[run_id]
 
     def require(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline; raises SettingsError where there is no lake yet."""

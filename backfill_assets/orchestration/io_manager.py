@@ -1,8 +1,8 @@
 """The IO manager: the only place where a step of Dagster writes, and it writes only through `Rebuild.publish`.
 
-Here: the hand-over from an asset's body, the metadata of every day, errors as Dagster shows them, and the lake version
-that the end of a run writes, also of a failed one. Not here: reading inputs (the load path pins them) and any other way
-of storing: an asset that returns a plain value is refused.
+Here: the hand-over from an asset's body, the metadata of every day, and errors as Dagster shows them. Not here: reading
+inputs (the load path pins them), the end of a run (`assets`) and any other way of storing: an asset that returns a
+plain value is refused.
 """
 
 import contextlib
@@ -14,13 +14,10 @@ import dagster as dg
 
 from backfill_assets.core.errors import BackfillError, ContractBroken, GateRefused, unusable
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.versions import record
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import materialize_only
 from backfill_assets.orchestration.metadata import day_metadata
 from backfill_assets.orchestration.naming import PLAIN, Naming
-from backfill_assets.orchestration.runs import REASON_TAG
 
 Hears = Callable[[Rebuild, Published], None]
 
@@ -76,22 +73,6 @@ class RebuildIOManager(dg.IOManager):
         raise dg.Failure(
             "Read a lake's table with `backfill_assets.open_lake`, or with any Delta reader.", allow_retries=False
         )
-
-
-def io_manager_of(opened: Opened, hears: Hears | None = None) -> dg.IOManagerDefinition:
-    """The IO manager of a lake; at the end of each run readers see what it wrote."""
-
-    @dg.io_manager  # type: ignore[arg-type]  # a generator is documented, and not in the types
-    def lake_io_manager(context: dg.InitResourceContext) -> Iterator[RebuildIOManager]:
-        """The IO manager of one run."""
-        try:
-            yield RebuildIOManager(hears)
-        finally:
-            if (run := context.run) is not None and opened.missing is None:
-                why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"
-                record(opened.lake, opened.pipeline.contracts, why, run.run_id, opened.by)
-
-    return lake_io_manager
 
 
 def as_failure(error: BackfillError) -> dg.Failure:

@@ -167,7 +167,7 @@ def day_metadata(
     days = list(candidate.chunk)
     sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
-    states = rebuild.request.states()
+    states = rebuild.request.known.states
     by_day = {}
     for day in days:
         cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}

@@ -181,7 +181,7 @@ def log_verdicts(
     """
     request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
     run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
-    verdicts = Verdicts(step.instance, request.lake_session.lake, request.states(), naming)
+    verdicts = Verdicts(step.instance, request.lake_session.lake, request.known.states, naming)
     for verdict in verdicts.of(rebuild.table.contract, run):
         if only is None or verdict.check_name in only:
             step.log_event(verdict)

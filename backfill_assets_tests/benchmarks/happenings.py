@@ -26,10 +26,9 @@ from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.work import Work
 from backfill_assets.lake.files import load_lock
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS, write_settings
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.faults import RAISED, end_process
@@ -132,13 +131,13 @@ class History:
         end_process(self.root)
 
 
-def work(lake: Lake, request: Work) -> RunOutcome:
+def work(known: Known, request: Work) -> RunOutcome:
     """Make the tables of a request by the load path, in this process and without Dagster."""
-    pipeline, run_id, made = chosen_pipeline(lake), uuid.uuid4().hex, list[TableOutcome]()
+    run_id, made = uuid.uuid4().hex, list[TableOutcome]()
     for name in request.tables:
-        asked = RebuildRequest.of(replace(request, tables=(name,)), LakeSession(lake), pipeline, run_id)
+        asked = RebuildRequest.of(replace(request, tables=(name,)), LakeSession(known.lake), known, run_id)
         try:
-            with load_lock(lake.locks), prepared(asked) as rebuild:
+            with load_lock(known.lake.locks), prepared(asked) as rebuild:
                 changed = len(rebuild.publish().changed)
         except BackfillError as error:
             made.append(TableOutcome(name, len(request.days), 0, 0, 0.0, str(error)))

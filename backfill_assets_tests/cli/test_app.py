@@ -18,7 +18,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.work import Work
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.view import Known
 from backfill_assets_tests.cli.typed import commands, read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
@@ -184,8 +184,8 @@ def test_no_command_prints_the_token_of_an_engine(
         assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
-def writes_where_it_cannot(lake: Lake, _: Work) -> NoReturn:
-    lake.locks.mkdir()
+def writes_where_it_cannot(known: Known, _: Work) -> NoReturn:
+    known.lake.locks.mkdir()
     pytest.fail("it could be written")
 
 

@@ -15,9 +15,10 @@ from backfill_assets.cli.progress import RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.work import Work
 from backfill_assets.lake.declared import DeclaredTable, declare
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import Known
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
@@ -122,7 +123,7 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
         ("features", 0, 3),
     ]
 
-    def work(_lake: Lake, request: Work) -> RunOutcome:
+    def work(_known: Known, request: Work) -> RunOutcome:
         return RunOutcome("a-run", bool(request.force), (), "", 0.0)
 
     forced = read(run(*asked, "--force", "--json", overrides=Overrides(work=work)))
@@ -154,23 +155,23 @@ def names(pipeline: Pipeline) -> list[str]:
 
 def test_where_every_day_is_as_its_inputs_say_the_rows_of_each_table_are_told(made: Made) -> None:
     lake, pipeline = made
-    assert foreseen(lake, pipeline, names(pipeline), SPAN).rows == dict.fromkeys(names(pipeline), 3 * DAYS)
+    assert foreseen(Known(lake, pipeline), names(pipeline), SPAN).rows == dict.fromkeys(names(pipeline), 3 * DAYS)
 
 
 def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: Made) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
-    assert foreseen(lake, pipeline, ["staging"], longer).rows is None
+    assert foreseen(Known(lake, pipeline), ["staging"], longer).rows is None
     build(lake, pipeline, "staging", {START: 4})
-    assert foreseen(lake, pipeline, ["staging"], SPAN).rows is not None
-    assert foreseen(lake, pipeline, ["staging", "features"], SPAN).rows is None
+    assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows is not None
+    assert foreseen(Known(lake, pipeline), ["staging", "features"], SPAN).rows is None
 
 
 def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made: Made) -> None:
     lake, pipeline = made
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
-    assert foreseen(lake, pipeline, ["raw"], SPAN).rows is None
-    assert foreseen(lake, pipeline, ["staging"], SPAN).rows == {"staging": 3 * DAYS}
+    assert foreseen(Known(lake, pipeline), ["raw"], SPAN).rows is None
+    assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
 
 
 @pytest.mark.parametrize(("least", "is_known"), [(3, True), (4, False)])
@@ -178,29 +179,29 @@ def test_a_day_that_a_gate_of_today_refuses_needs_a_run_which_tells_it(made: Mad
     lake, pipeline = made
     with (lake.root / "lake.toml").open("a") as settings:
         settings.write(f"[gates.tables.staging]\nmin_rows = {least}\n")
-    found = foreseen(open_lake(lake.root), pipeline, ["staging"], SPAN).rows
+    found = foreseen(Known(open_lake(lake.root), pipeline), ["staging"], SPAN).rows
     assert (found is not None) == is_known
 
 
 def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(made: Made) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
-    assert foreseen(lake, pipeline, ["staging"], longer).needs_engine
-    assert not foreseen(lake, pipeline, ["staging"], SPAN).needs_engine
-    assert foreseen(lake, pipeline, ["staging"], SPAN, force=True).needs_engine
-    assert not foreseen(lake, pipeline, ["features"], longer).needs_engine, "its inputs were never made"
-    assert not foreseen(lake, pipeline, ["raw"], SPAN).needs_engine
+    assert foreseen(Known(lake, pipeline), ["staging"], longer).needs_engine
+    assert not foreseen(Known(lake, pipeline), ["staging"], SPAN).needs_engine
+    assert foreseen(Known(lake, pipeline), ["staging"], SPAN, force=True).needs_engine
+    assert not foreseen(Known(lake, pipeline), ["features"], longer).needs_engine, "its inputs were never made"
+    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
-    assert foreseen(lake, pipeline, ["raw"], SPAN).needs_engine
+    assert foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / f"{START}.jsonl").unlink()
-    assert not foreseen(lake, pipeline, ["raw"], SPAN).needs_engine, "a file that a day was made from is gone"
+    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine, "a file that a day was made from is gone"
 
 
 def asked_for(lake: Path, *args: object) -> Work:
     """What a command asks a run for."""
     asked: list[Work] = []
 
-    def work(_lake: Lake, request: Work) -> RunOutcome:
+    def work(_known: Known, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", True, (), "", 0.0)
 

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.work import Work
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
@@ -50,7 +50,7 @@ def stale(lake: Made, *numbers: int) -> None:
 def caught_up(lake: Made, run: Run) -> CaughtUp:
     """A catch-up whose runs end as `run` says."""
 
-    def work(_lake: Lake, asked: Work) -> RunOutcome:
+    def work(_known: Known, asked: Work) -> RunOutcome:
         success = run(asked)
         return RunOutcome("run", success, (), "" if success else "it broke", 0.0)
 
@@ -173,7 +173,7 @@ def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(
     stale(lake, *range(DAYS))
     asked: list[Work] = []
 
-    def work(_lake: Lake, request: Work) -> RunOutcome:
+    def work(_known: Known, request: Work) -> RunOutcome:
         asked.append(request)
         made = [d for d in request.days if d != day(5)]
         build(*lake, "training", dict.fromkeys(made, 3))

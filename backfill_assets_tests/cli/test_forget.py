@@ -17,8 +17,9 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.work import Work
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.traces import Trace
+from backfill_assets.lake.view import Known
 from backfill_assets.operations.forget import ForgetRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
@@ -65,7 +66,7 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
     make_commit(lake.tables / "training", 3, earlier)
     asked: list[Work] = []
 
-    def fails(_lake: Lake, request: Work) -> RunOutcome:
+    def fails(_known: Known, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", False, (), "it broke", 0.0)
 

@@ -216,4 +216,4 @@ def test_killed_between_quarantine_and_raw_the_next_load_completes_the_day(spark
 def is_stale(lake: Lake, table: str) -> bool:
     """Whether the last day of a table is stale by its receipts and ledgers."""
     asked = request(lake, table, LAST, LAST, toy())
-    return asked.states().of(table, asked.days.start) is State.STALE
+    return asked.known.read().of(table, asked.days.start) is State.STALE

@@ -57,7 +57,7 @@ def another_program(spark: "SparkSession", lake: Lake, statement: str, ledger: s
 
 
 def states_of(lake: Lake) -> States:
-    return request(lake, "raw", FIRST, LAST, toy()).states()
+    return request(lake, "raw", FIRST, LAST, toy()).known.states
 
 
 def advised(lake: Lake, contract: Contract) -> tuple[str, str]:

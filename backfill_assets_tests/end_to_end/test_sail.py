@@ -114,7 +114,7 @@ def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "Spar
     assert commit.receipt.tags[ENGINE] == "sail 0.7.2"
     stop_server(lake.root, force=True)
     moved = configure(lake.root, FIRST, spark=dict(SHARED))
-    states = request(moved, "staging", FIRST, LAST).states()
+    states = request(moved, "staging", FIRST, LAST).known.states
     days = request(moved, "staging", FIRST, LAST).days
     assert {states.of("staging", d) for d in days} == {State.FRESH}
     assert not any(p.write_id for p in backfill(moved, FIRST, LAST).values())

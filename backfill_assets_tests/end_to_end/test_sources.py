@@ -20,7 +20,8 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.core.work import Work
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.view import Known
 from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
@@ -202,7 +203,7 @@ def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_n
     for name in ("events/1", "truth/4"):
         land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
 
-    def work(_lake: Lake, asked: Work) -> RunOutcome:
+    def work(_known: Known, asked: Work) -> RunOutcome:
         for name in asked.tables:
             world.backfill(asked.days, name)
         return RunOutcome("run", True, (), "", 0.0)

@@ -26,7 +26,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
@@ -70,8 +70,9 @@ class World:
     def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
         """Load and build tables (all by default) over the days, as a run does; raises what a run would fail with."""
         lake_session, pipeline = self.open()
+        known = Known(lake_session.lake, pipeline)
         return {
-            t.name: run(RebuildRequest(lake_session, pipeline, t, days, Provenance("manual"), force))
+            t.name: run(RebuildRequest(lake_session, known, t, days, Provenance("manual"), force))
             for t in pipeline.tables
             if not names or t.name in names
         }

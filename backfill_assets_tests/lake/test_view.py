@@ -17,9 +17,12 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LandedDay, TableView
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
+from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known, read_view
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
+from backfill_assets_tests.operations.synthetic import START as FIRST
+from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.processes import run_python
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -190,3 +193,28 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
     for contract in CONTRACTS[1:]:
         for name in (i.table for i in contract.inputs):
             assert seen[contract.name] <= min(seen[name], seen["arrivals"]), (contract.name, name)
+
+
+def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
+    known = Known(lake, pipeline)
+    before = known.states
+    for table in ("staging", "labels"):
+        build(lake, pipeline, table, {FIRST: 3}, digests={FIRST: "older"})
+    assert known.states is before
+    known.wrote("staging")
+    assert [known.states.of(table, FIRST) for table in ("staging", "labels")] == [State.STALE, State.FRESH]
+    assert [known.read().of(table, FIRST) for table in ("staging", "labels")] == [State.STALE, State.STALE]
+    assert known.states is known.read(), "no log moved"
+
+
+def test_a_load_of_ours_is_known_with_its_ledgers(lake: Lake) -> None:
+    known = Known(lake, Pipeline(tuple(map(Table, CONTRACTS)), {}))
+    assert known.states.of("raw", day(0)) is State.MISSING
+    _land(lake, "sha", 0)
+    _load(lake, "sha", 0)
+    _arrive(lake, 0, raw_version=0, frontier=NOON)
+    assert known.states.view.source("raw").landed == {}
+    known.wrote("raw")
+    assert known.states.of("raw", day(0)) is State.FRESH
+    assert (known.states.view.table("arrivals").version, known.states.frontier("staging")) == (0, NOON)

@@ -20,7 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import VERSIONS, Phases, RebuildRequest, day_facts
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
@@ -40,14 +40,14 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
     span = DayRange(START, START + ONE_DAY)
     for name in ("features", "labels"):
         said = Provenance("manual", tags={"plan": "p"})
-        asked = RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), span, said)
-        states = asked.states()
+        asked = RebuildRequest(LakeSession(lake), Known(lake, pipeline), pipeline.table(name), span, said)
+        states = asked.known.states
         tags = asked.signed(states, {}).tags or {}
         assert parse_parameters(tags[PARAMETERS]) == parameters_of(pipeline.table(name).contract, states.view)
         assert tags["plan"] == "p"
         assert f"duckdb {version('duckdb')}" in tags[VERSIONS].split(", ")
-    landed = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), span, Provenance("manual"))
-    assert set(landed.signed(landed.states(), {}).tags or {}) == {ENGINE, VERSIONS}
+    landed = RebuildRequest(LakeSession(lake), Known(lake, pipeline), pipeline.table("raw"), span, Provenance("manual"))
+    assert set(landed.signed(landed.known.states, {}).tags or {}) == {ENGINE, VERSIONS}
 
 
 def test_nothing_is_signed_by_code_that_changed_since_it_was_loaded(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_nothing_is_signed_by_code_that_changed_since_it_was_loaded(tmp_path: Pa
     tables = [replace(t, sources=(source,)) if t.name == "features" else t for t in made.tables]
     pipeline, span = make_pipeline(tables), DayRange(START, START + ONE_DAY)
     features, labels = (
-        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), span, Provenance("manual"))
+        RebuildRequest(LakeSession(lake), Known(lake, pipeline), pipeline.table(name), span, Provenance("manual"))
         for name in ("features", "labels")
     )
-    states = features.states()
+    states = features.known.states
     assert features.signed(states, {}).code_digest == pipeline.codes["features"].code_digest
     source.write_text("x = 2\n")
     with pytest.raises(BackfillError, match=r"the code of features: \S+own\.py changed"):

@@ -15,6 +15,7 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.placing import Counts, Placed, PlacedPart, accounted, placed_again
 from backfill_assets_tests.builders import STAGING, day
@@ -63,8 +64,8 @@ class NoEngine(LakeSession):
 def test_days_on_which_nothing_landed_have_an_empty_account_and_no_engine_is_asked(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 2)
     days = DayRange(START, START + timedelta(days=2))
-    asked = RebuildRequest(NoEngine(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
-    placed = placed_again(asked, asked.states(), [])
+    asked = RebuildRequest(NoEngine(lake), Known(lake, pipeline), pipeline.table("raw"), days, Provenance("manual"))
+    placed = placed_again(asked, asked.known.states, [])
     assert placed.accounts == {}
     assert [p.contract.name for p in (placed.raw, placed.late, placed.quarantine)] == ["raw", "too_late", "quarantine"]
     assert [p.staged for p in (placed.raw, placed.late, placed.quarantine)] == [None] * 3

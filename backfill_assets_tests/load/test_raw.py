@@ -15,6 +15,7 @@ from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.placing import _records_naming
 from backfill_assets.load.raw import REJECTED, _counts, _refuse_scan, load
@@ -74,7 +75,8 @@ def test_a_load_of_settled_days_scans_and_computes_nothing(tmp_path: Path) -> No
     for file in (lake.root / "landing").iterdir():
         file.unlink()  # so that nothing is to be counted
     days = DayRange(START, START + timedelta(days=2))
-    request = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
+    known = Known(lake, pipeline)
+    request = RebuildRequest(LakeSession(lake), known, pipeline.table("raw"), days, Provenance("manual"))
     with pytest.raises(LandingError, match=r"2 day\(s\) from .* were made from it"):
         load(request)
     assert list(request.phases.seconds()) == ["scan", "states"]

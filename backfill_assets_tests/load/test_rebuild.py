@@ -19,6 +19,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.gates import READS, ROW_COUNT, UNIQUE_KEY, Finding
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS, Rebuild
 from backfill_assets_tests.files import stage_by_hand
@@ -33,9 +34,8 @@ FAR = "0001-01-01 (BC)"  # DuckDB's words for a day of which Python has no date
 def rebuild(tmp_path: Path) -> Rebuild:
     """Of two days of staging that are settled, so that nothing is to be computed."""
     lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
-    consumer_queries = RebuildRequest(
-        LakeSession(lake), pipeline, pipeline.table("staging"), SPAN, Provenance("manual")
-    )
+    known = Known(lake, pipeline)
+    consumer_queries = RebuildRequest(LakeSession(lake), known, pipeline.table("staging"), SPAN, Provenance("manual"))
     return Rebuild(consumer_queries)
 
 

@@ -15,6 +15,7 @@ from backfill_assets.core.states import Codes
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import FeatureColumnSettings
+from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, _at_heads, _lost_input, _view_then, recompute
 from backfill_assets.operations.maintain import maintain
@@ -32,11 +33,12 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     made.write("features", {2: 5, 3: 5})
     session = SessionElsewhere(made.lake, tmp_path / "home")
     asked = RebuildRequest(
-        session, made.pipeline, made.pipeline.table("features"), DayRange(day(2), day(4)), Provenance("")
-    )
+        session, Known(made.lake, made.pipeline), made.pipeline.table("features"), DayRange(day(2), day(4)),
+        Provenance(""),
+    )  # fmt: skip
     assert {d.passed_over for d in recompute(asked).days} == {UNNAMED}
     other = replace(made.pipeline, codes=dict.fromkeys(made.pipeline.codes, Codes("new", "new")))
-    told = recompute(replace(asked, pipeline=other)).days
+    told = recompute(replace(asked, known=Known(made.lake, other))).days
     assert [(d.day, d.passed_over) for d in told] == [
         (day(n), "it was made with other code or settings") for n in (2, 3)
     ]
@@ -53,15 +55,16 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
     other = replace(lake, settings=lake.settings.model_copy(update=changes))
     pipeline = make_pipeline(tables(other.settings))
     session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
+    known = Known(session.lake, pipeline)
     with pytest.raises(SettingsError, match=r"n in lake.toml .*\*: on sail not always"):
-        recompute(RebuildRequest(session, pipeline, pipeline.table("features"), days, Provenance("")))
+        recompute(RebuildRequest(session, known, pipeline.table("features"), days, Provenance("")))
 
 
 def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     asked = RebuildRequest(
-        SessionElsewhere(made.lake, tmp_path / "home"), made.pipeline, made.pipeline.table("features"),
-        DayRange(day(2), day(3)), Provenance(""),
+        SessionElsewhere(made.lake, tmp_path / "home"), Known(made.lake, made.pipeline),
+        made.pipeline.table("features"), DayRange(day(2), day(3)), Provenance(""),
     )  # fmt: skip
     said, days = (
         receipt("features", inputs={"staging": made.view("staging").version}),

@@ -3,6 +3,7 @@
 Tested here: what `assemble` makes of our pipeline and of a toy. Not tested here: runs (`test_runs`).
 """
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,12 +13,13 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.gates import RULES
-from backfill_assets.lake.model import Table
+from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble, rebuild_job
 from backfill_assets.orchestration.assets import IO_MANAGER
+from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.io_manager import RebuildIOManager
-from backfill_assets.orchestration.naming import PLAIN, Naming
+from backfill_assets.orchestration.naming import ALONE, PLAIN, Naming
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
@@ -96,8 +98,9 @@ def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(definitions:
 
 
 def test_a_commands_job_has_the_names_of_the_project_that_shows_the_lake(tmp_path: Path) -> None:
-    root, shop = make_lake(tmp_path, [], START).root, Naming.below("shop")
-    job = rebuild_job(root, toy(), ["sums"], lambda *_: None, "me", shop)
+    lake, looks = make_lake(tmp_path, [], START), replace(ALONE, naming=Naming.below("shop"))
+    opened = Opened(lake, pipeline_of(lake, toy()(lake.settings)), appearance=looks)
+    job = rebuild_job(opened, ["sums"], lambda *_: None)
     assert (job.name, job.executor_def.name) == ("shop__rebuild", "in_process")
     assert set(job.asset_layer.executable_asset_keys) == {dg.AssetKey(["shop", "sums"])}
     assert [node.name for node in job.nodes] == ["shop__make_sums"]

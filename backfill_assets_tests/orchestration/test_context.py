@@ -3,6 +3,7 @@
 Tested here: `orchestration.context`. Not tested here: what definitions are made of it (`test_assemble`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,19 @@ def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
     assert opened.require() == (opened.lake, opened.pipeline)
 
 
-def test_states_are_read_again_once_a_log_moved_and_not_before(tmp_path: Path) -> None:
+def test_the_steps_of_a_run_share_one_look_and_the_next_run_looks_again(tmp_path: Path) -> None:
     opened = Opened(*synthetic_lake(tmp_path / "lake", 9))
-    before = opened.states()
-    assert opened.states() is before
+    before = opened.known("one").states
     build(opened.lake, opened.pipeline, "staging", {START: 3}, digests={START: "older"})
-    assert (before.of("staging", START), opened.states().of("staging", START)) == (State.FRESH, State.STALE)
+    assert opened.known("one").states is before
+    assert (before.of("staging", START), opened.known("two").states.of("staging", START)) == (State.FRESH, State.STALE)
+
+
+def test_where_assets_of_a_project_write_beside_the_steps_each_looks_again(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
+    *own, last = pipeline.tables
+    given = replace(last, contract=replace(last.contract, made_by="project/training"))
+    opened = Opened(lake, replace(pipeline, tables=(*own, given)))
+    assert opened.known("one").states.of("staging", START) is State.FRESH
+    build(lake, pipeline, "staging", {START: 3}, digests={START: "older"})
+    assert opened.known("one").states.of("staging", START) is State.STALE
