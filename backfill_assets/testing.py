@@ -194,8 +194,8 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
         )
         verdict = recompute(request, by_any_code=True)
         off = next(iter(verdict.differing), None)
-        told = (off.added, off.removed, off.changed, tuple(off.columns)) if off else (0, 0, 0, ())
-        found.append(Replayed(day, *told, passed_over=verdict.days[0].passed_over))
+        differing = (off.added, off.removed, off.changed, tuple(off.columns)) if off else (0, 0, 0, ())
+        found.append(Replayed(day, *differing, passed_over=verdict.days[0].passed_over))
     return found
 
 

@@ -51,17 +51,17 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "70a734296c8df60034eaa4ed24a1c9a1",
-    "staging 2": "f633df36d338e2d3025be6b0c71c9567",
-    "features 1": "616d0c8ced0f207c2ab0241c9438e56c",
-    "features_as_known 1": "616d0c8ced0f207c2ab0241c9438e56c",
-    "labels 1": "6c3d1ea86827d3203bf14d3035f2e873",
-    "training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "declared features 1": "616d0c8ced0f207c2ab0241c9438e56c",
-    "declared labels 1": "6c3d1ea86827d3203bf14d3035f2e873",
-    "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "a1aa31b4ebec370543ee37580cddf108",
-    "sql 1": "dd62ba771dfee6c44f19e5567ea94f44",
+    "raw 1": "6a9aaf6189a5d0c942fc2dfd9dd575f6",
+    "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
+    "features 1": "abee4c5c3057014d4554214e5a74c6ad",
+    "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
+    "labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
+    "training 1": "cfac9a3f36d3e40bde0e9e472a024861",
+    "declared features 1": "abee4c5c3057014d4554214e5a74c6ad",
+    "declared labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
+    "declared training 1": "cfac9a3f36d3e40bde0e9e472a024861",
+    "sql as known 1": "55895d0ff1f371c9655aefcd5235a0cf",
+    "sql 1": "e9b44019143a0e4e619fa459eef34b1a",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -133,7 +133,7 @@ def _chunk_prices(logs: Receipts, found: Sequence[TableImpact], chunks: Sequence
     prices = {}
     for chunk in chunks:
         days = {*chunk.days} if chunk.kind is not ChunkKind.BOUNDARY else set()
-        if parts := [price_of(logs[i.table], len(mine)) for i in found if (mine := i.days() & days)]:
+        if parts := [price_of(logs[i.table], len(written)) for i in found if (written := i.days() & days)]:
             prices[chunk.number] = Price.total(parts)
     return prices
 

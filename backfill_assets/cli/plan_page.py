@@ -237,11 +237,11 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
         yield "look: with today's settings what landed gives what stands there"
         return
     for table in dict.fromkeys(m.table for m in look.moves):
-        mine = [m for m in look.moves if m.table == table]
-        moved = sum(1 for m in mine if m.gains or m.loses)
-        sums = f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in mine)} -{sum(m.loses for m in mine)})"
-        where = f": {_spans(contiguous(days_changed))}" if (days_changed := [m.day for m in mine if m.changes]) else ""
-        changes = f"{sum(m.changes for m in mine)} row(s) on {len(days_changed)} day(s) change content{where}"
+        moves = [m for m in look.moves if m.table == table]
+        moved = sum(1 for m in moves if m.gains or m.loses)
+        sums = f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in moves)} -{sum(m.loses for m in moves)})"
+        where = f": {_spans(contiguous(days_changed))}" if (days_changed := [m.day for m in moves if m.changes]) else ""
+        changes = f"{sum(m.changes for m in moves)} row(s) on {len(days_changed)} day(s) change content{where}"
         yield f"look: {table}: {sums}, {changes}"
     if beyond := look.beyond(days):
         first, last = min(beyond[0], days.start), max(beyond[-1], days.last)

@@ -99,10 +99,12 @@ def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int
     file = lake.root / "landing" / f"{name}.jsonl"
     file.parent.mkdir(exist_ok=True)
     seq = 100 * len([*file.parent.iterdir()])
-    told = [
+    deliveries = [
         (seq + n, arrived, arrived, event, key, "upsert", "A", value, 0) for n, (key, event, value) in enumerate(rows)
     ]
-    file.write_text("".join(json.dumps(dict(zip(FIELDS, row, strict=True))) + "\n" for row in told), encoding="utf-8")
+    file.write_text(
+        "".join(json.dumps(dict(zip(FIELDS, row, strict=True))) + "\n" for row in deliveries), encoding="utf-8"
+    )
     os.utime(file, (LONG_AGO, LONG_AGO))
     return file
 
@@ -143,10 +145,10 @@ def replace_by_day(
     column, staged = contract.day_column, begin(lake, contract)
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != column])
     try:
-        for day, mine in groupby(sorted(rows, key=lambda r: r[column]), lambda r: r[column]):
+        for day, of_day in groupby(sorted(rows, key=lambda r: r[column]), lambda r: r[column]):
             file = staged.folder / f"{column}={day}" / "part-0.parquet"
             file.parent.mkdir()
-            pq.write_table(pa.Table.from_pylist([dict(r) for r in mine], schema), file)
+            pq.write_table(pa.Table.from_pylist([dict(r) for r in of_day], schema), file)
             staged.files += (StagedFile(file, str(day)),)
         found = audit(lake, staged.paths, contract)
         entries = {d: DayEntry(p.rows, p.fingerprint, digest_of(d)) for d, p in found.items() if d is not None}

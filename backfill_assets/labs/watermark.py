@@ -60,5 +60,5 @@ def steps(folder: Path) -> Iterator[LabStep]:
     text += "between the rows and the mark. With >= in place of > it would repeat b at every run."
     yield LabStep("Three batches", text, ("batch", "right total", "script", "lake"), rows)
     yield LabStep("The script", form="the script's total", expected=right, found=rows[-1][2])
-    told = "A lake takes whole files, each row once by its key, and rebuilds the event days that they touch."
-    yield LabStep("The lake", told, form="the lake's total", expected=right, found=rows[-1][3])
+    text = "A lake takes whole files, each row once by its key, and rebuilds the event days that they touch."
+    yield LabStep("The lake", text, form="the lake's total", expected=right, found=rows[-1][3])

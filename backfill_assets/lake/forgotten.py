@@ -141,8 +141,8 @@ def rename(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
     for erasure in (e for e in erasures(lake) if any(old in columns for columns in e.namings)):
         named = next(n for n in reversed(erasure.namings) if old in n)
         columns = [new if c == old else c for c in named] if new else []
-        said = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
-        erasure.done["renamed"] = [*erasure.done.get("renamed", ()), said]
+        renaming = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
+        erasure.done["renamed"] = [*erasure.done.get("renamed", ()), renaming]
         made = erasure.done.setdefault("made_from", {})
         for name, text in _makers(lake, columns).items():
             made[name] = sorted({*made.get(name, ()), text})

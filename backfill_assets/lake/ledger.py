@@ -175,10 +175,10 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     names, paths, found = _names(landed), Counter(sha for _, sha in landed), list[FileRecord]()
     for key, rows in landed.items():
         record, known = _newest_record(rows), names[key]
-        mine = known if max(paths[n] for n in known) == 1 else (record.sha256,)
+        own_names = known if max(paths[n] for n in known) == 1 else (record.sha256,)
         days = frozenset[date]().union(*(used[n] for n in known))
-        rescanned = record.first_scan > min(min(scans[n]) for n in mine)
-        found.append(replace(record, used_days=days, rescanned=rescanned, names=known, first_name=mine[0]))
+        rescanned = record.first_scan > min(min(scans[n]) for n in own_names)
+        found.append(replace(record, used_days=days, rescanned=rescanned, names=known, first_name=own_names[0]))
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 
 

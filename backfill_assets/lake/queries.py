@@ -96,8 +96,8 @@ def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
 
 def _function_of(operator: dict[str, Any]) -> str:
     """The table function of an operator of a plan; empty without one."""
-    told = operator["extra_info"]
-    return str(told.get("Function", told.get("Name", "") if operator["name"] == "INOUT_FUNCTION" else ""))
+    details = operator["extra_info"]
+    return str(details.get("Function", details.get("Name", "") if operator["name"] == "INOUT_FUNCTION" else ""))
 
 
 def refused_query(culprit: str, fix: str) -> BackfillError:

@@ -65,8 +65,8 @@ def commit_arrivals(
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
     """The sets of columns that tables read of the deliveries of this raw, not of other sources."""
     others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
-    mine = (c for c in contracts if c.name not in others)
-    return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
+    read_by = (c for c in contracts if c.name not in others)
+    return deliveries_read(read_by, (c for c in raw.column_names if c not in LANDED))
 
 
 def _signed(provenance: Provenance, raw: Contract, view: LakeView, source: Source, version: int) -> Provenance:
@@ -107,16 +107,16 @@ def _staged(lake: Lake, raw: Contract, source: Source, days: set[date], loaded: 
         return begin(lake, ledger)
     others = [] if days == loaded else lake.store.data_files(raw, head, None)
     with (
-        materialized(lake, lake.store.data_files(raw, head, days), raw) as mine,
-        materialized(lake, others, raw, lambda rows: of_keys(rows, mine)) as near,
+        materialized(lake, lake.store.data_files(raw, head, days), raw) as arrived,
+        materialized(lake, others, raw, lambda rows: of_keys(rows, arrived)) as near,
     ):
-        return stage_query(lake, ledger, ledger_rows(mine, None if days == loaded else near, raw, parts))
+        return stage_query(lake, ledger, ledger_rows(arrived, None if days == loaded else near, raw, parts))
 
 
-def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
-    """SQL selecting the ledger's rows for the arrival days of `mine`.
+def ledger_rows(arrived: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
+    """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
-    `everything` selects all rows of raw, or all rows with the keys of `mine` (None: the rows of `mine` are all).
+    `everything` selects all rows of raw, or all rows with the keys of `arrived` (None: the rows of `arrived` are all).
     `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
     """
     columns = [c for c in raw.columns if c.name not in LANDED]
@@ -125,19 +125,19 @@ def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | 
     sums = [f"sum_{i}" for i in range(len(summed))]
     hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
     per_key = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True))
-    others = "mine" if everything is None else f"(SELECT * FROM ({everything}) SEMI JOIN mine USING (event_key))"
+    others = "arrived" if everything is None else f"(SELECT * FROM ({everything}) SEMI JOIN arrived USING (event_key))"
     return f"""
-WITH mine AS ({mine}),
+WITH arrived AS ({arrived}),
 days AS (SELECT DISTINCT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = 'upsert'),
 several AS (SELECT event_key FROM days GROUP BY 1 HAVING count(*) > 1),
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
-            FROM (SELECT *, {hashed} FROM mine) GROUP BY 1, 2),
+            FROM (SELECT *, {hashed} FROM arrived) GROUP BY 1, 2),
 counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
                    count(several.event_key) AS moved_keys, {_fingerprints(sums, parts or {})} AS fingerprint
             FROM per_key JOIN days USING (event_key) LEFT JOIN several ON several.event_key = days.event_key
             GROUP BY 1, 2),
 late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
-         FROM mine WHERE op = 'upsert' GROUP BY 1, 2)
+         FROM arrived WHERE op = 'upsert' GROUP BY 1, 2)
 SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys, moved_keys,
        CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
        strftime(arrival_date, '%Y-%m') AS arrival_month

@@ -257,29 +257,29 @@ def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[Declared
     for one in declared:
         if one.fault:
             return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
-    told = [(d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)]
-    return f"{OF_TOTALS}{told[0][0]}) disagree: {'; '.join(why for _, why in told)}" if told else ""
+    reasons = [(d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)]
+    return f"{OF_TOTALS}{reasons[0][0]}) disagree: {'; '.join(why for _, why in reasons)}" if reasons else ""
 
 
 def _differences_from_totals(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
-    told = []
+    differences = []
     if declared.rows not in (None, file.rows):
-        told.append(f"the file has {file.rows} rows, declared are {declared.rows}")
+        differences.append(f"the file has {file.rows} rows, declared are {declared.rows}")
     if not declared.sums:
-        return told
+        return differences
     with connection(lake) as engine:
         rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
         kinds = {n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()}
         there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
         for column, wanted in declared.sums.items():
             if column not in there:
-                told.append(f"the file has no column {plain(column)!r}")
+                differences.append(f"the file has no column {plain(column)!r}")
                 continue
             found, others = _summed(engine, rows, column, kinds[column])
             if found != wanted:
                 besides = f" and {others} value(s) that are no numbers" if others else ""
-                told.append(f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}")
-    return told
+                differences.append(f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}")
+    return differences
 
 
 def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:

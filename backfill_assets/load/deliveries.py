@@ -185,8 +185,8 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
          f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
     ]  # fmt: skip
-    told = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
-    reason = F.coalesce(c("reason"), F.when(told != "", told))
+    broken = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
+    reason = F.coalesce(c("reason"), F.when(broken != "", broken))
     day = F.when(unusable, c("home_day")).otherwise(arrived)
     judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
@@ -256,6 +256,6 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     taken = placed.withColumn("outcome", outcome).withColumn(
         "reason", F.when(good & (F.col("outcome") == QUARANTINE), clash).otherwise(F.col("reason"))
     )
-    told = row_text((f.name, F.col(f.name), f) for f in judged.select(*columns).schema.fields)
-    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", told))
+    as_text = row_text((f.name, F.col(f.name), f) for f in judged.select(*columns).schema.fields)
+    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", as_text))
     return taken.withColumn("text", rest).drop("__place", "__same")

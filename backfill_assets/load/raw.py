@@ -80,8 +80,8 @@ def _load(request: RebuildRequest) -> Candidate:
 def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
-        told = {"altered": report.altered, "missing": report.missing}
-        files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
+        changed = {"altered": report.altered, "missing": report.missing}
+        files = [f"{plain(p)} ({word})" for word, paths in changed.items() for p in paths]
         files += [f"{plain(path)} ({plain(why)})" for path, why in report.contradicted.items()]
         raise LandingError(
             f"the table {source.table}",
@@ -132,8 +132,8 @@ class _Loading:
         published = self._write(self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected})
         with self.request.phases.phase("ledger"):
             self.request.known.wrote(self.request.table.name)
-            said, after = self.request.signed(self.states, {}), self.request.known.states.view
-            commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, said)
+            provenance, after = self.request.signed(self.states, {}), self.request.known.states.view
+            commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, provenance)
         return published
 
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
@@ -142,7 +142,7 @@ class _Loading:
         concerned = any(d in part.profiles or d in before.latest or d in before.foreign for d in self.todo)
         if part is not self.placed.raw and not concerned:  # days that have no row there and never had one
             return Published(before.version, "")
-        said = self.request.signed(self.states, inputs)
-        write = Write(contract, part.staged, entries, before.version, said, force=self.request.force)
+        provenance = self.request.signed(self.states, inputs)
+        write = Write(contract, part.staged, entries, before.version, provenance, force=self.request.force)
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
         return replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})

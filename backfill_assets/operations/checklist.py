@@ -209,9 +209,9 @@ def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
 
 def _strategy(current: Progress) -> Answer:
     """Whether no key occurs twice in the days to write, so that the strategy has one row to write or match per key."""
-    unique, told, fix = _ticked(current, "keys unique")
+    unique, text, fix = _ticked(current, "keys unique")
     keys = "; ".join(f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables)
-    return unique, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {told}", fix
+    return unique, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {text}", fix
 
 
 def _chunked(current: Progress) -> Answer:

@@ -136,18 +136,18 @@ def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis
         advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
         yield broken(name, f"version {version} of its log is torn{cause}", advice)
     if report.edited:
-        told = (
+        what = (
             f"version(s) {first_names(report.edited)} of its log were edited: they hold other bytes than were committed"
         )
         advice = "Restore these files of its log from a backup; until then nothing proves who wrote these days, and why"
-        yield broken(name, told, advice)
+        yield broken(name, what, advice)
     elif report.false_states:  # of an edited log, the commits may be what is false
-        told = f"{len(report.false_states)} kept state(s) of its log are not what its commits say; readers take them"
+        what = f"{len(report.false_states)} kept state(s) of its log are not what its commits say; readers take them"
         remove = f"rm {' '.join(map(shlex.quote, report.false_states))}"
-        yield broken(name, told, f"Delete them, they are only copies, then look at `status` again: `{remove}`")
+        yield broken(name, what, f"Delete them, they are only copies, then look at `status` again: `{remove}`")
     if report.checkpoints_torn:
-        told = "a checkpoint of its log is torn or holds other bytes than were written (a power cut does that)"
-        yield broken(name, told, f"Set it aside with {mend}: every commit is kept, and nothing is lost")
+        what = "a checkpoint of its log is torn or holds other bytes than were written (a power cut does that)"
+        yield broken(name, what, f"Set it aside with {mend}: every commit is kept, and nothing is lost")
 
 
 def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:

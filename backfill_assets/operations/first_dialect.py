@@ -41,10 +41,10 @@ def first_dialect(files: Sequence[LandedFile], form: str) -> Dialect:
         for name, texts in columns.items():
             values.setdefault(name, []).extend(t for t in texts if t.strip())
     numbers = {n: v for n, v in values.items() if v and all(re.fullmatch(COMMAS.number, t) for t in v)}
-    said = "".join(t for v in numbers.values() for t in v)
-    if "," not in said:
+    texts = "".join(t for v in numbers.values() for t in v)
+    if "," not in texts:
         return Dialect(encoding=encoding, separator=fit[0])
-    thousands = "." if "." in said else ""
+    thousands = "." if "." in texts else ""
     return Dialect(encoding=encoding, separator=fit[0], numbers=tuple(numbers), decimal=",", thousands=thousands)
 
 

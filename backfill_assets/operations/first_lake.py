@@ -60,8 +60,8 @@ def first_sources(landed: Mapping[str, Landed], chosen: Mapping[str, str]) -> di
     found = {}
     for name, one in landed.items():
         others = set[str]().union(*(known for other, known in columns.items() if other != name))
-        mine = {role: column for role, column in chosen.items() if column.lower() in columns[name]}
-        found[name] = first_source(one.files, one.form, mine, others - keys)
+        own = {role: column for role, column in chosen.items() if column.lower() in columns[name]}
+        found[name] = first_source(one.files, one.form, own, others - keys)
     return found
 
 
@@ -79,8 +79,10 @@ def first_toml(guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed],
         text = text.replace('# source = "NAME" ', f"source = {json.dumps(main)} ")
     elif not guess.is_plain:
         text = _exchanged(text, "# [source.payload]", f"[source.payload]\n{_payload(guess)}", "# [source.dialect]")
-    if not main and (said := guess.dialect.declared):
-        text = _exchanged(text, "# [source.dialect]", f"[source.dialect]\n{_lines(said)}", "# Where deliveries come")
+    if not main and (dialect_keys := guess.dialect.declared):
+        text = _exchanged(
+            text, "# [source.dialect]", f"[source.dialect]\n{_lines(dialect_keys)}", "# Where deliveries come"
+        )
     if not guess.is_plain:
         text = _with_features(text, guess)
     LakeSettings.model_validate(tomllib.loads(text))
@@ -90,12 +92,12 @@ def first_toml(guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed],
 def _section(name: str, guess: FirstSource, glob: str) -> str:
     lines = _lines({"files": glob, "format": guess.form, "select": guess.select})
     payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload(guess)}"
-    dialect = f"[sources.{name}.dialect]\n{_lines(said)}" if (said := guess.dialect.declared) else ""
+    dialect = f"[sources.{name}.dialect]\n{_lines(dialect_keys)}" if (dialect_keys := guess.dialect.declared) else ""
     return f"[sources.{name}]\n{lines}{payload}{dialect}"
 
 
-def _lines(said: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in said.items())
+def _lines(dialect_keys: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in dialect_keys.items())
 
 
 def _payload(guess: FirstSource) -> str:

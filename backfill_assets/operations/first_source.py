@@ -98,8 +98,8 @@ class FirstSource:
         }
         names = {why: ", ".join(c.name for c in columns if c.name not in used) for why, columns in out.items()}
         renamed = ", ".join(f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower())
-        told = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
-        return [*told, f"Under a name that is free and plain in the lake: {renamed}."] if renamed else told
+        lines = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
+        return [*lines, f"Under a name that is free and plain in the lake: {renamed}."] if renamed else lines
 
 
 def first_source(

@@ -143,8 +143,8 @@ class Unusable:
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
-        said = [*self.reasons.items()]
-        refused, of_rows = said[: self.files], kinds(dict(said[self.files :]), MOST_SAID)
+        reasons = [*self.reasons.items()]
+        refused, of_rows = reasons[: self.files], kinds(dict(reasons[self.files :]), MOST_SAID)
         named = [*refused[:MOST_FILES], *of_rows.shown]
         why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in named)
         more = (len(refused) - MOST_FILES, "file"), (of_rows.more_kinds, "reason")
@@ -169,10 +169,10 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
     Without `read_rows` no data file is read, and only whole files have reasons. Reasons of rows are of the newest days.
     """
     sources = [_unusable_of_source(each, days, read_rows) for each in lake.by_source()]
-    said = [[*part.reasons.items()] for part in sources]
-    refused = (pair for part, pairs in zip(sources, said, strict=True) for pair in pairs[: part.files])
+    of_sources = [[*part.reasons.items()] for part in sources]
+    refused = (pair for part, pairs in zip(sources, of_sources, strict=True) for pair in pairs[: part.files])
     of_rows = sum(
-        (Counter(dict(pairs[part.files :])) for part, pairs in zip(sources, said, strict=True)), Counter[str]()
+        (Counter(dict(pairs[part.files :])) for part, pairs in zip(sources, of_sources, strict=True)), Counter[str]()
     )
     return Unusable(
         sum(part.rows for part in sources),
@@ -195,8 +195,8 @@ def retyped(lake: Lake) -> Iterator[str]:
             from backfill_assets.landing.mapping import delivery_types
 
             source = each.settings.source
-            told = columns_told_as_text(source.select, delivery_types(source.payload_columns))
-            for name, found in ((n, k) for n, k in changed.items() if n in told):
+            as_text = columns_told_as_text(source.select, delivery_types(source.payload_columns))
+            for name, found in ((n, k) for n, k in changed.items() if n in as_text):
                 places = " and ".join(f"{kind} in {plain(shown(path, each.source))}" for kind, path in found.items())
                 yield f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in select"
 

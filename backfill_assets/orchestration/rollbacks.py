@@ -121,8 +121,8 @@ def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days
     """Log a materialization per day, from its receipt."""
     lake, pipeline = lake_context.open()
     view = read_view(lake, pipeline.contracts)
-    for name, mine in days.items():
-        for day in mine:
+    for name, written in days.items():
+        for day in written:
             context.log_event(receipt_event(lake_context.naming, name, day, view.table(name).latest[day]))
 
 

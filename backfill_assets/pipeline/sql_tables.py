@@ -106,8 +106,8 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8") from None
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
-        raise _refused(path, f"its header: {told}", "Correct the header") from None
+        reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
+        raise _refused(path, f"its header: {reasons}", "Correct the header") from None
     query = text[found.end() :].strip().removesuffix(";")
     if not query:
         raise _refused(path, "it has no query", "Write a SELECT below the header")
@@ -131,28 +131,28 @@ def _contract(path: Path, header: _Header) -> Contract:
     for name, window in header.inputs.items():
         if {*window.joined} - {*header.inputs} or (window.joined and not window.by):
             raise ValueError(f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to join by")
-    columns = tuple(_column(name, told, header) for name, told in header.columns.items())
+    columns = tuple(_column(name, declared, header) for name, declared in header.columns.items())
     waits = any(w.as_known for w in header.inputs.values())
-    rules = tuple(_rule(name, told) for name, told in header.rules.items())
+    rules = tuple(_rule(name, declared) for name, declared in header.rules.items())
     key = tuple(header.key)
     return Contract(path.stem, header.description, columns, header.day, key, inputs, waits_for_cut=waits, rules=rules)
 
 
-def _column(name: str, told: str, header: _Header) -> Column:
+def _column(name: str, declared: str, header: _Header) -> Column:
     """Parse `TYPE [NULL | NOT NULL] [-- description]`; the default is NOT NULL."""
-    found = COLUMN.fullmatch(told.strip())
+    found = COLUMN.fullmatch(declared.strip())
     if found is None:
-        raise ValueError(f"columns.{name}: {told!r} is not `TYPE [NULL] [-- what it means]`")
+        raise ValueError(f"columns.{name}: {declared!r} is not `TYPE [NULL] [-- what it means]`")
     nullable = bool(found["null"]) and "not" not in found["null"].lower()
     kind: Any = found["type"].strip().upper()
     return Column(name, kind, found["told"] or name, nullable=nullable)
 
 
-def _rule(name: str, told: str | _Rule) -> Rule:
+def _rule(name: str, declared: str | _Rule) -> Rule:
     """Parse `EXPRESSION [-- description]`, or take its parts; the name stands for a missing description."""
-    if isinstance(told, _Rule):
-        return Rule(name, told.expression, told.description or name, tuple(told.per), told.only_warns)
-    expression, _, description = told.partition("--")
+    if isinstance(declared, _Rule):
+        return Rule(name, declared.expression, declared.description or name, tuple(declared.per), declared.only_warns)
+    expression, _, description = declared.partition("--")
     return Rule(name, expression.strip(), description.strip() or name)
 
 
@@ -177,8 +177,8 @@ def _transform_of(
                 choice = replace(wanted, by=(*wanted.by, *alike))
                 seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
         first, last = _literal(chunk.days.start), _literal(chunk.days.last)
-        said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
-        filled = _free(contract.name, _filled(query, {**header.parameters, **said}), seen)
+        of_chunk = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
+        filled = _free(contract.name, _filled(query, {**header.parameters, **of_chunk}), seen)
         filled = filled.replace("{", "{{").replace("}", "}}")
         text = (
             f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} BETWEEN {first} AND {last}"

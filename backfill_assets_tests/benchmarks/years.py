@@ -33,7 +33,7 @@ from backfill_assets.operations.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.operations.status import status
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival, scatter
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Years:
             release(self.made.lake, self.made.pipeline, asked, Provenance("release"))
 
     def _publish(self, number: int) -> None:
-        beside = Beside.of(self.made, "features")
+        beside = CandidateWorld.of(self.made, "features")
         beside.there.write("features", dict.fromkeys(range(number - 7, number), -number))
         beside.publish()
         discard_candidate(self.made.lake, "v2")

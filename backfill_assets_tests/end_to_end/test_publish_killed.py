@@ -18,7 +18,7 @@ from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
@@ -28,8 +28,8 @@ import os, sys
 from pathlib import Path
 from backfill_assets.lake import replace, versions
 from backfill_assets.operations.publications import publish
-from backfill_assets_tests.operations.beside import Beside
-beside, left = Beside.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
+beside, left = CandidateWorld.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
 function = {"commit": replace.replace_days_locked, "entry": versions.live_runs}[sys.argv[2]]
 def trace(frame, event, _):
     if frame.f_code is function.__code__:
@@ -41,7 +41,7 @@ publish(beside.request(), act=True)
 """
 
 
-def seen(beside: Beside) -> list[list[int]]:
+def seen(beside: CandidateWorld) -> list[list[int]]:
     """The values of each table that a reader of both sees."""
     view = settled_view(beside.made.lake, beside.made.pipeline.contracts)
     return [beside.made.values(t, view.table(t).version) for t in BUILT]
@@ -52,7 +52,7 @@ def seen(beside: Beside) -> list[list[int]]:
 def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
     tmp_path: Path, step: str, number: int, commits: int, is_finished: bool
 ) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     made, lake = beside.made, beside.made.lake
     made.chunk(1, (3,), 2)  # of a plan that has nothing to do with it
     beside.build_all(5)

@@ -30,7 +30,7 @@ from backfill_assets.lake.versions import (
     versions_seen,
 )
 from backfill_assets.lake.view import settled_view
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -247,7 +247,7 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
 
 
 def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     for value in (6, 7, 8):
         beside.made.write("raw", {2: value})
         end(beside.made)
@@ -261,7 +261,7 @@ def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_p
 
 
 def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(tmp_path: Path) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     made, marker = beside.made, beside.made.root / RUNS / "here" / "long"
     beside.build_all(5)
     end(made)

@@ -19,18 +19,18 @@ from backfill_assets.operations.candidates import (
     find_candidate,
 )
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Beside:
-    return Beside.of(Planned(tmp_path / "lake"), *BUILT)
+def beside(tmp_path: Path) -> CandidateWorld:
+    return CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
 
 
-def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(beside: Beside) -> None:
+def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(beside: CandidateWorld) -> None:
     beside.build_all(5)
     assert beside.made.values("staging") == [1] * DAYS, "the lake's own rows are as they were"
     states = beside.there.states()
@@ -39,7 +39,7 @@ def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(be
         beside.there.write("raw", {0: 1})
 
 
-def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(beside: Beside) -> None:
+def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(beside: CandidateWorld) -> None:
     lake, folder = beside.made.lake, beside.there.root
     left = folder.rename(folder.with_name(".v2.0a1b2c3d"))  # what a kill amid the deletion leaves
     assert candidate_names(lake) == []
@@ -49,7 +49,7 @@ def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(besi
     assert list(folder.parent.iterdir()) == []
 
 
-def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: Beside) -> None:
+def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: CandidateWorld) -> None:
     lake, pipeline = beside.made.lake, beside.made.pipeline
 
     def create(name: str, *tables: str) -> Callable[[], Lake]:

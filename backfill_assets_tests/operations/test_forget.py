@@ -32,7 +32,7 @@ from backfill_assets.operations.forget import (
 )
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.lakes import configure
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -180,7 +180,7 @@ def test_what_a_killed_snapshot_left_goes_without_being_asked_for(request_: Forg
 
 
 def test_it_waits_for_a_publication_that_was_stopped_because_readers_see_versions_of_before(tmp_path: Path) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     work = Unfinished("p9", "publish v2", "Finish it")
     with suppress(KeyboardInterrupt), switching(beside.made.lake, beside.made.pipeline.contracts, BUILT, work):
         beside.made.write("staging", {0: 9}, plan="p9")
@@ -190,7 +190,7 @@ def test_it_waits_for_a_publication_that_was_stopped_because_readers_see_version
 
 def test_nothing_is_erased_while_a_write_is_staged_or_days_of_a_candidate_are_of_before(tmp_path: Path) -> None:
     """It may have read the entity before; its files lie where the search would find them, or come after it."""
-    beside = Beside.of(Planned(tmp_path / "lake"), "features")
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), "features")
     asked = ForgetRequest(beside.made.lake, beside.made.pipeline, ANN, "asked for")
     left = put(asked, ".plans/a.json")
     erasure = begin_erasure(asked.lake, ANN.values, "asked for")

@@ -36,18 +36,18 @@ from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lakes import LONG_AGO
-from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, with_narrow_staging
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Beside:
-    return Beside.of(Planned(tmp_path / "lake"), *BUILT)
+def beside(tmp_path: Path) -> CandidateWorld:
+    return CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
 
 
-def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(beside: Beside) -> None:
+def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(beside: CandidateWorld) -> None:
     beside.build_all(5)
     before = {t: beside.made.view(t).version for t in BUILT}
     request = beside.request()
@@ -63,7 +63,7 @@ def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_
     assert beside.made.view("staging").version == before["staging"] + 1
 
 
-def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_says_so(beside: Beside) -> None:
+def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_says_so(beside: CandidateWorld) -> None:
     beside.there.write("staging", {0: 1, 1: 5})
     looked = publish(beside.request(), act=False).tables[0]
     assert (looked.same, looked.grounds) == (1, "compared: 0 row(s) added, 0 removed, 1 changed")
@@ -82,7 +82,7 @@ def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_s
     assert receipt.tags["grounds"] == done.tables[0].grounds
 
 
-def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(beside: Beside) -> None:
+def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(beside: CandidateWorld) -> None:
     made = beside.made
     made.chunk(1, (3,), 2)
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), Provenance(""))
@@ -95,7 +95,7 @@ def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(bes
     assert ([made.view(t).version for t in BUILT], unfinished(made.lake)) == (before, ())
 
 
-def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(beside: Beside) -> None:
+def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(beside: CandidateWorld) -> None:
     beside.build_all(5)
     links = beside.there.lake.table_path("features")
 
@@ -110,7 +110,7 @@ def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(bes
     assert len(unfinished(beside.made.lake)) == 1
 
 
-def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
+def test_a_publication_is_taken_back_as_a_plan_is(beside: CandidateWorld) -> None:
     beside.build_all(5)
     done = beside.publish()
     roll_back(beside.made.lake, beside.made.pipeline, RollbackRequest(plan=done.id), Provenance(""))
@@ -119,7 +119,7 @@ def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
         beside.publish()
 
 
-def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: Beside) -> None:
+def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: CandidateWorld) -> None:
     beside.build_all(5)
     lake, told = beside.made.lake, []
     for most in (1, 5):
@@ -134,7 +134,7 @@ def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: B
     assert beside.made.values("staging") == [5] * DAYS
 
 
-def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
+def test_it_is_refused_while_the_lake_has_other_code(beside: CandidateWorld) -> None:
     beside.build_all(5)
     with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
         publish(beside.request(deployed=False), act=False)
@@ -142,7 +142,7 @@ def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
 
 def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_that_are_published(tmp_path: Path) -> None:
     made = with_narrow_staging(tmp_path)
-    beside = Beside.of(made, "staging")
+    beside = CandidateWorld.of(made, "staging")
     beside.there.write("staging", {2: 1 << 40, 3: 5})
     done = beside.publish()
     assert columns(made.lake, "staging")["value"] == "BIGINT"
@@ -154,7 +154,7 @@ def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_tha
 
 
 def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_again(tmp_path: Path) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), "features")
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), "features")
     beside.there.write("features", dict.fromkeys(range(DAYS), 5))
     beside.made.write("staging", {DAYS - 1: 7})
     with pytest.raises(BackfillError, match=f"{day(DAYS - 1)} of features are stale there"):
@@ -165,7 +165,7 @@ def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_a
     assert beside.made.values("features") == [5] * (DAYS - 1) + [6]
 
 
-def test_a_publication_that_stopped_between_two_tables_goes_on(beside: Beside) -> None:
+def test_a_publication_that_stopped_between_two_tables_goes_on(beside: CandidateWorld) -> None:
     beside.build_all(5)
     beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
     assert (beside.made.values("staging"), beside.made.values("features")) == ([5] * DAYS, [1] * DAYS)
@@ -174,7 +174,7 @@ def test_a_publication_that_stopped_between_two_tables_goes_on(beside: Beside) -
     assert beside.made.values("features") == [5] * DAYS
 
 
-def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: Beside) -> None:
+def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: CandidateWorld) -> None:
     beside.build_all(5)
     there = beside.there
     days = DayRange(day(0), day(DAYS))
@@ -192,7 +192,7 @@ def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: 
     assert publish(beside.request(), act=True).done
 
 
-def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(beside: Beside) -> None:
+def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(beside: CandidateWorld) -> None:
     beside.there.write("staging", {1: 5, 2: 5})
     assert beside.publish(days=DayRange(day(1), day(2))).tables[0].days == (day(1),)
     assert beside.made.values("staging")[:3] == [1, 5, 1]
@@ -200,7 +200,7 @@ def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(besi
         beside.publish(days=DayRange(day(5), day(6)))
 
 
-def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: Beside) -> None:
+def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: CandidateWorld) -> None:
     beside.build_all(5)
     beside.publish()
     discard_candidate(beside.made.lake, "v2")
@@ -210,7 +210,7 @@ def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: Beside) -> 
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
 
 
-def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_were_looked_at(beside: Beside) -> None:
+def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_were_looked_at(beside: CandidateWorld) -> None:
     beside.build_all(5)
     with doing_before(stage_links, lambda: beside.there.write("staging", {0: 9})):
         beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
@@ -220,7 +220,7 @@ def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_we
     assert {d: p.fingerprint for d, p in held.items()} == {d: r.entry.fingerprint for d, r in latest.items()}
 
 
-def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: Beside) -> None:
+def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: CandidateWorld) -> None:
     beside.build_all(5)
     made, contract = beside.made, beside.made.contract("staging")
     for file in beside.there.lake.table_path("staging").rglob("*.parquet"):

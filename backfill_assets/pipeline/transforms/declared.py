@@ -74,15 +74,15 @@ def aggregates(
         return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
     found = on_each_day(rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first)
-    told = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
-    return found, told, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    shown = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    return found, shown, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
 
 
 def _features(
     rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool
 ) -> DataFrame:
-    found, told, _ = aggregates(rows, days, entity, columns, by_day_first)
-    return found.select(*entity, *told, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))
+    found, shown, _ = aggregates(rows, days, entity, columns, by_day_first)
+    return found.select(*entity, *shown, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))
 
 
 def labels(

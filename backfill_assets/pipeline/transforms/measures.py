@@ -111,8 +111,8 @@ def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column
 def exactly(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
     """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of theirs."""
     is_whole = aggregation.type in ("INT", "BIGINT")
-    told = _or_zero(part("sum")) if is_whole and aggregation.agg == "sum" else result(aggregation, part, day)
-    return told.cast(EXACT) if is_whole else told
+    shown = _or_zero(part("sum")) if is_whole and aggregation.agg == "sum" else result(aggregation, part, day)
+    return shown.cast(EXACT) if is_whole else shown
 
 
 def _decimal(value: Value, column: Column) -> Column:

@@ -39,19 +39,19 @@ def staging(
     event_day = F.to_date("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
     wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
-    mine = deliveries
+    chosen = deliveries
     if len(days if only is None else only) < ALL_KEYS_FROM_DAYS:
         keys = deliveries.where(wanted).select("event_key").distinct()
-        mine = deliveries.join(keys, "event_key", "left_semi")
+        chosen = deliveries.join(keys, "event_key", "left_semi")
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
-    ranked = mine.withColumns({"__version": version, "__best_before": F.max(version).over(before)})
+    ranked = chosen.withColumns({"__version": version, "__best_before": F.max(version).over(before)})
     winners = ranked.where(F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before")))
     until = F.lead("arrival_ts").over(arrived)
     lasting = winners.withColumn("__until", until).where("__until IS NULL OR __until > arrival_ts")
-    told = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)  # -0.0 + 0.0 is 0.0 to every engine
-    facts = F.when(F.col("op") == "upsert", F.struct("event_ts", *told))
+    values = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)  # -0.0 + 0.0 is 0.0 to every engine
+    facts = F.when(F.col("op") == "upsert", F.struct("event_ts", *values))
     differs = ~facts.eqNullSafe(F.lag(facts).over(arrived))
     known = lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
     return known.where(wanted).select(

@@ -1,6 +1,6 @@
 """A lake without an engine, and a candidate beside it that builds tables of it by newer code.
 
-Lives here: `Beside`. Does not live here: any assertion.
+Lives here: `CandidateWorld`. Does not live here: any assertion.
 """
 
 from dataclasses import dataclass, replace
@@ -17,26 +17,26 @@ NEW_CODE = Codes("code-2", "settings-1")
 
 
 @dataclass
-class Beside:
+class CandidateWorld:
     """A lake, and a candidate of it (`there`) that builds tables of it by newer code."""
 
     made: Planned
     there: Planned
 
     @classmethod
-    def of(cls, made: Planned, *own: str) -> "Beside":
+    def of(cls, made: Planned, *own: str) -> "CandidateWorld":
         """An empty candidate of some tables."""
         candidate = create_candidate(made.lake, made.pipeline, "v2", own, lambda path: (path,), "newer code")
         return cls._of(made, candidate)
 
     @classmethod
-    def reopened(cls, root: Path) -> "Beside":
+    def reopened(cls, root: Path) -> "CandidateWorld":
         """A lake with its candidate, as another process made them."""
         made = Planned.reopened(root)
         return cls._of(made, find_candidate(made.lake, "v2"))
 
     @classmethod
-    def _of(cls, made: Planned, candidate: Lake) -> "Beside":
+    def _of(cls, made: Planned, candidate: Lake) -> "CandidateWorld":
         there, own = Planned.__new__(Planned), candidate.own
         there.lake, there.root = candidate, candidate.root
         there.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **dict.fromkeys(own, NEW_CODE)})
