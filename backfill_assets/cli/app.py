@@ -47,7 +47,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "lab": ("practice", "Unsafe forms fail beside safe ones."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows arrive."),
-    "maintain": ("maintain", "Delete what nothing needs any more."),
+    "maintain": ("doctor", "Delete what nothing needs any more."),
     "mend": ("doctor", "Mend a table's damaged log."),
     "plan": ("plan", "Plan a backfill in chunks, with a price."),
     "production": ("server", "A dagster.yaml for servers."),

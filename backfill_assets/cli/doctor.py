@@ -1,7 +1,7 @@
-"""`backfill-assets doctor`, `verify`, `checklist` and `mend`: checks of a lake and its machine; mending a log.
+"""`backfill-assets doctor`, `verify`, `checklist`, `mend` and `maintain`: checks and upkeep of a lake and its machine.
 
-Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`) and the damage
-(`lake.inspection`).
+Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`), the damage
+(`lake.inspection`) and the files that can be deleted (`operations.maintain`).
 """
 
 import textwrap
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import days_options, lake_root, opened
+from backfill_assets.cli.common import answer, days_options, json_and_lake, lake_root, opened
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.output import Output, reporting
@@ -141,3 +141,29 @@ def _filled(text: str, mark: str = "") -> str:
     return textwrap.fill(
         text, WIDTH, initial_indent=below + mark, subsequent_indent=below + " " * len(mark), break_on_hyphens=False
     )
+
+
+@click.command()
+@click.option("--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]")
+@click.option(
+    "--keep-days", type=click.IntRange(1), help="Days that replaced files stay. [default: [retention] rollback_days]"
+)
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@json_and_lake
+def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
+    """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
+    checkpoints; and ledgers and days in many small files, or in too large
+    ones. With --yes it is done.
+
+    No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
+    """
+    from backfill_assets.operations.maintain import maintain as do
+
+    lake, pipeline = opened()
+    tables = names_of(named) or []
+    found = do(lake, pipeline, tables, keep_days, act=yes)
+    lines = found.lines() or ["Nothing can go."]
+    lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
+    if found.lines() and not yes:
+        lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
+    answer(found, as_json, lines)

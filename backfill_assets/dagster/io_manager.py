@@ -1,13 +1,14 @@
 """`LakeIOManager`: days that any daily asset of a project returns, written by the path of a lake's own tables.
 
-Lives here: what Dagster asks of an IO manager, and the versions that a step's inputs are pinned to. Does not live here:
-the contract of a table (`contracts`), staging, judging and committing rows (`load.rebuild`), and what Dagster shows of
-a write (`reports`).
+Lives here: what Dagster asks of an IO manager, the versions that a step's inputs are pinned to, and what Dagster shows
+of a write. Does not live here: the contract of a table (`contracts`), and staging, judging and committing rows
+(`load.rebuild`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
-from backfill_assets.dagster.reports import report_good_days, report_verdicts, report_written
 from backfill_assets.dagster.rules import DECLARED
 from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import record
@@ -33,11 +34,14 @@ from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.green_days import look_for_green_days
 from backfill_assets.orchestration.io_manager import as_failures, telling
+from backfill_assets.orchestration.metadata import data_version, day_metadata
+from backfill_assets.orchestration.reconcile import look_for_green_days
+from backfill_assets.orchestration.verdicts import log_verdicts
 from backfill_assets.orchestration.work_tags import work_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
+DATA_VERSION = "dagster/data_version"
 UNPINNED = "not pinned"  # the tag of a receipt: inputs that the asset did not load by days from the lake
 
 
@@ -121,14 +125,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
                     rebuild = Rebuild(self._request(context, rows, table))
                     try:
                         if any(f.refuses for f in rebuild.prepare()):
-                            report_verdicts(context, rebuild)
+                            _report_verdicts(context, rebuild)
                             raise rebuild.refusal()
                         published = rebuild.publish()
                         self._wrote = True
                     finally:
                         rebuild.release()
             with telling(rebuild, published):
-                report = report_written if rebuild.kept_back.error is None else report_good_days
+                report = _report_written if rebuild.kept_back.error is None else _report_good_days
                 report(context, rebuild, published)
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
@@ -187,3 +191,27 @@ def _refuse_none(context: dg.OutputContext, obj: Any) -> None:
             f"the asset {context.asset_key.to_user_string()}", "it returned None in place of rows",
             "Nothing was written", "Return a frame without rows to clear its days, or give it another IO manager",
         )  # fmt: skip
+
+
+def _report_written(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
+    """Add the figures of each written day to its materialization, which Dagster makes, and log the verdicts."""
+    step = dg.AssetExecutionContext.get()
+    for partition, metadata in day_metadata(rebuild, published, {}).items():
+        step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
+    _report_verdicts(context, rebuild, rebuild.days)
+
+
+def _report_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
+    """Log a materialization of each written day, and the verdicts: the step fails for the days that were kept back, so
+    that Dagster makes none."""
+    entries = rebuild.ready.entries
+    for partition, metadata in day_metadata(rebuild, published, {}).items():
+        tags = {DATA_VERSION: data_version(entries[parse_day(partition)]), f"{DATA_VERSION}_is_user_provided": "true"}
+        context.log_event(dg.AssetMaterialization(context.asset_key, partition=partition, metadata=metadata, tags=tags))
+    _report_verdicts(context, rebuild, rebuild.days)
+
+
+def _report_verdicts(context: dg.OutputContext, rebuild: Rebuild, written: Collection[date] = ()) -> None:
+    """Log an evaluation of each declared check, after the `written` days, none where the run was refused: the step of
+    the check does not run then. Each is stored with the run, although no step planned it."""
+    log_verdicts(dg.AssetExecutionContext.get(), rebuild, written, only=DECLARED.of(context.op_def).checks)

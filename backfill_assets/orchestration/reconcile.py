@@ -1,8 +1,8 @@
 """Reconcile: Dagster's records follow the tables, never the other way round.
 
 Here: recording commits whose run died before its event, and repairing days that Dagster shows wrong after runs that
-planned them and died, from their receipts. Not here: ending runs whose process is gone (`runs`), repairing
-tables (a commit is whole or absent).
+planned them and died, from their receipts; naming days that Dagster shows and that have no receipt. Not here: ending
+runs whose process is gone (`runs`), repairing tables (a commit is whole or absent).
 
 Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check refused; days of runs
 that go on, until they end.
@@ -17,6 +17,7 @@ import dagster as dg
 from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import days_text
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
@@ -24,9 +25,10 @@ from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
+from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.checks import report_day_checks
-from backfill_assets.orchestration.dagster_private import newest_materializations, planned_partitions
+from backfill_assets.orchestration.dagster_private import instance_id, newest_materializations, planned_partitions
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
 from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
@@ -34,6 +36,7 @@ from backfill_assets.orchestration.verdicts import Verdicts
 
 RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
 DAYS_PER_CALL = 100  # of all tables: a second; the next call goes on
+GREEN_DAYS = "green_days"  # the name under which the lake keeps its look for them, for `status`
 NEWEST_FAILURE = "ended runs"  # key beside the versions of tables: no table has a blank in its name
 LOST_SOURCE = "the receipt: the run ended before it could say so"
 UNSUCCESSFUL = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
@@ -188,6 +191,22 @@ def unmade_days(
     lost = [d for d, run_id in plans.items() if run_id not in alive and d in latest]
     refused = Verdicts(instance, lake, states, naming).refused(contract) if lost else frozenset()
     return sorted(d for d in lost if d not in refused and states.of(contract.name, d) is not State.STALE)
+
+
+def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
+    """A line per table with days that Dagster shows and that no receipt names: their asset returned nothing, and so
+    never reached its IO manager. By table; the lake keeps the lines until the next look."""
+    found: dict[str, str] = {}
+    for contract in (c for c in states.contracts.values() if c.made_by and not c.external):
+        shown = instance.get_materialized_partitions(PLAIN.of(contract))
+        written = states.view.table(contract.name).latest
+        if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:
+            found[contract.name] = (
+                f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt names them: the asset "
+                "returned nothing. Return a frame without rows where a day has none, and materialize these days again"
+            )
+    keep_attention(lake.root, instance_id(instance), GREEN_DAYS, found)
+    return found
 
 
 def _day(partition: str | None) -> date | None:

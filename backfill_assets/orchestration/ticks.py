@@ -33,8 +33,7 @@ from backfill_assets.orchestration.backfill_requests import (
 )
 from backfill_assets.orchestration.checks import changed_standing_checks
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.green_days import look_for_green_days
-from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.orchestration.reconcile import follow_receipts, look_for_green_days
 from backfill_assets.plans.files import left_to_plans
 
 SCAN = "scan_landing"

@@ -1,6 +1,6 @@
 """`maintain` as a person meets it.
 
-Tested here: `cli.maintain`. Not tested here: what can go (`operations.test_maintain`).
+Tested here: `maintain` of `cli.doctor`. Not tested here: what can go (`operations.test_maintain`).
 """
 
 from datetime import timedelta

@@ -210,7 +210,9 @@ def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: CandidateWo
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
 
 
-def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_were_looked_at(beside: CandidateWorld) -> None:
+def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_were_looked_at(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     with doing_before(stage_links, lambda: beside.there.write("staging", {0: 9})):
         beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
@@ -220,7 +222,9 @@ def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_we
     assert {d: p.fingerprint for d, p in held.items()} == {d: r.entry.fingerprint for d, r in latest.items()}
 
 
-def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: CandidateWorld) -> None:
+def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     made, contract = beside.made, beside.made.contract("staging")
     for file in beside.there.lake.table_path("staging").rglob("*.parquet"):

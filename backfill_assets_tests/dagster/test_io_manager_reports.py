@@ -1,6 +1,6 @@
 """What Dagster shows of days that assets returned.
 
-Tested here: `dagster.reports`: metadata of days, and the form of an evaluation. Not tested here: which checks fail
+Tested here: `dagster.io_manager`: metadata of days, and the form of an evaluation. Not tested here: which checks fail
 (`test_checks.py`).
 """
 
