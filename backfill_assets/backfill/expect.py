@@ -59,7 +59,8 @@ class Expectation:
     most: float = float("inf")
 
     def holds(self, before: Figure, now: Figure) -> bool:
-        """Whether the figure now is as expected; one without a value (no rows) never is, unless both have none."""
+        """Whether the figure now is as expected. Without a value (no rows) it is not, unless it had none before
+        either."""
         if now is None or (self.by is not None and before is None):
             return self.by is not None and now is before
         if self.by is None:
@@ -171,7 +172,8 @@ def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current
 
 
 def _sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:
-    """The figure before and now, as two columns; of `share_changed` the second, over keys that both sides have."""
+    """SQL of the figure before and now, as two columns; `share_changed` has only the second, over keys of both
+    sides."""
     if wanted.figure == CHANGED:
         same = " AND ".join(
             f"one.{k} IS NOT DISTINCT FROM two.{k}" for k in map(quoted, (contract.day_column, *contract.key))

@@ -54,8 +54,8 @@ def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> l
 
 
 def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
-    """Findings of controls over the plan's tables that cannot be judged, or that more values break than before the plan
-    (after the last chunk: any value). Broken controls that a person accepted are left out."""
+    """Findings about controls over the plan's tables: a control that cannot be judged, or that more values break than
+    before the plan (after the last chunk: any value). Broken controls that a person accepted are left out."""
     accepted = accepted_by_person(lake, plan)[CONTROLS]
     allowed = accepted if chunk == plan.chunks[-1] else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
     names = controls_over(lake, pipeline, plan.tables)
@@ -142,7 +142,7 @@ def whole(plan: Plan) -> str:
 
 
 def _when(finding: GateFinding, chunk: PlanChunk) -> str:
-    """The days of the finding, with a blank; a control judges others, too."""
+    """The days of the finding in words, with a blank after them."""
     return "" if finding.table == CONTROLS else f"{finding.day or chunk.days} "
 
 

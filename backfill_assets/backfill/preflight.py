@@ -33,7 +33,8 @@ def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tup
 
 
 def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
-    """Each write of the plan is refused where a read fails that answers today; so one that fails today stops it."""
+    """Check that every query of `[gates] reads` answers today: while one fails, each write of the plan would be
+    refused."""
     if reads := lake.settings.gates.reads:
         failed = unanswered(lake, (*pipeline.contracts, *pipeline.followers), reads)
         yield _tick("reads of consumers answer", failed, "", f"{len(reads)} of [gates] reads, tried before each write")
@@ -83,7 +84,7 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
 
 
 def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
-    """Check that no day to write was last made with other rows than the same inputs, by today's code, gave before."""
+    """Check that no day to write is irreproducible by today's code: the same inputs gave other rows before."""
     wrong = []
     for impact in plan.impacts:
         code, latest = pipeline.codes[impact.table].code_digest, states.view.table(impact.table).latest
@@ -94,8 +95,8 @@ def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
 
 
 def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
-    """Check that the days to write have no key twice as they stand: receipts vouch for what was audited before its
-    commit, and files that another program wrote are read."""
+    """Check that no key occurs twice in the days to write as they are now: by receipts, and by reading files that
+    another program wrote."""
     wrong, read = [], 0
     for impact in plan.impacts:
         days = impact.days() & states.view.table(impact.table).foreign
@@ -146,8 +147,8 @@ def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> 
 
 
 def _with_first_writes(plan: Plan, lake: Lake, pipeline: Pipeline, now: Pins) -> Pins:
-    """The plan's pins. A lake hears of the code of an asset of a project when the asset writes: so a table that assets
-    return is pinned to what the plan's first write of it was made by, and to nothing before."""
+    """The plan's pins, with a table that assets of a project return pinned to the code of the plan's first write of it:
+    only writes tell the lake which code an asset has."""
     codes, settings = dict(plan.pins.codes), dict(plan.pins.settings)
     for name in (c.name for c in pipeline.contracts if c.made_by and c.name in plan.tables):
         written = [r for chunk in writes_of_plan(lake, plan, name).chunks.values() for r in chunk.receipts.items()]
@@ -161,7 +162,7 @@ def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
     """A text per pin that moved, with the pinned value and today's."""
 
     def values(pins: Pins) -> Mapping[str, str]:
-        """The pinned values that must not move, by what they are of."""
+        """The pinned values that must not move, each by its name."""
         codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
         settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
         packages = {name: scrub(pins.packages.get(name, "none")) for name in pinned.packages}

@@ -131,8 +131,8 @@ class _Group(click.Group):
 
 @contextlib.contextmanager
 def _interrupts_end_it() -> Iterator[None]:
-    """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python loses one that meets
-    the end of an import: it drops a module's lock by a weak reference, and only prints what its callback raises.
+    """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python loses an interrupt at
+    the end of an import: there it runs in the callback of a weak reference, whose errors are only printed.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

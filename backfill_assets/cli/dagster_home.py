@@ -98,7 +98,7 @@ def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
 
 
 def _is_default_lake(lake: Lake) -> bool:
-    """Whether commands mean this lake where none is named."""
+    """Whether commands without `--lake` take this lake."""
     return lake.root == lake_folder()
 
 
@@ -170,7 +170,7 @@ def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, 
 
 
 def lake_words(lake: Lake) -> str:
-    """Option with which a command means this lake, and a blank; empty where the command means it anyway."""
+    """The option `--lake` for this lake, with a blank after it; empty where commands take this lake by default."""
     return "" if _is_default_lake(lake) else f"--lake {quote(str(lake.root))} "
 
 

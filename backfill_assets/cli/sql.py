@@ -44,7 +44,7 @@ def sql(  # noqa: PLR0913 - the options of a command are its arguments
     All tables are read as the newest lake version has them: as the last run, plan chunk, rollback or publication left
     them together.
 
-    Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
+    Read only: no other file can be read or written. Days that are stale or incomplete are named on stderr. With --at or
     --snapshot nothing is judged: the past is what it was. Binary values are written in hexadecimal digits, and in JSON
     numbers that it lacks as the texts inf, -inf and nan.
     """

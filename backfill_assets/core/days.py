@@ -116,7 +116,8 @@ def parse_day(text: str) -> date:
 
 
 def day_range(first: str | date, last: str | date | None = None) -> DayRange:
-    """The days as people name them, both ends included; raises BackfillError for what is none."""
+    """The days from `first` through `last` (None: that one day), as people write them. Raises BackfillError for a text
+    that is no day."""
     ends = [parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)]
     return from_inclusive(*ends)
 
@@ -129,7 +130,7 @@ def parse_span(text: str) -> DayRange:
 
 def parse_days(text: str) -> DayRange:
     """The days of a list such as `2024-03-01,2024-03-05..07`: days and spans between commas, each span with its last
-    day whole or as the end of one (`07`, `04-02`). Raises BackfillError for what is none."""
+    day whole or as the end of one (`07`, `04-02`). Raises BackfillError for another text."""
     found: list[date] = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         first, dots, last = part.partition("..")

@@ -52,9 +52,9 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
 
 
 def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:
-    """Per table the days that become stale once `entries` are the partition records of these days.
+    """Per table the days that become stale once receipts hold these `entries` of a table's days.
 
-    The days of a rollback are held, and never among them; tables without such days are left out.
+    Days that the rollback itself puts back are held, and never among them; tables without stale days are left out.
     """
     view = states.view
     for name, days in entries.items():
@@ -101,7 +101,7 @@ def _reached(contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
 
 
 def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
-    """The log state after a rebuild of these days of a table with other content."""
+    """The view after a rebuild of these days of a table that gave other rows."""
     name = contract.name
     view = _with_entries(states.view, name, {d: _entry(states, contract, d) for d in days})
     if not contract.is_landed:
@@ -119,7 +119,7 @@ def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
 
 
 def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) -> LakeView:
-    """The log state with other partition records of these days of a table."""
+    """The view with these entries of a table's days in place of the present ones."""
     before = view.table(table)
     latest = {d: replace(before.latest.get(d, NEVER_WRITTEN), entry=e, write_id=COMING) for d, e in entries.items()}
     after = replace(before, latest={**before.latest, **latest}, foreign=before.foreign - entries.keys())
@@ -127,7 +127,7 @@ def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) 
 
 
 def _entry(states: States, contract: Contract, day: date) -> DayEntry:
-    """The partition record of a rebuild of this day with other content."""
+    """The entry of a rebuild of this day that gave other rows."""
     name, before = contract.name, states.latest(contract.name, day)
     rows = max(before.entry.rows if before else 0, 1)
     if contract.is_landed:
@@ -136,7 +136,8 @@ def _entry(states: States, contract: Contract, day: date) -> DayEntry:
 
 
 def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
-    """The event-day index after a load of these arrival days; a day never loaded counts for the same event day."""
+    """The ledger `arrivals` after a load of these arrival days; a day that was never loaded counts as its own event
+    day."""
     known = {a for rows in source.arrivals.values() for a, _ in rows}
     arrivals = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
     for day in days - known:

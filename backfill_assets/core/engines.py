@@ -54,7 +54,7 @@ class Engine:
         self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False,
         agg: str = "",
     ) -> Mapping[str, str]:  # fmt: skip
-        """Return what SQL over columns of `types` holds that is known to give other rows than Spark, each name with
+        """Return the names in SQL over columns of `types` that are known to give other rows than on Spark, each with
         what to write instead ("": nothing). `keys`: columns that identify a row; `landed`: its texts are landed; `agg`:
         the declared aggregation of the expression `text` ("": of the rows themselves)."""
         return {}

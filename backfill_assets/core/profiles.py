@@ -50,7 +50,7 @@ class DayProfile:
 
     @property
     def content(self) -> tuple[int, str, int]:
-        """What a receipt's `DayEntry.content` is compared with."""
+        """Rows, fingerprint and scheme, to compare with `DayEntry.content`."""
         return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
 
 
@@ -82,12 +82,13 @@ def key_name(key: Iterable[str]) -> str:
 
 
 def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
-    """Rows of the greatest key per name of a key, as a receipt kept them; empty for receipts written earlier."""
+    """Rows with the most frequent key, by the names of the key's columns, as a receipt kept them; empty for older
+    receipts."""
     return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
 
 
 def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
-    """Whether one key holds more than `bound` of a day's rows; of a few rows that says nothing."""
+    """Whether one key has more than `bound` (0..1) of a day's rows. Days with few rows are never skewed."""
     return day_rows >= SKEW_NEEDS_ROWS and rows / day_rows > bound
 
 

@@ -57,7 +57,7 @@ def _proper_subsets(column_sets: Iterable[tuple[str, ...]], all_columns: tuple[s
 
 
 def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
-    """`wanted` with the columns that one of `others` reads of the same table on the same basis, if one does."""
+    """`wanted` with the columns that one of `others` reads of the same table as the same kind of input, if one does."""
     alike = (i for i in others if (i.table, i.kind) == (wanted.table, wanted.kind) and i.columns is not None)
     columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
     return Input(wanted.table, wanted.before, wanted.after, wanted.kind, columns)

@@ -41,12 +41,12 @@ class Work:
 
     @property
     def needed_days(self) -> frozenset[date]:
-        """The days of the first table that need it; the others between them are settled."""
+        """The days of the first table that need it; days between them are settled."""
         return frozenset(map(date.fromisoformat, self.needed))
 
     @property
     def needed_span(self) -> DayRange:
-        """The range of the asked days; where none is named, all days."""
+        """The range of the needed days; where none is named, all days."""
         return from_inclusive(min(self.needed_days), max(self.needed_days)) if self.needed else self.days
 
     @property

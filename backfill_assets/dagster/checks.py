@@ -53,7 +53,7 @@ def lake_checks(
         required_resource_keys={io_manager},
     )  # fmt: skip
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        """Judge all written days by their receipts: what a run has refused was judged, and told, before."""
+        """Judge all written days by their receipts. A run has judged and reported the days that it refused."""
         with as_failures():
             keys = sorted(context.selected_asset_check_keys)
             yield from standing(context.instance, getattr(context.resources, io_manager), keys)

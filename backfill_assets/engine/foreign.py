@@ -34,8 +34,8 @@ DELTA = (
 
 
 def named(place: str) -> Callable[[], Any]:
-    """What returns the session that MODULE:FUNCTION names; imports it when called, and raises SettingsError where it
-    is not there."""
+    """A function that imports and calls MODULE:FUNCTION, which returns the session. It raises SettingsError where there
+    is no such function."""
 
     def found() -> Any:
         """Import and call it."""
@@ -172,8 +172,7 @@ def _observation(session: "SparkSession") -> Any:
 
 
 def _write(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | None) -> int | None:
-    """Write, and return how many rows that were, as Spark counts them meanwhile; None where it was not asked or does
-    not count."""
+    """Write, and return the number of rows as Spark counts them meanwhile; None where it does not count."""
     from pyspark.errors import UnsupportedOperationException
 
     # by the frame, not by the process: a project may have sessions of both kinds

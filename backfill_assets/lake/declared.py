@@ -112,7 +112,7 @@ def find_declared(root: Path, name: str) -> DeclaredTable | None:
 
 @lru_cache(maxsize=256)
 def _parsed_table(path: Path, _stamp: files.FileStamp) -> DeclaredTable:
-    """Read once until it is written again: each output of an asset looks several times."""
+    """The table in a file, read once as long as its stamp stays: each output of an asset reads it several times."""
     try:
         return DeclaredTable.parse(files.read_json(path))
     except (KeyError, TypeError, ValueError):

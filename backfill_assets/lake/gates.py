@@ -48,8 +48,8 @@ NO_BOUNDS = ColumnGate(broken="warn")
 
 class TableGate(Section):
     """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
-    for its `columns`. `max_key_share`: the share of rows that the greatest key may hold that other tables group or join
-    by; `skew`: the effect of more on the write (a plan that reads such a day is refused). None: no bound."""
+    for its `columns`. `max_key_share`: the largest share of rows that may have one key by which other tables group or
+    join; `skew`: the effect of more on the write (a plan that reads such a day is refused). None: no bound."""
 
     min_rows: int | None = Field(default=None, ge=0)
     max_rows: int | None = Field(default=None, ge=0)

@@ -17,7 +17,7 @@ BYTES_BEFORE, BYTES_AFTER = "bytes_before", "bytes_after"  # SHA-256 of the rewr
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
-    """These landed contents (SHA-256), and what erasures made of them, by all names of these."""
+    """These landed contents (SHA-256) and the contents that erasures made of them, each by all its names."""
     found = set(contents)
     for entry in (f for e in erasures(lake) for f in e.done["landed"]):
         if found & {entry["before"], *_names(entry, BYTES_BEFORE)}:
@@ -59,7 +59,7 @@ class Origins:
         return max(found, default=(name, ()))
 
     def _steps(self, name: str, names: Collection[str], path: str) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
-        """What the content was before an erasure: its name, all its names, and the numbers of the records that went."""
+        """The content before each erasure: its name, all its names, and the numbers of the erased records."""
         for entry in (e for n in names for e in self.entries.get(n, ())):
             if BYTES_AFTER not in entry:
                 yield entry["before"], {entry["before"]}, tuple(entry["gone"])

@@ -52,8 +52,8 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class PreparedRestore:
-    """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
-    (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
+    """A restore of one table that passed all checks: the days' receipts `now` and at the targets (`then`), the
+    `entries` to write, and the data files to add and remove. Days that are held with that content already are left out.
     `absent`: the columns of the contract that these files lack. `version` is of its commit (None: not committed
     yet)."""
 

@@ -136,8 +136,8 @@ class LakeSession:
         return session
 
     def for_reading(self) -> "SparkSession":
-        """As `spark`, for whom the rows of tables are read as they are: of a project's own session only that it sees
-        the lake's folder is asked."""
+        """As `spark`, for callers that only read rows of tables: a project's own session needs only to see the lake's
+        folder."""
         return open_session(self.lake.root, self.engine)
 
     def begin(self) -> None:

@@ -52,8 +52,8 @@ def newest_state(table: Path, day_column: str, after: int, last: int) -> TableVi
 
 
 def keep_state(table: Path, day_column: str, state: TableView) -> None:
-    """Keep a state of the newest version, unless one of that is kept, and delete all other files but the newest ones up
-    to it. The caller holds the table's lock. Raises OSError."""
+    """Keep the state of the newest version, unless it is kept already, and delete all other files except the newest
+    ones. The caller holds the table's lock. Raises OSError."""
     text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
     files.write_new(state_file(table, state.version), gzip.compress(text.encode(), mtime=0))
     fitting = [version for version in kept_versions(table) if version <= state.version]  # others are of another log
@@ -63,7 +63,7 @@ def keep_state(table: Path, day_column: str, state: TableView) -> None:
 
 
 def is_false(table: Path, day_column: str, state: TableView) -> bool:
-    """Whether readers take a kept state for this one, folded from all commits, and it is another."""
+    """Whether readers take a kept state that differs from this one, folded from all commits."""
     try:
         kept = _fitting(table, day_column, state.version)
         _state_of(kept)

@@ -50,7 +50,7 @@ SINGLE_BYTE = "cp1252"
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found: whether the file holds the entity, and whether it is of a kind that is not decoded."""
+    """The result for one file: whether it holds the entity, and whether nothing here decodes its kind."""
 
     held: bool = False
     unread: bool = False

@@ -209,8 +209,8 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
 
 
 def as_profile(entry: DayEntry) -> DayProfile:
-    """Profile of a day as far as its receipt holds it. Receipts do not keep `duplicates` and `sums`: a gate on these
-    judges files only, at writes and after chunks."""
+    """The profile of a day as far as its receipt keeps it: without `duplicates` and `sums`, which gates judge by files
+    only, at writes and after chunks."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
     broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
     most = counted_most(entry.counts)

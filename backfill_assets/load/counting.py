@@ -70,8 +70,8 @@ def count_days(
 ) -> dict[str, Counted]:
     """Count every content, by one query where all can be judged; else halving finds contents to be refused.
 
-    What a living engine says over one content alone is its fault. Raises SettingsError where `select` fits no file,
-    errors of the machine, and the error of all contents if there are several and none is judged.
+    An error of a living engine over one content alone is the content's fault. Raises SettingsError where `select` fits
+    no file, errors of the machine, and the error of all contents if there are several and none is judged.
     """
     found, failed = _judged_by_halves(session, files, settings, is_gone) if files else ({}, {})
     are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())

@@ -130,8 +130,8 @@ def compare(
     """Sort files and records; `others` are the renamed ones. Hashes only files of equal size whose time changed, each
     once.
 
-    A record without a row that was ever usable is no basis of raw: its file may change or vanish freely. Today's
-    settings do not matter for that, because raw holds rows made under others. A missing file is not missing while the
+    The file of a record that never had a usable row may change or vanish freely: raw holds no row of it. Today's
+    settings do not matter here, because raw holds rows made under earlier ones. A missing file is not missing while the
     same content lies at another path.
     """
     listed = {f.name: f for f in listing.files}

@@ -68,8 +68,8 @@ def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
-    """Rows computed for `span`. A row on another day of the chunk loses its day, which it would be counted for: so it
-    is refused as rows without a day are."""
+    """Rows computed for `span`. A row on another day of the chunk loses its day, and is refused like rows without a
+    day."""
     from pyspark.sql import functions as F
 
     if len(spans) == 1:

@@ -110,7 +110,7 @@ class _Loading:
     placed: Placed
 
     def commit_but(self, kept_back: Collection[date] = ()) -> Published:
-        """Commit the load without the days kept back: none of its tables gets a row or a receipt of these."""
+        """Commit the load without the days kept back: no table gets a row or receipt of them."""
         return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
 
     def entries(self, part: PlacedPart) -> dict[date, DayEntry]:

@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(frozen=True)
 class _LakeState:
-    """The lake as the items look at it: one state for all."""
+    """The lake and its states, which all items share."""
 
     lake: Lake
     pipeline: Pipeline
@@ -178,7 +178,7 @@ def _undecided(seen: _LakeState, source: Source) -> int:
 
 
 def _skew(seen: _LakeState) -> Answer:
-    """The greatest key of each table that others group or join is known, and bounded."""
+    """The most frequent key of each table that others group or join is known, and bounded."""
     days = known_days(seen.states.view)
     reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
     shares = key_shares(seen.lake, seen.states, reads)

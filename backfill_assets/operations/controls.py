@@ -66,7 +66,7 @@ def _judge_control(lake: Lake, pipeline: Pipeline, name: str, control: ControlSe
 
 
 def _unwritten(pipeline: Pipeline, error: str) -> str:
-    """What the error means where it misses a table of the pipeline: that nothing was written to it; else empty."""
+    """The error in words where the query reads a table without any write; else empty."""
     named = [t.name for t in pipeline.tables if f"Table with name {t.name} does not exist" in error]
     return f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`" if named else ""
 
@@ -91,7 +91,8 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
 
 
 def _path_from_base_lake(lake: Lake, path: str) -> Path:
-    """The path from the lake; from the lake beside a candidate, whose lake.toml is a copy, unless it has its own."""
+    """The path below the lake; of a candidate below its base lake, from which its lake.toml was copied, unless the
+    candidate has the file itself."""
     own = lake.root / path
     return own if lake.shared is None or own.exists() else lake.shared / path
 

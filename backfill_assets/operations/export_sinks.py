@@ -98,7 +98,7 @@ class FolderSink:
         return str(self.folder)
 
     def held(self) -> dict[date, HeldDay]:
-        """What the notes say; a day whose file is gone is not held."""
+        """The noted days; without days whose file is gone."""
         notes = {date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.folder / NOTES).items()}
         return {d: h for d, h in notes.items() if not h.rows or self._file(d).exists()}
 
@@ -153,7 +153,7 @@ class PostgresSink:
     table: str
 
     def held(self) -> dict[date, HeldDay]:
-        """What the notes say; nothing where the table is gone."""
+        """The noted days; none where the table is gone."""
         with self.connection.cursor() as cursor:
             cursor.execute(CREATE)
             if not self._exists(cursor):

@@ -237,8 +237,8 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
 
 
 def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
-    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also what a
-    killed or running command left beside them (`.NAME`). Candidates that are `behind` may hold it without its name.
+    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also
+    folders that a killed or running command left (`.NAME`). Candidates that are `behind` may hold it without its name.
 
     Raises BackfillError while a write is staged, which may have read what was there before: `replace_days` refuses it;
     and while readers do not see the newest versions yet.

@@ -114,7 +114,7 @@ class PublishRequest:
 
     @property
     def what(self) -> str:
-        """The publication in words; done again, it is the same."""
+        """The publication in words, by which a stopped one is found again."""
         return f"{publishing(self.name)}{f' of {self.days}' if self.days is not None else ''}"
 
     @property
@@ -193,8 +193,8 @@ def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePu
 
 
 def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
-    """What speaks for these days: the gates of the candidate's finished plans that made them, else a comparison of
-    their rows with the lake's, made now unless the request leaves it out."""
+    """The grounds for publishing these days: the gates of the candidate's finished plans that made them, else a
+    comparison of their rows with the lake's, made now unless the request leaves it out."""
     there, latest = request.candidate, {d: built.latest[d] for d in days}
     made_by = {r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)}
     finished = {p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED}
@@ -211,8 +211,8 @@ def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequ
 
 
 def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]]) -> None:
-    """Raise if the lake holds days of any of the tables, or inputs of any day moved since it was built: of a table that
-    reads another one of them, the inputs as they are once that is published."""
+    """Raise if the lake holds days of any of the tables, or inputs of any day moved since it was built: where a table
+    reads another published table, its inputs count as they are after that publication."""
     view = read_view(request.lake, request.pipeline.contracts)
     for table, built in chosen:
         current = view.table(table.name)

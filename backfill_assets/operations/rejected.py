@@ -50,7 +50,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class LedgerCount:
-    """A table beside raw at a version, and its `newest` arrival day with rows."""
+    """The rows of a ledger of raw at a version, and the `newest` arrival day with rows."""
 
     contract: Contract
     version: int
@@ -60,7 +60,7 @@ class LedgerCount:
 
 
 def ledger_contracts(raw: Contract) -> tuple[Contract, ...]:
-    """Return the contracts of the tables that a load of `raw` writes beside it."""
+    """Return the contracts of the ledgers that a load of `raw` writes: quarantine, `too_late`, arrivals."""
     return (of_source(QUARANTINE, raw.source), too_late_contract(raw), of_source(ARRIVALS, raw.source))
 
 

@@ -133,7 +133,7 @@ def roll_back(lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenan
 
 @contextmanager
 def _switching(lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables: Sequence[str]) -> Iterator[None]:
-    """Show readers the tables as they were until all are put back; of one table there is nothing to hold together."""
+    """Show readers the tables as they were until all are put back; a single table needs no switch."""
     if request.plan:
         of_chunk = f" --chunk {request.chunk}" if request.chunk and request.plan in plan_ids(lake) else ""
         fix = f"Finish it with `backfill-assets rollback --plan {request.plan}{of_chunk} --yes`"

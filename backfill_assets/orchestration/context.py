@@ -36,7 +36,8 @@ class LakeContext:
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
     def look(self) -> tuple[Lake, Pipeline]:
-        """The same in a process that serves a whole project: where there are other definitions, it keeps its umask."""
+        """As `open`, for a process that serves a whole project: the process keeps its umask where there are other
+        definitions."""
         lake = look_at(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 

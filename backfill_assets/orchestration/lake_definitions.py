@@ -41,7 +41,8 @@ def browser_definitions(
     rebuild: Any,
     rebuild_of: Callable[[Collection[str]], dg.JobDefinition],
 ) -> dg.Definitions:
-    """Everything beside the tables and the job `rebuild`; `rebuild_of(tables)` returns that job for some tables."""
+    """All definitions except the tables and the job `rebuild`; `rebuild_of(tables)` returns that job for some
+    tables."""
     lake, scanning, upkeep = opened.lake, scan_job(lake_context), maintain_job(lake_context)
     exporting = export_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)

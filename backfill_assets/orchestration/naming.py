@@ -124,7 +124,7 @@ class Appearance:
     step: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, is_landed: bool) -> Mapping[str, Any]:
-        """What the asset's `dg.AssetSpec` of a table is given besides."""
+        """Further parameters for the `dg.AssetSpec` of a table's asset."""
         return {"kinds": {"spark", "deltalake"}, **self.spec, **({} if is_landed else self.built)}
 
     def runs(self, name: str) -> bool:

@@ -167,7 +167,7 @@ def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
 
 
 def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:
-    """What a scan of a source would read or count, as plain values; empty where there is nothing."""
+    """The files that a scan of a source would read or count, as plain values."""
     complete = [f for f in comparison.fresh if is_complete(f, state.now.timestamp())]
     if len(complete) < len(comparison.fresh):
         tick.notes.append(f"{len(comparison.fresh) - len(complete)} file(s) still being written")

@@ -76,7 +76,7 @@ class Standing:
 
     @classmethod
     def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
-        """What an evaluation says; nothing for one that this file did not make."""
+        """The standing that an evaluation holds; an empty one for evaluations made elsewhere."""
         kept: Any = evaluation.metadata[STANDING].value if evaluation and STANDING in evaluation.metadata else {}
         sides = {side: _by_day(kept[side]) for side in ("refused", "warned") if side in kept}
         return cls(**{**kept, **sides})

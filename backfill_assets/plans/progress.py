@@ -43,7 +43,7 @@ class ChunkState(StrEnum):
 
 @dataclass
 class ChunkWrites:
-    """A chunk's writes of one table: receipts by version, ascending, and partition records after them."""
+    """A chunk's writes of one table: receipts by version, ascending, and the days' entries after them."""
 
     receipts: dict[int, Receipt] = field(default_factory=dict)
     after: dict[date, DayEntry] = field(default_factory=dict)

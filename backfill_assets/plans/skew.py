@@ -1,4 +1,4 @@
-"""Skew of the days that a plan reads: their greatest key, and rows without one, as their receipts counted them.
+"""Skew of the days that a plan reads: rows with the most frequent key, and without a key, as receipts counted them.
 
 Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key (`pipeline`).
 """
@@ -84,8 +84,8 @@ def _key_share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ..
 
 
 def _rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
-    """Rows of the greatest group, of the greatest key, and without a key. Rows without a key are no group where they
-    are computed apart; of several key columns, the column that is NULL most often counts."""
+    """Rows of the largest group, rows with the most frequent key, and rows without a key. Rows without a key are no
+    group where they are computed apart; of several key columns, the column that is NULL most often counts."""
     nulls = counted_nulls(entry.counts)
     most, none = counted_most(entry.counts)[key_name(wanted.by)], max((nulls.get(c, 0) for c in wanted.by), default=0)
     return most if wanted.isolate_nulls else max(most, none), most, none

@@ -95,7 +95,7 @@ def _placed(rows: DataFrame, named: Mapping[str, str], days: DayRange, values: M
 
 
 def _reaches(measures: Measures) -> Column:
-    """Whether an event counts on any day for any of the reaches; what does not is neither moved nor grouped."""
+    """Whether an event counts on any day for any of the reaches; other events are neither moved nor grouped."""
     first, last = min(m.reach.first for m in measures.values()), max(m.reach.last for m in measures.values())
     return F.greatest("first", F.col("event") + first) <= F.least("last", F.col("event") + last)
 
