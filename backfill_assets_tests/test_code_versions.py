@@ -25,7 +25,8 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 # What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is too late.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing", "table_contents")),
+    "backfill_assets.lake.source_log",
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "differing", "mapping", "paths", "select")),
     f"{LANDING}.expression_types",
     f"{LANDING}.session_free",
@@ -48,10 +49,10 @@ DECIDES_NO_ROW = {
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
     "landing.column_kinds", "lake.decoding", "lake.sections", "load.good_days",
-    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
+    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "6a9aaf6189a5d0c942fc2dfd9dd575f6",
+    "raw 1": "7e088520b14a0f792c64949fb1c92c3d",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import json_of, plain
 
@@ -271,11 +271,11 @@ def say_unusable(lake: "Lake") -> "Unusable":
 
 
 def _landed(lake: "Lake") -> bool:
-    """Whether a file lies where one of the sources says, or its glob cannot be read, which its error says."""
-    from backfill_assets.landing.listing import list_landing
+    """Whether something lies where one of the sources says, or cannot be read, which its error says."""
+    from backfill_assets.lake.source_log import list_source
 
     try:
-        listings = [list_landing(s.files, lake.shared or lake.root, s.format) for s in lake.settings.delivered.values()]
-    except SettingsError:
+        listings = [list_source(source, lake.shared or lake.root) for source in lake.settings.delivered.values()]
+    except (LandingError, SettingsError):
         return True
     return any(listing.files or listing.refused for listing in listings)

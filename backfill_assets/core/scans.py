@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
-BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted")
+BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished")
 OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
 UNFIT = "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
@@ -32,6 +32,8 @@ class ScanReport:
     altered: tuple[str, ...] = ()  # recorded files with other bytes
     missing: tuple[str, ...] = ()  # recorded files that are gone
     blocked: frozenset[date] = frozenset()  # days that are not rebuilt until `landing accept`
+    # Path -> days of a table's content whose rows vacuum took: they stay as loaded, and cannot be loaded again.
+    vanished: dict[str, frozenset[date]] = field(default_factory=dict)
     lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
     known: int = 0  # number of files in the ledger before
     example: str = ""  # why one of the rows that this scan counted is unusable
@@ -47,7 +49,8 @@ class ScanReport:
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
             "contradicted": self.contradicted,
-            "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.lapsed),
+            "altered": list(self.altered), "missing": list(self.missing), "vanished": list(self.vanished),
+            "let_go": list(self.lapsed),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known, "example": self.example,
         }  # fmt: skip
 

@@ -79,7 +79,7 @@ def copy_lake(root: Path, target: Path) -> Lake:
     SettingsError if its landed files lie elsewhere: a copy would read, and a drill would change, the files of the lake
     itself."""
     for source in open_lake(root).settings.delivered.values():
-        if Path(source.files).is_absolute() or ".." in Path(source.files).parts:
+        if source.table or Path(source.files).is_absolute() or ".." in Path(source.files).parts:
             raise SettingsError(f"the lake {root}", f"its files {source.files} lie outside of it", "Nothing was copied",
                                 "Add --sample: it drills on a lake of its own")  # fmt: skip
     for log in (root / "tables").glob("*/_delta_log"):

@@ -20,6 +20,7 @@ from backfill_assets.landing.dialect import Dialect
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
+ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:|.*[*?]")  # no place on a disk
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 Text = Annotated[str, Field(min_length=1)]
@@ -32,17 +33,30 @@ class Section(BaseModel):
 
 
 class SourceSettings(Section):
-    """The landed files of a source, their format, the Spark SQL that maps their columns, and the payload.
+    """What a source delivers: landed files and their format, or a Delta table that others write."""
 
-    `payload`: column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
-    `dialect`: how text files are written, where they are no plain CSV or JSON lines in UTF-8.
-    """
+    files: Text  # a glob; of a table its place
+    format: Literal["parquet", "csv", "jsonl", "delta"]
+    table: Text | None = None
+    select: Text  # Spark SQL that maps the columns
+    payload: dict[str, str] | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
+    dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
 
-    files: Text
-    format: Literal["parquet", "csv", "jsonl"]
-    select: Text
-    payload: dict[str, str] | None = None
-    dialect: Dialect = Dialect()
+    @model_validator(mode="before")
+    @classmethod
+    def _files_or_a_table(cls, body: Any) -> Any:
+        if not isinstance(body, dict) or "table" not in body:
+            if isinstance(body, dict) and body.get("format") == "delta":
+                raise ValueError('a Delta table is named by table = "PATH", without files and format')
+            return body
+        as_files = {"files": body["table"], "format": "delta"}
+        if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
+            raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
+        if ELSEWHERE.match(str(body["table"])):
+            raise ValueError(
+                f"table = {body['table']!r}: stores and catalogs are not read yet; name a path or file:///…"
+            )
+        return {**body, **as_files}
 
     @field_validator("payload")
     @classmethod
@@ -53,7 +67,7 @@ class SourceSettings(Section):
 
     @model_validator(mode="after")
     def _of_such_files(self) -> Self:
-        known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}, "parquet": set[str]()}[self.format]
+        known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(self.format, set[str]())
         if strange := sorted(self.dialect.declared.keys() - known):
             raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
         return self

@@ -1,7 +1,7 @@
 """The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
 
 Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies,
-never links; it may be deleted at any time and is filled from the landing again.
+and links only to data files of Delta tables, which nobody alters; it may be deleted at any time and is filled again.
 """
 
 import hashlib
@@ -18,10 +18,11 @@ from backfill_assets.core.digests import digest_of
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
-KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused")  # of a content, as described
+# Of a content, as described.
+KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition")
 DIGEST_CHARS = 64
 DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
-ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
+ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does not know, a table got columns later
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,15 @@ class StoredFile:
     bad_rows: int = 0
     content: str = ""
     origin: tuple[str, tuple[int, ...]] | None = None
+    # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
+    partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
 
     @property
-    def kind(self) -> tuple[str, str, bool, str]:
+    def kind(self) -> tuple[str, str, bool, str, str]:
         """The key of files that one frame can read together."""
-        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
+        laid_out = digest_of({name: kind for name, (kind, _) in self.partition.items()})
+        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact)), laid_out
 
 
 def identity(sha256: str, path: str) -> str:
@@ -98,13 +103,18 @@ def find(
     return StoredFile(sha256, store / body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
 
 
+def is_in(store: Path, sha256: str) -> bool:
+    """Whether the store has the rows of a table's content; that their bytes are as described is not proven."""
+    return any((store / f"{sha256}.{ending}").exists() for ending in (f"delta-{PARSER_VERSION}.parquet", "us.parquet"))
+
+
 def copies(store: Path) -> dict[str, int]:
     """The bytes that the store takes for each content, by its name; lists one folder."""
     found = defaultdict[str, int](int)
     for entry in os.scandir(store) if store.is_dir() else ():
         name, _, ending = entry.name.partition(".")
         if ending and len(name) == DIGEST_CHARS:
-            found[name] += entry.stat().st_size
+            found[name] += entry.stat(follow_symlinks=False).st_size
     return dict(found)
 
 
@@ -113,7 +123,9 @@ def discard(store: Path, sha256: str) -> None:
 
     Unlinks every possible name: listing the whole store for each content would be quadratic.
     """
-    parsed = (f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet") for n in range(1, PARSER_VERSION + 1))
+    parsed = (
+        f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet", "delta") for n in range(1, PARSER_VERSION + 1)
+    )
     for ending in ("json", "parquet", "us.parquet", *parsed):
         (store / f"{sha256}.{ending}").unlink(missing_ok=True)
 

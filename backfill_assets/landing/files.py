@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
@@ -37,12 +37,23 @@ class StillChanging(LandingError, TransientError):
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A regular file in the landing folder: its posix path below the fixed root, its size in bytes, its change time."""
+    """A regular file in the landing folder, or a content of a table (`lake.source_log`)."""
 
-    name: str
+    name: str  # posix path below the fixed root
     path: Path
-    size: int
-    mtime_ns: int
+    size: int  # bytes
+    mtime_ns: int  # time of its last change
+    sha256: str = ""  # of a table's content, whose log names it; a file's is not known before it is read
+
+
+def settled(file: LandedFile) -> LandedFile:
+    """The file once its writer let go of it; a table's content is at once. Raises StillChanging, FileNotFoundError."""
+    if file.sha256:
+        return file
+    if not settle(file):
+        raise StillChanging(str(file.path))
+    stat = os.lstat(file.path)
+    return replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
 @contextmanager

@@ -64,6 +64,24 @@ def ingest(
     )
 
 
+def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
+    """Put a data file of a table into the store of `new` as a link to it, once it was decoded from end to end."""
+    new.parquet.parent.mkdir(parents=True, exist_ok=True)
+    discard(new.parquet.parent, new.sha256)
+    try:
+        rows = examine_apart(data, size, DEFAULT_LIMITS)
+    except Unreadable as error:
+        return put(new.parquet.parent, _refused(new.sha256, new.parquet, str(error)), table_rules())
+    new.parquet.symlink_to(data.absolute())
+    parquet, inexact = in_microseconds(new.parquet, new.parquet.with_name(f"{new.sha256}.us.parquet"))
+    return put(new.parquet.parent, replace(new, parquet=parquet, rows=rows, inexact=inexact), table_rules())
+
+
+def table_rules() -> dict[str, Any]:
+    """The rules by which contents of tables are taken in."""
+    return ingest_rules("delta", DEFAULT_LIMITS.deciding(), {})
+
+
 def copy_path(store: Path, sha256: str, format: str) -> Path:
     """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
     return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"

@@ -39,14 +39,14 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files below the fixed root of a pattern, sorted by name. `root_missing`: the root does not exist.
-    `manifests` may declare totals of files; `declared` holds what they say once they were read."""
+    """The files below the fixed root of a pattern, sorted by name, or the contents of a Delta table by version."""
 
     files: tuple[LandedFile, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
-    root_missing: bool = False
-    manifests: tuple[LandedFile, ...] = ()
-    declared: Declarations = field(default_factory=Declarations)
+    root_missing: bool = False  # the root does not exist
+    manifests: tuple[LandedFile, ...] = ()  # they may declare totals of files
+    declared: Declarations = field(default_factory=Declarations)  # what manifests say, once they were read
+    commits: range | None = None  # versions in the log of a table
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,14 @@ from backfill_assets.landing.differing import (
     uncast,
     without_doubt,
 )
-from backfill_assets.landing.select import can_raise, defaults, expressions, refuse_beyond_the_row, spelled_out
+from backfill_assets.landing.select import (
+    COMMITTED,
+    can_raise,
+    defaults,
+    expressions,
+    refuse_beyond_the_row,
+    spelled_out,
+)
 from backfill_assets.landing.session_free import fault, freed, session_names
 
 if TYPE_CHECKING:
@@ -162,7 +169,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
                 raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
                 told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
         columns[name] = value
-    columns |= defaults(set(types) - set(columns), columns)
+    columns |= defaults(set(types) - set(columns), columns, COMMITTED in frame.columns)
     made = frame.withColumns(vessels) if vessels else frame
     if doubted:  # before a column of the file gives way to a delivery column of the same name
         made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubted))

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 PATH_DAY = "__path_day"  # the day that the path names (`paths`)
 ORIGIN = "__origin"  # the content as it landed: an erasure may have taken records out since, which `_row` counts, too
-OURS = frozenset({FILE, ROW, PATH_DAY, ORIGIN, "__json", "__sha256", "__number", "__text", "__reason"})  # in a frame
+# Of a table's rows, with the names of Delta's change feed: the commit that brought a row, and insert or delete.
+COMMITTED, COMMIT, CHANGE = "_commit_timestamp", "_commit_version", "_change_type"
+OF_COMMITS = (COMMITTED, COMMIT, CHANGE)
+OURS = frozenset({FILE, ROW, PATH_DAY, ORIGIN, *OF_COMMITS, "__json", "__sha256", "__number", "__text", "__reason"})
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
@@ -210,8 +213,9 @@ def called(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
 
 
-def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:
-    """Columns that `select` may leave out, because the file gives them, the same at every load."""
+def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False) -> dict[str, "Column"]:
+    """Columns that `select` may leave out, because the file gives them, the same at every load. Of a table they come
+    from the commit, which also decides when a row that it removed was deleted, whatever the row says."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}
@@ -220,9 +224,13 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[s
     if "seq" in absent:
         made["seq"] = number_of(F.col(ORIGIN), F.col(ROW))
     if "arrival_ts" in absent:
-        made["arrival_ts"] = arrival_of(F.col(PATH_DAY))
+        made["arrival_ts"] = F.col(COMMITTED) if of_table else arrival_of(F.col(PATH_DAY))
     if "version_ts" in absent:
-        made["version_ts"] = ({**columns, **made})["arrival_ts"]
+        made["version_ts"] = F.col(COMMITTED) if of_table else ({**columns, **made})["arrival_ts"]
+    if of_table:
+        by_commit = {"op": F.lit("delete"), "arrival_ts": F.col(COMMITTED), "version_ts": F.col(COMMITTED)}
+        gone, given = F.col(CHANGE) == "delete", {**columns, **made}
+        made |= {name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()}
     return made
 
 

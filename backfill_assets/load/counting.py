@@ -5,7 +5,6 @@ reading manifests (`landing.declared`), whose totals are held against contents h
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
-from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.scans import OF_TOTALS, UNFIT
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
@@ -27,6 +26,7 @@ from backfill_assets.lake.heirs import origins
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.source_log import TableFile
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import DIALECT, StoredFile, find
 from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
@@ -37,7 +37,9 @@ from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets.load.landed_changes import listing_and_ledger
+from backfill_assets.load.landed_changes import landed_by_content
+from backfill_assets.load.table_changes import commit_of, is_lost, nowhere
+from backfill_assets.load.table_contents import take_in
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -178,7 +180,7 @@ def _refused(error: Exception, file: StoredFile) -> Counted:
 
 
 def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
-    """Rows without a usable arrival time go to the file's earliest usable day, else to the lake's first day."""
+    """Rows without a usable arrival time go to the file's earliest usable day, else to `start`."""
     days = {d: c for d, c in counted.items() if d is not None}
     home = min(days, default=start)
     homeless = counted.get(None)
@@ -210,40 +212,32 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
     by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
     found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
     lost = [r for r, file in zip(records, found, strict=True) if file is None]
-    landed = _landed_by_content(lake_session, lost) if lost else {}
+    landed = landed_by_content(lake_session, lost) if lost else {}
     hashes = Hashes(stock)
     for record in lost:
-        for file in (f for f in landed[record.sha256] if f.size == record.size):
-            named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
+        for file in (f for f in landed[record.sha256] if f.size == record.size and not is_lost(f)):
+            # As `select` was when it landed.
+            named_by_path = not file.sha256 and hashes.sha256(file) != record.sha256
             if ingested(lake_session, file, named_by_path).sha256 == record.sha256:
                 break
     files, origins_of = [], origins(lake_session.lake)
     for record, kept in zip(records, found, strict=True):
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
-            culprit = "its content is neither in the stock nor in the landing folder"
-            named, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
-            raise LandingError(named, culprit, "Nothing was written", fix)
+            raise nowhere(source.table, record)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
-        files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin))
+        commit = commit_of(record) if source.table else None
+        files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit))
     return files
-
-
-def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
-    """The landed files by the contents recorded for their path, today's or an earlier one."""
-    listing, records = listing_and_ledger(lake_session)
-    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
-    for record in (*lost, *records):
-        if record.path in files:
-            found[record.sha256].append(files[record.path])
-    return found
 
 
 def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
     as `by_path` says."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
+    if isinstance(file, TableFile):
+        return take_in(lake, file)
     by_path = uses_path(source.select) if by_path is None else by_path
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)
 

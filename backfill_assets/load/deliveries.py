@@ -58,7 +58,7 @@ def read_deliveries(
     payload = settings.source.payload_columns
     _refuse_unlisted_numbers(settings.source)
     set_confs(session, settings_for(settings.source.select, payload))
-    kinds: dict[tuple[str, str, bool, str], list[StoredFile]] = defaultdict(list)
+    kinds: dict[tuple[object, ...], list[StoredFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):
         kinds[file.kind].append(file)

@@ -3,7 +3,7 @@
 Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of files: light commands need none.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
@@ -16,32 +16,35 @@ from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.source_log import list_source, root_of
 from backfill_assets.landing.content_store import VERSION, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
-from backfill_assets.landing.listing import Listing, RefusedFile, list_landing
+from backfill_assets.landing.listing import Listing, RefusedFile
 from backfill_assets.landing.paths import is_read_otherwise
 from backfill_assets.landing.select import uses_path
+from backfill_assets.load.table_changes import is_lost, never_loaded, refuse_without_day, vanished, with_cleaned
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and whose rows raw never
-    took or whose content lies at another path too. `uncounted`: records that a scan would count again or hold against
-    other manifests, with the name of the rules for it. `contradicted`: loaded ones whose manifests declare other
-    totals. `renamed`: records whose contents have other names by today's `select`, and whose files are fresh therefore;
-    only a scan looks for them. `refused`: files that are never read."""
+    """The landing folder, or a table's log, against the ledger."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
     missing: list[FileRecord]
+    # Their file changed or vanished, and raw never took a row of it, or the content lies at another path too.
     lapsed: list[FileRecord]
+    # A scan would count them again or hold them against other manifests; with the name of the rules for it.
     uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
-    contradicted: list[FileRecord] = field(default_factory=list)
+    contradicted: list[FileRecord] = field(default_factory=list)  # loaded ones whose manifests declare other totals
+    # Their contents have other names by today's `select`, so that their files are fresh. Only a scan looks for them.
     renamed: list[FileRecord] = field(default_factory=list)
-    refused: list[RefusedFile] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)  # never read
+    vanished: list[FileRecord] = field(default_factory=list)  # a table's log has them, and vacuum took their rows
+    held: list[LandedFile] = field(default_factory=list)  # new in a table that is no longer the one that was read
 
     @property
     def disputed(self) -> list[FileRecord]:
@@ -73,17 +76,27 @@ def landed(lake_session: LakeSession) -> Comparison:
 
 
 def listing_and_ledger(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
-    """The landing folder with what its manifests declare, and the ledger `files`, of the lake's source."""
+    """What the lake's source delivers, with what manifests declare of it, and its ledger `files`."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    listing, records = (
-        list_landing(source.files, lake.shared or lake.root, source.format),
-        read_files(lake.store, lake.source),
-    )
+    base = lake.shared or lake.root
+    listing, records = list_source(source, base), read_files(lake.store, lake.source)
+    if listing.commits is not None:
+        listing = with_cleaned(listing, root_of(source, base), records, lake.stock)
     if not listing.manifests:
         return listing, records
     declared = read_declared(listing.manifests, listing.files)
     refused = (RefusedFile(name, why) for name, why in declared.refused.items())
     return replace(listing, declared=declared, refused=(*listing.refused, *refused)), records
+
+
+def landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
+    """The landed files by the contents recorded for their path, today's or an earlier one."""
+    listing, records = listing_and_ledger(lake_session)
+    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
+    for record in (*lost, *records):
+        if record.path in files:
+            found[record.sha256].append(files[record.path])
+    return found
 
 
 def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparison, Listing, list[FileRecord]]:
@@ -94,7 +107,14 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
     comparison = compare(listing, records, hashes, others)
     hashes.keep()
-    blocked = {r.path for r in (*comparison.altered, *comparison.missing, *comparison.lapsed, *others)}
+    if listing.commits is not None:
+        live = [r for r in records if not r.withdrawn]
+        gone = vanished(listing, live, lake_session.lake.stock)
+        comparison = replace(_of_table(comparison), vanished=gone)
+        if to_scan and not comparison.held:
+            refuse_without_day(lake_session.lake.settings.source.select, comparison.missing)
+    apart = (*comparison.altered, *comparison.missing, *comparison.lapsed, *comparison.vanished, *others)
+    blocked = {r.path for r in apart}
     now = utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
@@ -107,13 +127,21 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     return found, listing, records
 
 
+def _of_table(found: Comparison) -> Comparison:
+    """The comparison of a table. One that is not the table that was read brings nothing until a person looks at it."""
+    if found.altered or found.missing:
+        return replace(found, fresh=[], held=found.fresh)
+    lost = [never_loaded(f) for f in found.fresh if is_lost(f)]
+    return replace(found, fresh=[f for f in found.fresh if not is_lost(f)], missing=lost)
+
+
 def renamed(
     settings: LakeSettings, listing: Listing, records: Sequence[FileRecord], hashes: Hashes
 ) -> list[FileRecord]:
     """The records of contents that are named by their path though today's `select` gives rows that do not depend on it,
     or the other way round. Records counted under today's settings keep their names, except copies that have one name
     and depend on their paths."""
-    files, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn]
+    files, live = {f.name: f for f in listing.files if not f.sha256}, [r for r in records if not r.withdrawn]
     today, by_path = counting_digest(settings), uses_path(settings.source.select)
     paths, found = Counter(r.sha256 for r in live), list[FileRecord]()
     for record in (r for r in live if r.path in files):
@@ -158,13 +186,15 @@ def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
     a file of the landing folder still has the content, by its size and time. The next reader ingests it from there
     again."""
     listing, records = listing_and_ledger(lake_session)
-    here = {(f.name, f.size, f.mtime_ns) for f in listing.files}
+    here = {(f.name, f.size, f.mtime_ns) for f in listing.files if not f.sha256}  # vacuum may take a table's any time
     landed_still = {r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn}
     needed = {r.sha256 for r in records if r.sha256 not in landed_still or max(r.days, default=before) >= before}
     return {name: size for name, size in copies(lake_session.lake.stock).items() if name in landed_still - needed}
 
 
 def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
+    if file.sha256:
+        return file.sha256 == record.sha256
     if file.size != record.size or file.mtime_ns == record.mtime_ns:
         return file.size == record.size
     sha256 = hashes.sha256(file)

@@ -23,10 +23,12 @@ import pyarrow.parquet as pq
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
 from backfill_assets.lake.files import publish
+from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
+from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, OF_COMMITS
 from backfill_assets.landing.text_lines import Unreadable
 
 if TYPE_CHECKING:
@@ -149,8 +151,12 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
         frame = read.parquet(str(linked(server.scratch, CONTENT, named)))
         content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
+    if files[0].commit:
+        frame = frame.withColumns({CONTENT: F.substring(content, start, DIGITS), NUMBER: number})
+        frame, content, number, start = _of_commits(session, frame, files), F.col(CONTENT), F.col(NUMBER), 1
     is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
-    own = frame.select(*(quoted(c) for c in frame.columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))).schema.fields
+    ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS)
+    own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
     columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
     types = {n: t.lower() for f in (files if alike.fields else files[:1]) for n, t in f.types.items()}
     return frame.select(
@@ -160,7 +166,23 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         (F.col(BAD_TEXT) if is_text else none).alias("__text"),
         (F.col(BAD_REASON) if is_text else none).alias("__reason"),
         *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
+        *(n for n in OF_COMMITS if files[0].commit),
     )
+
+
+def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
+    """Add what the log of a table says of each file: its values of partition columns, and its commit."""
+    from pyspark.sql import functions as F
+
+    names = [*files[0].partition]
+    places = {name: f"__p{place}" for place, name in enumerate(names)}
+    rows = [(f.sha256, *(f.commit or ()), *(f.partition[n][1] or None for n in names)) for f in files]
+    texts = "".join(f", {place} string" for place in places.values())
+    told = small_frame(session, rows, f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp{texts}")
+    joined_to = frame.join(F.broadcast(told), CONTENT)
+    values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
+    change = F.col(CHANGE) if CHANGE in frame.columns else F.lit("insert")
+    return joined_to.withColumns({**values, CHANGE: change}).drop(*places.values())
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:

@@ -25,6 +25,7 @@ from backfill_assets.load.good_days import without_refused
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
 from backfill_assets.load.steadiness import refuse_expressions
+from backfill_assets.load.table_changes import VACUUMED
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
@@ -53,7 +54,11 @@ def _load(request: RebuildRequest) -> Candidate:
     source = states.view.source(contract.name)
     request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
     refuse_lowered(states, contract)
-    settled = replace(settled_candidate(request, states), unready=unready)
+    open_days = {*request.days} - {*settled_candidate(request, states).settled}
+    request, lost = without_refused(
+        request, lambda days: _refuse_vanished(report, source, open_days.intersection(days))
+    )
+    settled = replace(settled_candidate(request, states), unready={**unready, **lost})
     todo = [d for d in request.days if d not in settled.settled]
     if not todo and not source.doubted_arrivals():  # any load repairs a ledger that others changed
         return settled
@@ -90,6 +95,18 @@ def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
             "Put the file back or correct its manifest, or "
             'say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
+
+
+def _refuse_vanished(report: ScanReport, source: Source, days: Collection[date]) -> None:
+    """Raise LandingError where days are to be loaded from contents of a table whose rows are gone."""
+    lost = {plain(path): sorted(found) for path, of in report.vanished.items() if (found := of.intersection(days))}
+    if lost:
+        first = min(d for found in lost.values() for d in found)
+        raise LandingError(
+            f"the table {source.table}", f"{', '.join([*lost][:10])}: {VACUUMED}, for {first}", "Nothing was written",
+            "Put the data files back from a copy, or give each content up, with its rows in raw: "
+            f'`backfill-assets landing accept --note "why" {next(iter(lost))}`',
+        )  # fmt: skip
 
 
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:

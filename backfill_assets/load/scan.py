@@ -5,7 +5,6 @@ and loading days into raw (`raw`). Functions over all sources (`…_all`) take e
 others the caller holds it.
 """
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -24,7 +23,7 @@ from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
-from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
+from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle, settled
 from backfill_assets.load.counting import (
     Counted,
     contents_of,
@@ -37,6 +36,7 @@ from backfill_assets.load.counting import (
     unless_flooding,
 )
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
+from backfill_assets.load.table_changes import first_day, given_up, note_read, waiting
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 
@@ -88,7 +88,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
     lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
     altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
-    blocked = {r.path for r in (*altered, *missing, *lapsed)} | {f.name for f, _ in intakes}
+    blocked = {r.path for r in (*altered, *missing, *lapsed, *comparison.vanished)} | {f.name for f, _ in intakes}
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
     rules = _Rules(
@@ -100,6 +100,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     ended, again = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
+    note_read(listing, lake_session.lake.stock)
     new = [r for r in recorded[: len(intakes)] if r.path not in again]
     copies = _copies(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
@@ -107,12 +108,13 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting=waits | {p: f"{m} declares it, and it is not there" for p, m in listing.declared.absent.items()},
+        waiting=waits | waiting(comparison.held, listing.declared.absent),
         unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
+        vanished={r.path: frozenset(r.days) for r in comparison.vanished if r.refused is None},
         lapsed=tuple(sorted(r.path for r in comparison.lapsed if not r.may_be_in_raw)),
         known=len(records),
         example=example,
@@ -142,11 +144,7 @@ def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile])
     taken, waits = [], {}
     for file in fresh:
         try:
-            if not settle(file):
-                raise StillChanging(str(file.path))
-            stat = os.lstat(file.path)
-            settled = replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
-            taken.append((settled, ingested(lake_session, settled)))
+            taken.append((found := settled(file), ingested(lake_session, found)))
         except (StillChanging, FileNotFoundError):
             waits[file.name] = "still being written; the next scan reads it"
     return taken, waits
@@ -188,7 +186,7 @@ def _recorded(
     loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
-        days, home = (old.days, old.home_day) if old else settle_days(fresh.days, settings.start_date)
+        days, home = (old.days, old.home_day) if old else settle_days(fresh.days, first_day(record, settings))
         refused = (old or fresh).refused
         if old is None:
             _add_up(record.path, 1 if refused else files[record.sha256].rows, days)
@@ -265,7 +263,10 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
     """
     (comparison, _, records), wanted = compared(lake_session), set(paths)
     chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
-    _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
+    chosen += [r for r in comparison.vanished if r.path in wanted]  # never all at once: raw has their rows
+    moment, (lost, others) = _after(records, utc_now()), given_up(chosen, records)
+    landings = _landings(replace(r, recorded_at=moment) for r in lost)
+    _append(lake_session, [*_withdrawals(others, moment, note), *landings], "landing accept", note)
     return sorted(r.path for r in chosen)
 
 

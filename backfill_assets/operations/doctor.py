@@ -28,10 +28,9 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.versions import newest
 from backfill_assets.lake.view import read_view
-from backfill_assets.landing.files import Hashes
 from backfill_assets.landing.paths import day_by_position
 from backfill_assets.landing.select import names_of
-from backfill_assets.load.landed_changes import compare, listing_and_ledger
+from backfill_assets.load.landed_changes import compared
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_engine
 from backfill_assets.operations.doctor_tables import (
@@ -179,13 +178,12 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
 def _landing(lake: Lake) -> Iterator[Diagnosis]:
     """The landing folder of a lake's source: is it there, and does it still hold what was loaded?"""
     with telling_source(lake.source):
-        listing, records = listing_and_ledger(LakeSession(lake))
+        comparison, listing, records = compared(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
         yield odd(name, "its folder does not exist", advice)
         return
-    comparison = compare(listing, records, Hashes(lake.stock))
     unseen = any(UNLISTED in r.reason for r in listing.refused)
     back, readable = f"Put it back, {ACCEPT}", "Make the folders below readable first, then look again"
     found = ("altered", comparison.altered, back), ("missing", comparison.missing, readable if unseen else back)

@@ -24,11 +24,11 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.sections import SourceSettings
+from backfill_assets.lake.source_log import root_of
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import record, unfinished, versions_seen
 from backfill_assets.lake.view import read_view
-from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import IN_DAY
@@ -86,7 +86,7 @@ class ForgetRequest:
         """The landed files of wanted sources of which every record was read or is known as unreadable. Where an
         encoding is declared, it is known what their bytes mean."""
         wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
-        sources = [(parse_pattern(o.settings.source.files, o.root).root, o) for o in wanted]
+        sources = [(root_of(o.settings.source, o.root), o) for o in wanted]
         records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
         return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
 
@@ -101,7 +101,7 @@ class ForgetRequest:
         return dict(sorted(Counter(map(self._place, found)).items()))
 
     def _landings(self) -> list[Path]:
-        return [parse_pattern(s.files, self.lake.root).root for s in self.lake.settings.delivered.values()]
+        return [root_of(s, self.lake.root) for s in self.lake.settings.delivered.values()]
 
     def _of_assets(self) -> list[Path]:
         """The folders of tables that assets of a project return."""
@@ -147,8 +147,7 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
 def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
     """Yield the obstacles to the erasure, each with the way out."""
     lake = request.lake
-    if lake.shared is not None:
-        yield _obstacle("this is a candidate", "Work on the lake itself")
+    yield from _unfit(lake)
     if request.trace.is_in(request.note.encode()):
         yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
     if lost := undeclared(lake, request.pipeline.contracts):
@@ -171,6 +170,15 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         if names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
             yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
+
+
+def _unfit(lake: Lake) -> Iterator[BackfillError]:
+    """Yield why nothing can be erased from this lake at all."""
+    if lake.shared is not None:
+        yield _obstacle("this is a candidate", "Work on the lake itself")
+    for table in (s.table for s in lake.settings.delivered.values() if s.table):
+        fix = "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
+        yield _obstacle(f"others write the table {table}, and nothing here takes rows out of it", fix)
 
 
 def _obstacle(culprit: str, fix: str) -> BackfillError:

@@ -17,7 +17,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
-from backfill_assets.load import counting
+from backfill_assets.load import counting, landed_changes
 from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets_tests.lake.landed import land
@@ -98,7 +98,7 @@ def test_what_it_says_over_each_of_several_files_is_no_fault_of_theirs(monkeypat
 
 def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Mock(wraps=listing_and_ledger)
-    monkeypatch.setattr(counting, "listing_and_ledger", looks)
+    monkeypatch.setattr(landed_changes, "listing_and_ledger", looks)
     synthetic_lake(tmp_path, 2)
     lake_session = LakeSession(open_lake(tmp_path))
     files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]

@@ -19,9 +19,9 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.load import counting
-from backfill_assets.load import scan as scanning
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import accept, scan
@@ -89,7 +89,7 @@ def test_a_file_that_is_still_being_written_waits_for_the_next_scan(
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
     lake_session, _ = world.open()
     with monkeypatch.context() as patch:
-        patch.setattr(scanning, "settle", lambda file: False)
+        patch.setattr(landed_files, "settle", lambda file: False)
         assert list(scan(lake_session).waiting) == ["a.jsonl"]
     assert files_of(world) == {}
     assert scan(lake_session).new == {"a.jsonl": (1, 0)}

@@ -1,0 +1,247 @@
+"""What a source delivers: landed files, or what each commit of a Delta table brought, by its log, without its rows.
+
+Not here: the rows (`load.table_contents`), the ledger (`load.table_changes`), the lake's own tables (`log`). A commit
+that only adds files brings each file as a content, read where it lies; one that also removes files, or has a change
+feed, brings one content: the rows that it changed. What a commit rewrites without changing data brings nothing.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.log import LOG
+from backfill_assets.lake.sections import SourceSettings
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHANGES = "changes"  # the name of the content that holds the changed rows of a version
+COMMIT = re.compile(r"(\d{20})\.json")
+NOTHING = "Nothing of it was read"
+# What a reader must know (Delta's protocol) and that this one does, or that changes no row of a data file.
+KNOWN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
+REFUSED_WHERE_USED = {"deletionVectors", "columnMapping"}
+NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}  # of Delta's types in Spark SQL
+MILLISECOND = 1_000_000  # in nanoseconds
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a table, and the values of the table's partition columns in all of its rows, as texts."""
+
+    path: Path
+    size: int
+    partition: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class TableFile(LandedFile):
+    """A content that a commit brought: `name` is VERSION/FILE or VERSION/changes, `mtime_ns` the commit's time."""
+
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+    feed: tuple[DataFile, ...] = ()  # of the change feed, which then says what the commit changed
+    partition_types: Mapping[str, str] = field(default_factory=dict)  # partition column -> type of Spark SQL
+    schemas: tuple[str, ...] = ()  # of the table after the commit and before it, as Delta writes them
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The data files that its rows come from."""
+        return self.feed or (*self.added, *self.removed)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all data files are still there: vacuum takes those that the table no longer has."""
+        return bool(self.files) and all(f.path.exists() for f in self.files)
+
+
+@dataclass(frozen=True)
+class _TableState:
+    """What the commits up to a version say of the table."""
+
+    id: str = ""
+    schema: str = ""
+    partitioned_by: tuple[str, ...] = ()
+    time: int = 0  # of the newest commit, milliseconds since 1970: each is later than the one before
+
+
+def list_source(source: SourceSettings, base: Path) -> Listing:
+    """The landed files of a source, or the contents of its table by version; `base`: the lake's folder.
+
+    Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table that cannot be read
+    without loss.
+    """
+    if source.table is None:
+        return list_landing(source.files, base, source.format)
+    table = root_of(source, base)
+    if not table.exists():
+        return Listing(root_missing=True)
+    if not (table / LOG).is_dir():
+        raise SettingsError(
+            f"[source] table = {source.table!r}", f"no Delta table lies there: it has no {LOG}", NOTHING,
+            "Name the folder of the table, or files = … and format = …",
+        )  # fmt: skip
+    return Listing(tuple(contents(table)), commits=versions(table))
+
+
+def root_of(source: SourceSettings, base: Path) -> Path:
+    """The folder that a source's deliveries lie in: its table, or the fixed root of its glob."""
+    return parse_pattern(source.files, base).root if source.table is None else _place_of(source.table, base)
+
+
+def version_of(name: str) -> int:
+    """The version of the table that brought the content of this name."""
+    return int(name.partition("/")[0])
+
+
+def empty_tables(file: TableFile) -> "list[pa.Table]":
+    """Tables without rows, with the columns that the table had after and before the commit of a content."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    return [pa.schema(Schema.from_json(schema).to_arrow()).empty_table() for schema in file.schemas]
+
+
+def _place_of(table: str, base: Path) -> Path:
+    """A path, relative to `base` or absolute, or a file URI, as a path."""
+    return base / (unquote(urlparse(table).path) if table.startswith("file:") else table)
+
+
+def versions(table: Path) -> range:
+    """The versions whose commits are in the log. Raises LandingError where one between the first and the last lacks."""
+    found = sorted(int(m[1]) for p in (table / LOG).iterdir() if (m := COMMIT.fullmatch(p.name)))
+    if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
+        raise missing_versions(table, *gaps[0])
+    return range(found[0], found[-1] + 1) if found else range(0)
+
+
+def missing_versions(table: Path, first: int, last: int) -> LandingError:
+    """The error for versions, `last` included, whose commits the log lost before they were read."""
+    named = f"version {first}, which was" if first == last else f"versions {first} to {last}, which were"
+    return LandingError(
+        f"the Delta table {plain(str(table))}", f"its log lacks {named} not read yet", NOTHING,
+        "Put the commits back from a copy; read the table more often than its log is cleaned "
+        "(delta.logRetentionDuration)",
+    )  # fmt: skip
+
+
+def contents(table: Path) -> Iterator[TableFile]:
+    """What the commits in the log brought, by version. Raises LandingError for what cannot be read without loss."""
+    commits, state = versions(table), _TableState()
+    if commits.start > 0:
+        state = _state_at(table, commits.start)
+    for version in commits:
+        raw = _commit_file(table, version).read_bytes()
+        try:
+            actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
+        except ValueError as error:
+            raise _refused(table, version, f"is no JSON ({error})", "Wait for its writer, or restore the log") from None
+        before, state = state, _next(table, version, state, actions)
+        yield from _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
+
+
+def _commit_file(table: Path, version: int) -> Path:
+    return table / LOG / f"{version:020d}.json"
+
+
+def _refused(table: Path, version: int, culprit: str, advice: str) -> LandingError:
+    return LandingError(f"the Delta table {plain(str(table))}", f"version {version} {culprit}", NOTHING, advice)
+
+
+def _state_at(table: Path, version: int) -> _TableState:
+    """What the table's checkpoint says of it, where the first commits are cleaned away."""
+    from deltalake import DeltaTable
+
+    opened = DeltaTable(str(table), version=version)
+    metadata, protocol = opened.metadata(), opened.protocol()
+    _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
+    schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
+    return _TableState(str(metadata.id), schema, partitioned_by)
+
+
+def _next(table: Path, version: int, state: _TableState, actions: Sequence[Mapping[str, Any]]) -> _TableState:
+    """The state after a commit."""
+    for action in actions:
+        if protocol := action.get("protocol"):
+            _refuse_features(table, version, protocol.get("readerFeatures") or (), {})
+        if metadata := action.get("metaData"):
+            _refuse_features(table, version, (), metadata.get("configuration") or {})
+            partitioned_by = tuple(metadata.get("partitionColumns") or ())
+            state = replace(state, id=metadata["id"], schema=metadata["schemaString"], partitioned_by=partitioned_by)
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    time = info.get("inCommitTimestamp", info.get("timestamp"))
+    if time is None:
+        advice = "Have the table written by a writer that notes it: a file's own time says nothing of its commit"
+        raise _refused(table, version, "does not say when it was committed", advice)
+    return replace(state, time=max(int(time), state.time + 1))
+
+
+def _refuse_features(table: Path, version: int, features: Sequence[str], configuration: Mapping[str, str]) -> None:
+    if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
+        raise _refused(table, version, f"needs the feature {unknown[0]}, which is not known here",
+                       "Drop the feature, or deliver files")  # fmt: skip
+    if (mode := configuration.get("delta.columnMapping.mode", "none")) != "none":
+        advice = "Write a copy without it (its columns have other names in the files), or deliver files"
+        raise _refused(table, version, f"has column mapping by {mode}, which is not read yet", advice)
+
+
+def _brought(
+    table: Path,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    digest: str,
+    states: tuple[_TableState, _TableState],
+) -> Iterator[TableFile]:
+    """The contents of a commit; `states`: before and after it."""
+    before, after = states
+    found = {kind: [a[kind] for a in actions if a.get(kind)] for kind in ("add", "remove", "cdc")}
+    added, removed = ([a for a in found[kind] if a.get("dataChange", True)] for kind in ("add", "remove"))
+    if any(a.get("deletionVector") for a in (*added, *removed)):
+        advice = (
+            "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or deliver files"
+        )
+        raise _refused(table, version, "has deletion vectors, which are not read yet", advice)
+    news, gone, feed = (
+        _data_files(table, version, a, s) for a, s in ((added, after), (removed, before), (found["cdc"], after))
+    )
+    schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
+    types = {n: t for n, t in _types(after.schema).items() if n in after.partitioned_by}
+    whole = TableFile(f"{version}/{CHANGES}", _commit_file(table, version), 0, after.time * MILLISECOND,
+                      removed=gone, feed=feed, partition_types=types, schemas=schemas)  # fmt: skip
+    parts = [(CHANGES, news)] if gone or feed else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
+    for name, files in parts if (added or removed or feed) else ():
+        one = replace(whole, name=f"{version}/{unquote(name)}", added=files)
+        identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
+        yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+
+
+def _data_files(
+    table: Path, version: int, actions: Sequence[Mapping[str, Any]], state: _TableState
+) -> tuple[DataFile, ...]:
+    found = []
+    for action in actions:
+        partition = action.get("partitionValues") or {}
+        if {*partition} != {*state.partitioned_by}:
+            raise _refused(table, version, f"does not say of which partition {action['path']} is",
+                           "Have the table written by Spark or delta-rs, or deliver files")  # fmt: skip
+        if "://" in (place := action["path"]) and not place.startswith("file:"):
+            raise _refused(table, version, f"has files elsewhere ({place})", "Name the table that holds them itself")
+        found.append(DataFile(_place_of(place if place.startswith("file:") else unquote(place), table),
+                              int(action.get("size") or 0), partition))  # fmt: skip
+    return tuple(found)
+
+
+def _types(schema: str) -> dict[str, str]:
+    """The columns of a table's schema whose types have no parts, in Spark's names."""
+    fields = json.loads(schema)["fields"]
+    return {f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)}

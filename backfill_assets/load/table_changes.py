@@ -1,0 +1,113 @@
+"""A Delta table that others write against the ledger `files`: rows that vacuum took, and commits that are gone.
+
+Not here: reading the log (`lake.source_log`), taking contents in (`table_contents`), and files (`landed_changes`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import LandingError
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.source_log import TableFile, missing_versions, version_of
+from backfill_assets.landing.content_store import is_in
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.listing import Listing
+from backfill_assets.landing.select import names_of
+
+READ = "table.json"  # in the content store: the version up to which the log was read; versions may bring nothing
+VACUUMED = "vacuum took its rows"
+
+
+def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Path) -> Listing:
+    """The listing, with the recorded contents of versions that the log no longer has.
+
+    Raises LandingError where versions are gone that were not read.
+    """
+    first = listing.commits.start if listing.commits else 0
+    known = [int(read_json(stock / READ).get("version", -1)), *(version_of(r.path) for r in records)]
+    if first > (last := max(known)) + 1:
+        raise missing_versions(table, last + 1, first - 1)
+    cleaned = [
+        TableFile(r.path, table, r.size, r.mtime_ns, r.sha256)
+        for r in records
+        if not r.withdrawn and version_of(r.path) < first
+    ]
+    return replace(listing, files=(*cleaned, *listing.files))
+
+
+def note_read(listing: Listing, stock: Path) -> None:
+    """Note that the log was read to its end."""
+    if listing.commits and read_json(stock / READ).get("version") != listing.commits[-1]:
+        write_json(stock / READ, {"version": listing.commits[-1]})
+
+
+def is_lost(file: LandedFile) -> bool:
+    """Whether rows of a table's content are gone from the disk."""
+    return isinstance(file, TableFile) and not file.is_readable
+
+
+def committed_at(mtime_ns: int) -> datetime:
+    """The time of a commit, in UTC."""
+    return datetime.fromtimestamp(mtime_ns // 1000 / 1e6, UTC)
+
+
+def never_loaded(file: LandedFile) -> FileRecord:
+    """The record of a content that was gone before it was read: it holds the day of its commit back."""
+    day = committed_at(file.mtime_ns).date()
+    return FileRecord(file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)})
+
+
+def vanished(listing: Listing, live: Sequence[FileRecord], stock: Path) -> list[FileRecord]:
+    """Recorded contents whose rows neither the table nor the content store has any more."""
+    readable = {f.name for f in listing.files if not is_lost(f)}
+    return [r for r in live if r.path not in readable and not is_in(stock, r.sha256)]
+
+
+def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tuple[list[FileRecord], list[FileRecord]]:
+    """The chosen records that the ledger lacks, made by `never_loaded`, as refused ones; and the other chosen ones."""
+    known = {(r.path, r.sha256) for r in records}
+    lost = [r for r in chosen if (r.path, r.sha256) not in known]
+    refused = [replace(r, days={r.home_day: (1, 1, 0)}, refused=VACUUMED) for r in lost]
+    return refused, [r for r in chosen if r not in lost]
+
+
+def first_day(record: FileRecord, settings: LakeSettings) -> date:
+    """The day of rows without a usable arrival time, if no row has one: of a table the commit's."""
+    committed = committed_at(record.mtime_ns).date() if settings.source.table else settings.start_date
+    return max(settings.start_date, committed)
+
+
+def waiting(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, str]:
+    """By path why contents of a table, and files that a manifest declares, are not read."""
+    of_another = {f.name: "it is of another table than was read, or of a rewritten log" for f in held}
+    return of_another | {path: f"{manifest} declares it, and it is not there" for path, manifest in absent.items()}
+
+
+def refuse_without_day(select: str, lost: Sequence[FileRecord]) -> None:
+    """Raise LandingError for contents that were gone before they were read, where `select` decides on their days."""
+    if lost and "arrival_ts" in names_of(select):
+        raise LandingError(
+            f"the landed file {plain(lost[0].path)}", f"{VACUUMED}, and nobody knows which days they belong to",
+            "Nothing of the table was recorded",
+            "Put its data files back from a copy, or give them up with `backfill-assets landing accept --note \"why\"`",
+        )  # fmt: skip
+
+
+def commit_of(record: FileRecord) -> tuple[int, datetime]:
+    """The version that brought a recorded content, and its time."""
+    return version_of(record.path), committed_at(record.mtime_ns)
+
+
+def nowhere(table: str | None, record: FileRecord) -> LandingError:
+    """The error for a content of a table, or of files, of which neither the landing nor the store has the rows."""
+    culprit, fix = "its content is neither in the stock nor in the landing folder", "Put the file back, then run again"
+    if table:
+        culprit = f"version {version_of(record.path)} of the table {table} has lost it: {VACUUMED}"
+        fix = 'Put its data files back, or give it up: `backfill-assets landing accept --note "why" PATH`'
+    return LandingError(f"the landed file {plain(record.path)}", culprit, "Nothing was written", fix)

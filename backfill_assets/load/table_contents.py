@@ -1,0 +1,90 @@
+"""Contents of a Delta table that others write, taken into the content store: links to data files, and changed rows.
+
+Not here: what commits brought (`lake.source_log`) and reading the store (`landed_rows`). Changed rows of a commit are
+the rows that it took from the table and the rows that it put there, without what is in both: a rewritten file repeats
+most of its rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile, empty_tables
+from backfill_assets.landing.content_store import StoredFile, discard, find, put
+from backfill_assets.landing.ingest import copy_path, refer, table_rules
+from backfill_assets.landing.select import CHANGE
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed that the table no longer has
+
+
+def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
+    """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if vacuum took it."""
+    new = StoredFile(file.sha256, copy_path(lake.stock, file.sha256, "delta"))
+    known = find(lake.stock, file.sha256, rules=table_rules())
+    if known is not None:
+        return known
+    if not file.is_readable:
+        raise FileNotFoundError(file.name)
+    if file.name.endswith(f"/{CHANGES}"):
+        return _changed(lake, file, new)
+    partition = {n: (file.partition_types[n], value) for n, value in file.added[0].partition.items()}
+    return refer(file.added[0].path, file.size, replace(new, partition=partition))
+
+
+def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
+    """Write the changed rows of a commit: those that went first, both in the order of their values."""
+    lake.stock.mkdir(parents=True, exist_ok=True)
+    discard(lake.stock, file.sha256)
+    partial = new.parquet.with_suffix(".partial")
+    with connection(lake) as engine:
+        types = _types(engine, file)
+        if file.feed:
+            feed = _rows(file.feed, {**types, CHANGE: "VARCHAR"})
+            gone, news = (f"SELECT * EXCLUDE ({CHANGE}) FROM ({feed}) WHERE {sign} {GONE}" for sign in ("", "NOT"))
+        else:
+            gone, news = (_rows(files, types) for files in (file.removed, file.added))
+        kept = f"SELECT 'delete' AS {CHANGE}, * FROM (({gone}) EXCEPT ALL ({news}))"
+        came = f"SELECT 'insert' AS {CHANGE}, * FROM (({news}) EXCEPT ALL ({gone}))"
+        query = f"{kept} UNION ALL {came} ORDER BY ALL"
+        try:
+            (rows,) = engine.execute(f"COPY ({query}) TO {literal(str(partial))} (FORMAT parquet)").fetchall()[0]
+            partial.replace(new.parquet)
+        finally:
+            partial.unlink(missing_ok=True)
+    return put(lake.stock, replace(new, rows=int(rows)), table_rules())
+
+
+def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
+    """The columns that the table has or had, with the types of DuckDB that hold their values."""
+    names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
+    for name, table in zip(names, empty_tables(file), strict=True):
+        engine.register(name, table)
+    every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
+    found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
+    for name in names:
+        engine.unregister(name)
+    return found
+
+
+def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
+    """A query for these columns of all rows of the files."""
+    by_partition = defaultdict[tuple[tuple[str, str | None], ...], list[str]](list)
+    for file in files:
+        by_partition[tuple(sorted(file.partition.items()))].append(literal(str(file.path)))
+    nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
+    parts = [f"SELECT {nothing} WHERE false"]
+    for partition, paths in by_partition.items():
+        shared = "".join(
+            f", {'NULL' if value in (None, '') else literal(value or '')} AS {quoted(n)}" for n, value in partition
+        )
+        read = f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
+        parts.append(f"SELECT *{shared} FROM {read}")
+    columns = ", ".join([f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in types.items()])
+    return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"

@@ -1,0 +1,265 @@
+"""A Delta table that others write, as a source: the tables of the lake are what the same rows delivered as files give.
+
+Tested here: appends, changes, compaction, vacuum, rewritten logs, from the log to training. Not tested here: the log by
+itself (`lake.test_source_log`), and changed rows (`load.test_table_contents`).
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import LandingError
+from backfill_assets.load.counting import ingested
+from backfill_assets.load.landed_changes import compared
+from backfill_assets.load.scan import accept, scan_all
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
+from backfill_assets_tests.tables import (
+    SCHEMA,
+    SELECT,
+    append,
+    committed,
+    compacted,
+    rows_in,
+    rows_of_orders,
+    settings_text,
+    vacuumed,
+)
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 6))  # the last excluded
+ROWS: dict[str, list[Sequence[Any]]] = {
+    "2024-03-01 20:00": [("a", "2024-03-01 10:00", "A", 1), ("b", "2024-03-01 11:00", "B", 2)],
+    "2024-03-02 20:00": [("c", "2024-03-02 10:00", "A", 3)],
+    "2024-03-03 20:00": [("d", "2024-03-03 10:00", "B", 4), ("e", "2024-03-01 12:00", "A", 5)],
+    "2024-03-04 20:00": [("a", "2024-03-01 10:00", "A", 7), ("f", "2024-03-04 10:00", "B", 6)],
+}
+CLICKS = """id AS event_key, CAST(at AS timestamp) AS event_ts, CAST(arrived AS timestamp) AS arrival_ts,
+ who AS entity, 1 AS value, 0 AS flag"""
+UP_TO_DATE = {"fresh", "pending"}  # the day behind the frontier
+PLACES = ("seq", "source_file", "row_number", "row", "fingerprint")
+
+
+def world_of(root: Path, table: Path, others: str = "", select: str = SELECT) -> World:
+    root.mkdir(parents=True)
+    (root / "lake.toml").write_text(settings_text(table, select, others) + SHARED)
+    return World(root)
+
+
+def as_files(root: Path) -> World:
+    """A lake to which the same rows were delivered as JSON lines, each with its arrival."""
+    root.mkdir(parents=True)
+    select = SELECT.replace("at AS event_ts", "CAST(at AS timestamp) AS event_ts")
+    toml = settings_text("x", f"{select}, CAST(arrived AS timestamp) AS arrival_ts")
+    (root / "lake.toml").write_text(toml.replace('table = "x"', 'files = "landing/*.jsonl"\nformat = "jsonl"') + SHARED)
+    world = World(root)
+    for number, (arrived, rows) in enumerate(ROWS.items()):
+        told = [{"id": i, "at": at, "who": who, "n": n, "arrived": arrived} for i, at, who, n in rows]
+        land_bytes(world, f"{number}.jsonl", "".join(json.dumps(r) + "\n" for r in told).encode())
+    return world
+
+
+def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    of_table, of_files = world_of(tmp_path / "lake", table), as_files(tmp_path / "other")
+    for world in (of_table, of_files):
+        world.backfill(DAYS)
+    found, wanted = (w.contents(*PLACES) for w in (of_table, of_files))
+    assert found == wanted
+    assert len(found["training"]) > 3
+    assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], "nothing is copied"
+
+
+def story(table: Path, **options: Any) -> None:
+    """Five commits of two partitions: an append, a new column, an UPDATE, a DELETE and a MERGE that moves an event."""
+    options = {"partition_by": ["who"], **options}
+    append(table, "2024-03-01 20:00", *ROWS["2024-03-01 20:00"], ("z", "2024-03-01 09:00", None, 9), **options)
+    more = SCHEMA.append(pa.field("note", pa.string()))
+    append(table, "2024-03-02 20:00", ("c", "2024-03-02 10:00", "A", 3, "new"), schema=more, schema_mode="merge")
+    DeltaTable(str(table)).update({"n": "n + 100"}, predicate="id = 'a'")
+    committed(table, "2024-03-03 20:00")
+    DeltaTable(str(table)).delete("id = 'b'")
+    committed(table, "2024-03-04 20:00")
+    moved = rows_of_orders([("c", "2024-03-03 10:00", "B", 3, "moved"), ("g", "2024-03-04 10:00", "B", 8, None)], more)
+    merge = DeltaTable(str(table)).merge(moved, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    committed(table, "2024-03-05 20:00")
+
+
+@pytest.mark.parametrize("feed", ["false", "true"])
+def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(tmp_path: Path, feed: str) -> None:
+    table = tmp_path / "orders"
+    story(table, configuration={"delta.enableChangeDataFeed": feed})
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS)
+    newest = {r["event_key"]: r for r in world.content("staging") if r["known_until"] is None}
+    assert {k: (r["entity"], r["value"], r["event_ts"]) for k, r in newest.items()} == {
+        r["id"]: (r["who"], r["n"], r["at"].replace(tzinfo=None)) for r in rows_in(table)
+    }
+    by_day = Counter((str(r["arrival_date"]), r["op"]) for r in world.content("raw"))
+    assert by_day == {
+        ("2024-03-01", "upsert"): 3, ("2024-03-02", "upsert"): 1,
+        ("2024-03-03", "delete"): 1, ("2024-03-03", "upsert"): 1, ("2024-03-04", "delete"): 1,
+        ("2024-03-05", "delete"): 1, ("2024-03-05", "upsert"): 2,
+    }, "rows of rewritten files that did not change are no deliveries"  # fmt: skip
+    assert world.content("quarantine") == []
+
+
+def test_a_late_commit_makes_days_stale_and_a_compaction_none(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS)
+    before = world.fingerprints()
+    compacted(table, "2024-03-05 20:00")
+    report = scan_all(world.open()[0])
+    assert (report.new, report.is_clean, set.union(*world.states().values())) == ({}, True, UP_TO_DATE)
+    append(table, "2024-03-01 22:00", ("late", "2024-03-02 10:00", "B", 50))
+    assert list(scan_all(world.open()[0]).new.values()) == [(1, 0)]
+    assert world.days_in("stale", "raw") == {date(2024, 3, 5)}, "no commit is earlier than the one before it"
+    world.backfill(DAYS)
+    changed = {d for d, entry in world.fingerprints()["staging"].items() if before["staging"].get(d) != entry}
+    assert changed == {date(2024, 3, 2)}
+
+
+def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS)
+    before = world.contents()
+    compacted(table, "2024-03-05 20:00")
+    vacuumed(table, "2024-03-05 20:30")
+    report = scan_all(world.open()[0])
+    assert (len(report.vanished), report.is_clean, report.blocked) == (4, True, frozenset())
+    world.backfill(DAYS)
+    assert world.contents() == before
+    with pytest.raises(LandingError, match=r"3/part-\S+: vacuum took its rows, for 2024-03-01.*Nothing was written"):
+        world.backfill(DAYS, "raw", force=True)
+    append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
+    world.backfill(DAYS)
+    assert len(world.content("raw")) == len(before["raw"]) + 1, "days that vacuum does not touch are loaded"
+    gone = next(iter(report.vanished))
+    assert accept(world.open()[0], "not needed") == [], "what raw still has is given up one by one only"
+    assert accept(world.open()[0], "not needed", [gone]) == [gone]
+
+
+def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person_gives_it_up(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in list(ROWS.items())[:2]:
+        append(table, at, *rows)
+    compacted(table, "2024-03-02 21:00")
+    vacuumed(table, "2024-03-02 22:00")
+    append(table, "2024-03-03 20:00", *ROWS["2024-03-03 20:00"])
+    append(table, "2024-03-04 20:00", ("g", "2024-03-04 10:00", "B", 8))
+    world = world_of(tmp_path / "lake", table)
+    report = scan_all(world.open()[0])
+    assert (len(report.missing), report.blocked) == (2, frozenset({date(2024, 3, 1), date(2024, 3, 2)}))
+    with pytest.raises(LandingError, match=r"0/part-\S+ \(missing\).*2 day\(s\) from 2024-03-01"):
+        world.backfill(DAYS, "raw")
+    world.backfill(DayRange(date(2024, 3, 3), date(2024, 3, 5)), "raw")
+    assert {r["event_key"] for r in world.content("raw")} == {"d", "e", "g"}
+    assert len(accept(world.open()[0], "the owner has a copy")) == 2
+    world.backfill(DAYS)
+    assert {r["reason"] for r in world.content("quarantine")} == {"vacuum took its rows"}
+    assert set.union(*world.states().values()) <= UP_TO_DATE
+    assert scan_all(world.open()[0]).is_clean
+
+
+@pytest.mark.parametrize("how", ["edited", "anew"])
+def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(tmp_path: Path, how: str) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS)
+    before = world.contents()
+    if how == "edited":
+        log = table / "_delta_log" / f"{1:020d}.json"
+        log.write_text(log.read_text().replace("2024", "2025").replace('"add"', '"add" '))
+        append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
+    else:
+        shutil.rmtree(table)
+        for at, rows in ROWS.items():
+            append(table, at, *[(f"n{i}", *others) for i, *others in rows])
+    report = scan_all(world.open()[0])
+    disputed = report.altered + report.missing
+    assert (len(disputed), len(report.new), report.is_clean) == (1 if how == "edited" else 4, 0, False)
+    assert set(report.waiting.values()) == {"it is of another table than was read, or of a rewritten log"}
+    with pytest.raises(LandingError, match="were made from it"):
+        world.backfill(DAYS, "raw")
+    assert world.contents() == before
+    accept(world.open()[0], "the owner made it anew")
+    world.backfill(DAYS)
+    keys = {r["event_key"] for r in world.content("raw")}
+    assert keys == ({*"abcdefg"} if how == "edited" else {f"n{i}" for i in "abcdef"})
+
+
+def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS)
+    before = world.contents()
+    DeltaTable(str(table)).create_checkpoint()
+    for version in range(3):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
+    world.backfill(DAYS)
+    assert len(world.content("raw")) == len(before["raw"]) + 1, "what was read is not needed again"
+    other = world_of(tmp_path / "other", table)
+    with pytest.raises(LandingError, match=r"its log lacks versions 0 to 2, which were not read yet"):
+        scan_all(other.open()[0])
+    (table / "_delta_log" / f"{3:020d}.json").unlink()
+    with pytest.raises(LandingError, match=r"versions 0 to 3"):
+        scan_all(other.open()[0])
+
+
+def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    story(table)
+    world, whole = world_of(tmp_path / "lake", table), world_of(tmp_path / "whole", table)
+    whole.backfill(DAYS)
+    session = world.open()[0]
+    for file in compared(session)[0].fresh[:4]:
+        ingested(session, file)
+    world.backfill(DAYS)
+    assert world.contents() == whole.contents()
+    shutil.rmtree(world.root / ".stock")
+    world.backfill(DAYS, force=True)
+    assert world.contents() == whole.contents()
+
+
+def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+    root = tmp_path / "lake"
+    root.mkdir()
+    toml = settings_text(table).replace("[source]", "[sources.orders]")
+    toml = toml.replace("[features]", '[features]\nsource = "orders"').replace(
+        "[labels]", '[labels]\nsource = "clicks"'
+    )
+    clicks = f'[sources.clicks]\nfiles = "landing/*.jsonl"\nformat = "jsonl"\nselect = """{CLICKS}"""\n'
+    (root / "lake.toml").write_text(toml + clicks + SHARED)
+    world = World(root)
+    click = {"id": "x", "at": "2024-03-02 10:00:00", "arrived": "2024-03-05 10:00:00", "who": "A"}
+    land_bytes(world, "a.jsonl", f"{json.dumps(click)}\n".encode())
+    world.backfill(DAYS)
+    assert (len(world.content("raw_orders")), len(world.content("raw_clicks"))) == (7, 1)
+    assert set.union(*world.states().values()) <= UP_TO_DATE
+    assert len(world.content("training")) > 1

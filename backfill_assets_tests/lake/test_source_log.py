@@ -1,0 +1,139 @@
+"""The log of a Delta table that others write says what each commit brought, and what cannot be read is refused by name.
+
+Tested here: `lake.source_log` and the settings that name a table. Not here: rows (`load.test_table_contents`) and loads
+(`end_to_end.test_table_sources`).
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.lake.source_log import contents, list_source, root_of, versions
+from backfill_assets_tests.tables import append, committed, compacted, settings_text
+
+DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
+ROW = ("a", "2024-03-01 10:00", "A", 1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of two commits."""
+    append(tmp_path / "orders", DAY, ROW)
+    append(tmp_path / "orders", NEXT, ("b", *ROW[1:]), ("c", *ROW[1:]))
+    return tmp_path / "orders"
+
+
+def rewritten(table: Path, change: Callable[[dict[str, Any]], None], version: int = 1) -> None:
+    """Let every action of a commit go through `change`."""
+    log = table / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        change(action)
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
+def test_an_append_brings_its_files_and_a_compaction_nothing(table: Path) -> None:
+    compacted(table, "2024-03-03 20:00")
+    first, second = contents(table)
+    assert (first.name.split("/")[0], second.name.split("/")[0]) == ("0", "1")
+    assert [f.path.exists() for f in (*first.added, *second.added)] == [True, True]
+    assert second.mtime_ns - first.mtime_ns == 24 * 3600 * 10**9
+    assert versions(table) == range(3)
+
+
+def test_a_commit_that_takes_files_out_brings_one_content(table: Path) -> None:
+    DeltaTable(str(table)).delete("id = 'b'")
+    *_, change = contents(table)
+    assert (change.name, len(change.removed), len(change.added)) == ("2/changes", 1, 1)
+
+
+def test_a_content_has_another_name_in_another_table_and_in_a_rewritten_commit(table: Path) -> None:
+    before = {f.name: f.sha256 for f in contents(table)}
+    rewritten(table, lambda action: action.get("add", {}).update(stats="{}"))
+    edited = {f.name: f.sha256 for f in contents(table)}
+    assert [before[name] == edited[name] for name in before] == [True, False]
+    rewritten(table, lambda action: action.get("metaData", {}).update(id="another"), version=0)
+    assert not {*edited.values()} & {f.sha256 for f in contents(table)}
+
+
+def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(table: Path) -> None:
+    committed(table, "2024-02-01 10:00")
+    first, second = contents(table)
+    assert second.mtime_ns == first.mtime_ns + 1_000_000
+    rewritten(table, lambda action: action.get("commitInfo", {}).update(inCommitTimestamp=1_800_000_000_000))
+    assert [*contents(table)][1].mtime_ns == 1_800_000_000_000 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda a: a.get("add", {}).update(deletionVector={"storageType": "u"}), "has deletion vectors"),
+        (lambda a: a.update(protocol={"readerFeatures": ["variantType"]}), "needs the feature variantType"),
+        (
+            lambda a: a.update(metaData={"configuration": {"delta.columnMapping.mode": "name"}}),
+            "has column mapping by name",
+        ),
+        (lambda a: a.get("commitInfo", {}).pop("timestamp", 0), "does not say when it was committed"),
+        (lambda a: a.get("add", {}).update(path="s3://bucket/x.parquet"), "has files elsewhere"),
+        (lambda a: a.get("add", {}).update(partitionValues={"who": "A"}), "does not say of which partition"),
+    ],
+)
+def test_what_would_give_other_rows_than_the_table_has_is_refused_by_the_version(
+    table: Path, change: Callable[[dict[str, Any]], None], told: str
+) -> None:
+    rewritten(table, change)
+    with pytest.raises(LandingError, match=f"the Delta table .*orders: version 1 {told}.*Nothing of it was read"):
+        list(contents(table))
+
+
+def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
+    append(table, "2024-03-03 20:00", ROW)
+    log = table / "_delta_log" / f"{2:020d}.json"
+    whole = log.read_text()
+    log.write_text(whole[: len(whole) // 2])
+    with pytest.raises(LandingError, match="version 2 is no JSON"):
+        list(contents(table))
+    log.write_text(whole)
+    (table / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(LandingError, match="its log lacks version 1, which was not read yet"):
+        versions(table)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "../orders"])
+def test_a_table_is_named_by_a_path_or_a_file_uri(table: Path, form: str) -> None:
+    lake = table.parent / "lake"
+    lake.mkdir()
+    (lake / "lake.toml").write_text(settings_text(form.format(table)))
+    source = load_settings(lake).source
+    assert root_of(source, lake).resolve() == table
+    assert len(list_source(source, lake).files) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"orders"', '"s3://bucket/orders"', "stores and catalogs are not read yet"),
+        ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
+        ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
+        ('table = "orders"', 'table = "orders"\ndialect = { separator = ";" }', "dialect.separator"),
+    ],
+)
+def test_settings_that_name_no_table_on_a_disk_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+    (tmp_path / "lake.toml").write_text(settings_text("orders").replace(old, new))
+    with pytest.raises(SettingsError, match=told):
+        load_settings(tmp_path)
+
+
+def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(settings_text("orders"))
+    source = load_settings(tmp_path).source
+    assert list_source(source, tmp_path).root_missing
+    (tmp_path / "orders").mkdir()
+    with pytest.raises(BackfillError, match="no Delta table lies there: it has no _delta_log"):
+        list_source(source, tmp_path)

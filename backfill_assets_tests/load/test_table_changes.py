@@ -1,0 +1,87 @@
+"""A table against its ledger: what vacuum took, commits that are gone, and the days of rows without a time.
+
+Tested here: `load.table_changes`. Not tested here: scans and loads (`end_to_end.test_table_sources`).
+"""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.lake.source_log import list_source
+from backfill_assets.landing.listing import Listing
+from backfill_assets.load.table_changes import (
+    first_day,
+    given_up,
+    never_loaded,
+    note_read,
+    nowhere,
+    refuse_without_day,
+    vanished,
+    with_cleaned,
+)
+from backfill_assets_tests.tables import SELECT, append, settings_text
+
+NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
+DAY = NOON.date()
+
+
+def record(name: str = "3/part") -> FileRecord:
+    nanoseconds = int(NOON.timestamp()) * 10**9
+    return FileRecord(name, name * 8, 9, nanoseconds, NOON, DAY, {DAY: (1, 0, 1)})
+
+
+def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(tmp_path: Path) -> None:
+    found = with_cleaned(Listing(commits=range(4, 6)), tmp_path, [record()], tmp_path)
+    assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
+    with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
+        with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], tmp_path)
+
+
+def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
+    note_read(Listing(commits=range(5)), tmp_path)
+    assert with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], tmp_path).commits == range(5, 6)
+
+
+def test_a_content_has_vanished_once_neither_table_nor_store_has_its_rows(tmp_path: Path) -> None:
+    append(tmp_path / "orders", "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
+    (tmp_path / "lake.toml").write_text(settings_text("orders"))
+    listing = list_source(load_settings(tmp_path).source, tmp_path)
+    (file,) = listing.files
+    known = replace(record(file.name), sha256=file.sha256)
+    assert vanished(listing, [known], tmp_path) == []
+    next((tmp_path / "orders").glob("*.parquet")).unlink()
+    assert vanished(listing, [known], tmp_path) == [known]
+    (tmp_path / f"{file.sha256}.us.parquet").touch()
+    assert vanished(listing, [known], tmp_path) == []
+
+
+def test_what_was_never_loaded_holds_the_day_of_its_commit_back_until_it_is_given_up(tmp_path: Path) -> None:
+    append(tmp_path / "orders", "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
+    (tmp_path / "lake.toml").write_text(settings_text("orders"))
+    lost = never_loaded(list_source(load_settings(tmp_path).source, tmp_path).files[0])
+    assert (lost.may_be_in_raw, {*lost.days}) == (True, {date(2024, 3, 1)})
+    (refused,), others = given_up([lost, record()], [record()])
+    assert (refused.refused, refused.days, others) == ("vacuum took its rows", {lost.home_day: (1, 1, 0)}, [record()])
+    refuse_without_day(SELECT, [lost])
+    with pytest.raises(LandingError, match="nobody knows which days they belong to"):
+        refuse_without_day(f"{SELECT}, at AS arrival_ts", [lost])
+
+
+def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_the_first(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(settings_text("orders"))
+    settings = load_settings(tmp_path)
+    assert first_day(record(), settings) == DAY
+    early = replace(record(), mtime_ns=0)
+    assert first_day(early, settings) == settings.start_date
+    files = settings.source.model_copy(update={"table": None})
+    assert first_day(record(), settings.model_copy(update={"single": files})) == settings.start_date
+
+
+def test_a_content_that_is_nowhere_is_named_with_its_version() -> None:
+    assert "version 3 of the table orders has lost it" in str(nowhere("orders", record()))
+    assert "neither in the stock nor in the landing folder" in str(nowhere(None, record()))

@@ -1,0 +1,103 @@
+"""Contents of a table in the content store: a link to an appended file, and of a change the rows that it changed.
+
+Tested here: `load.table_contents`. Not tested here: what commits bring (`lake.test_source_log`), and loads
+(`end_to_end.test_table_sources`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.source_log import contents
+from backfill_assets.load.table_contents import take_in
+from backfill_assets_tests.tables import SCHEMA, append, settings_text
+
+DAY = "2024-03-01 20:00"
+ODD = {
+    "x": [float("nan"), -0.5, None], "d": pa.array([None, "1.10", "2.20"]).cast(pa.decimal128(9, 2)),
+    "tags": [["a", None], [], None], "part": [{"n": 1}, {"n": None}, None], "raw": [b"\x00\xff", b"", None],
+    "day": pa.array([0, 1, None], pa.date32()), "local": pa.array([0, 1, None], pa.timestamp("us")),
+    "id": ["a", "b", "c"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "lake.toml").write_text(settings_text(tmp_path / "orders"))
+    return open_lake(tmp_path / "lake")
+
+
+def newest(lake: Lake) -> list[dict[str, Any]]:
+    """The rows of the newest content, once it is in the store."""
+    *_, last = contents(lake.root.parent / "orders")
+    stored = take_in(lake, last)
+    found: list[dict[str, Any]] = pq.read_table(stored.parquet).to_pylist()
+    assert len(found) == stored.rows
+    return found
+
+
+def test_an_appended_file_is_a_link_and_is_decoded_once(lake: Lake, tmp_path: Path) -> None:
+    append(tmp_path / "orders", DAY, ("a", "2024-03-01 10:00", "A", 1), partition_by=["who"])
+    (file,) = contents(tmp_path / "orders")
+    stored = take_in(lake, file)
+    assert (stored.parquet.resolve(), stored.rows) == (file.added[0].path, 1)
+    assert dict(stored.partition) == {"who": ("string", "A")}
+    before = stored.parquet.lstat()
+    assert [*take_in(lake, file).partition["who"]] == ["string", "A"]
+    assert stored.parquet.lstat() == before
+    file.added[0].path.write_bytes(b"PAR1 torn")
+    again = take_in(lake, file)
+    assert (again.rows, again.bad_rows, "parquet" in (again.refused or "")) == (1, 1, True)
+    file.added[0].path.unlink()
+    stored.parquet.unlink()
+    with pytest.raises(FileNotFoundError):
+        take_in(lake, file)
+
+
+def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(lake: Lake, tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 1]}))
+    write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 2]}), mode="overwrite")
+    was, came = newest(lake)
+    assert (was["_change_type"], was["n"], came["_change_type"], came["n"]) == ("delete", 1, "insert", 2)
+    assert {k: v for k, v in was.items() if k not in ("_change_type", "n")} == {
+        k: pa.table(ODD).to_pylist()[2].get(k) for k in ODD
+    }
+    (stored,) = [take_in(lake, f) for f in contents(table) if f.name == "1/changes"]
+    kinds = {f.name: f.type for f in pq.read_schema(stored.parquet)}
+    assert {name: kinds[name] for name in ("d", "day", "local", "raw")} == {
+        "d": pa.decimal128(9, 2), "day": pa.date32(), "local": pa.timestamp("us"), "raw": pa.binary(),
+    }  # fmt: skip
+
+
+def test_equal_rows_count_as_often_as_they_are_there(lake: Lake, tmp_path: Path) -> None:
+    row = ("a", "2024-03-01 10:00", "A", 1)
+    append(tmp_path / "orders", DAY, row, row, row, partition_by=["who"])
+    append(tmp_path / "orders", DAY, row, ("b", *row[1:2], None, 2), mode="overwrite")
+    assert [(r["_change_type"], r["id"], r["who"]) for r in newest(lake)] == [
+        ("delete", "a", "A"), ("delete", "a", "A"), ("insert", "b", None),
+    ]  # fmt: skip
+
+
+def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    append(table, DAY, ("a", "2024-03-01 10:00", "A", 1))
+    other = pa.table({"key": ["a"], "n": ["1"]})
+    write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
+    assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [("a", None, "1"), (None, "a", "1")]
+
+
+def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
+    append(table, DAY, *rows, configuration={"delta.enableChangeDataFeed": "true"}, schema=SCHEMA)
+    DeltaTable(str(table)).update({"n": "n + 1"}, predicate="id = 'b'")
+    *_, last = contents(table)
+    assert len(last.feed) > 0
+    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
