@@ -29,7 +29,6 @@ from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipel
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
 from backfill_assets.pipeline.recording import recorded
-from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
@@ -53,12 +52,18 @@ def tables_at(root: Path) -> TablesOf:
         if files := [*_files_of(root, named), *queries]:
             refuse_foreign(root, files)
         python_tables = _own_tables(root, named, settings) if named else _built_in(settings)
-        sql_tables = [sql_table(path, settings) for path in queries]
+        sql_tables = _of_queries(queries, settings) if queries else []
         if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
         return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
+
+
+def _of_queries(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
+    from backfill_assets.pipeline.sql_tables import sql_table  # most lakes have none
+
+    return [sql_table(path, settings) for path in files]
 
 
 def _built_in(settings: LakeSettings) -> tuple[Table, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
@@ -205,12 +206,15 @@ class Plan:
         return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code, **good}
 
 
-PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+@cache
+def _adapter() -> TypeAdapter[Plan]:
+    """Made where the first plan is read or written: it takes as long as all imports of this file."""
+    return TypeAdapter(Plan)
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares` is left out."""
-    return {k: v for k, v in PLAN.dump_python(plan, mode="json").items() if k != "shares" or v}
+    return {k: v for k, v in _adapter().dump_python(plan, mode="json").items() if k != "shares" or v}
 
 
 def plan_json(plan: Plan) -> str:
@@ -224,7 +228,7 @@ def parse_plan(text: str) -> Plan:
         body = json.loads(text)
         if body["backfill_assets_plan"] != SCHEMA:
             raise ValueError(f"version {body['backfill_assets_plan']}")
-        return PLAN.validate_python(body)
+        return _adapter().validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
