@@ -3,6 +3,7 @@
 Lives here: staging plain rows without an engine, and committing them in one go. Does not live here: frames of Spark.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
+from backfill_assets.lake.staging import NO_VALUE, Staged, begin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,12 @@ def bare_lake(root: Path) -> Lake:
     root.mkdir(parents=True, exist_ok=True)
     (root / FILE_NAME).write_text(SMALLEST, encoding="utf-8")
     return Lake(root, load_settings(root))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A file as somebody left it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def arrow_schema(contract: Contract, without: str = "") -> pa.Schema:
@@ -52,7 +59,7 @@ def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Stag
         folder.mkdir(exist_ok=True)
         data = pa.Table.from_pylist([{k: v for k, v in r.items() if k != column} for r in mine], schema)
         pq.write_table(data, folder / "part-0.parquet")
-        files.append(StagedFile(folder / "part-0.parquet", None if value is None else str(value)))
+        files.append(staged.file(folder / "part-0.parquet", None if value is None else str(value)))
     staged.files = tuple(files)
     return staged
 

@@ -19,11 +19,11 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -193,7 +193,7 @@ def backfill(
     """The load path of every table (or `tables`) over the days, without Dagster; raises what a run would fail with."""
     done = {}
     for name in [t.name for t in tables_of(lake.settings) if tables is None or t.name in tables]:
-        with load_lock(lake.locks), prepared(request(lake, name, first, last, tables_of, force=force)) as rebuild:
+        with load_lock(lake.place), prepared(request(lake, name, first, last, tables_of, force=force)) as rebuild:
             done[name] = rebuild.publish()
     return done
 
@@ -229,7 +229,7 @@ def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[dat
     contracts = [t.contract for t in tables_of(lake.settings)]
     view = read_view(lake, contracts)
     found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
-    found[QUARANTINE.name] = LOGS.state(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+    found[QUARANTINE.name] = LOGS.state(lake.table_place(QUARANTINE.name), QUARANTINE.day_column)
     return {n: {d: (r.entry.rows, r.entry.fingerprint) for d, r in v.latest.items()} for n, v in found.items()}
 
 
@@ -238,20 +238,20 @@ def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[d
     files: dict[date, set[str]] = defaultdict(set)
     if version(lake, table) < 0:
         return {}
-    for action in pa.table(DeltaTable(str(lake.table_path(table))).get_add_actions(flatten=True)).to_pylist():
+    for action in pa.table(DeltaTable(str(lake.table_place(table).local())).get_add_actions(flatten=True)).to_pylist():
         files[date.fromisoformat(str(action[f"partition.{day_column}"]))].add(str(action["path"]))
     return dict(files)
 
 
 def version(lake: Lake, table: str) -> int:
     """The table's newest version, -1 where there is no table."""
-    path = lake.table_path(table)
+    path = lake.table_place(table).local()
     return int(DeltaTable(str(path)).version()) if (path / "_delta_log").exists() else -1
 
 
 def content(lake: Lake, table: str) -> list[Cells]:
     """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty where there is none."""
-    path = lake.table_path(table)
+    path = lake.table_place(table).local()
     if not (path / "_delta_log").exists():
         return []
     rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()

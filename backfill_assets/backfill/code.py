@@ -10,7 +10,6 @@ for the plan's processes, so that they all find the older tables. Such days show
 import contextlib
 import io
 import os
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -19,8 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.files import sync
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import AlreadyThere, Place
 from backfill_assets.plans.files import FOLDER
 from backfill_assets.plans.model import PlanCode
 
@@ -64,7 +63,7 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
             files |= (queries := {*export.glob(sql)})
             if not queries:
                 raise _refused(f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT)
-        digest = _freeze(lake.root, {f.relative_to(export).as_posix(): f.read_bytes() for f in files})
+        digest = _freeze(lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files})
     frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
         ref, commit, f"{frozen}/{tables}:{name}" if place else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
@@ -110,20 +109,13 @@ def _exported(folder: Path, commit: str) -> Iterator[Path]:
         yield Path(export).resolve()
 
 
-def _freeze(root: Path, files: Files) -> str:
-    """Write the files into a folder named by a digest over them; gives the digest."""
+def _freeze(lake: Place, files: Files) -> str:
+    """Write the files into a folder named by a digest over them, and so never to anything else; gives the digest."""
     listed = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
     digest = sha256(listed.encode()).hexdigest()[:DIGEST_CHARS]
-    frozen = root / FOLDER / CODE / digest
-    if not frozen.is_dir():
-        temporary = frozen.with_suffix(f".{os.getpid()}")
-        for name, content in files.items():
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / name).write_bytes(content)
-            sync(temporary / name)
-        with contextlib.suppress(OSError):  # another process froze the same meanwhile
-            temporary.rename(frozen)
-        shutil.rmtree(temporary, ignore_errors=True)
+    for name, content in files.items():
+        with contextlib.suppress(AlreadyThere):  # also what a process that was killed has written
+            lake.write(f"{FOLDER}/{CODE}/{digest}/{name}", content, if_absent=True)
     return digest
 
 

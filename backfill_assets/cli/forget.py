@@ -21,10 +21,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
 from backfill_assets.core.texts import plain
 from backfill_assets.core.work import Work
-from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import table_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import forget as steps
@@ -67,7 +67,7 @@ def forget(
     if yes and obstacles:
         raise obstacles[0]
     if yes:
-        with table_lock(lake.locks, FORGOTTEN):
+        with table_lock(lake.place, FORGOTTEN):
             found = _erased(request, flags["despite_differences"])
     holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
     lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in holding.items()]
@@ -90,10 +90,10 @@ def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str, as_json:
     old, sign, new = (part.strip() for part in renamed.partition("="))
     if entity or not old or not sign:
         raise click.UsageError("Name either an ENTITY, or --renamed OLD=NEW.")
-    with table_lock(lake.locks, FORGOTTEN):
+    with table_lock(lake.place, FORGOTTEN):
         changed = rename(lake, old, new, note)
     text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
-    answer({"erasures": [e.path.name for e in changed], "old": old, "new": new}, as_json, [text, *doubts(lake)])
+    answer({"erasures": [e.name for e in changed], "old": old, "new": new}, as_json, [text, *doubts(lake)])
 
 
 def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:

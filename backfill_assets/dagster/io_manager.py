@@ -150,7 +150,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake, context), GivenRows.of(obj)
         upstream = {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
-        known = find_declared(lake.root, table_of(context.asset_key))
+        known = find_declared(lake.place, table_of(context.asset_key))
         return rows, declared_by(context, rows, DECLARED.of(context.op_def), known, upstream, self.schema_changes)
 
     def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:

@@ -5,16 +5,17 @@ Does not live here: opening a lake for commands (`lake.home.open_lake`, which gi
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake import files
 from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.lake.home import Lake, look_at
-from backfill_assets.lake.settings import FILE_NAME, load_settings
+from backfill_assets.lake.place import AlreadyThere, Changed, Token, exists, read
+from backfill_assets.lake.settings import FILE_NAME
 
 NEW_LAKE = """\
 # A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`). It loads no files.
@@ -45,25 +46,29 @@ def lake_for(folder: str | Path, start: date) -> Lake:
     where it only holds what assets return. Raises SettingsError for a lake of landed files that begins later."""
     root = Path(folder).expanduser().resolve()
     refuse_file(root)
-    path = root / FILE_NAME
-    if not path.exists():
-        files.make_folder(root)
-        files.write_new(path, NEW_LAKE.format(start=start).encode())
-    lake = lake_at(root)
-    if lake.settings.start_date <= start:
-        return lake
-    with files.locked(lake.locks / "settings.lock", "the settings of the lake"):
-        text = path.read_text(encoding="utf-8")
-        if not lake.settings.assets_only or not START.search(text):
-            raise SettingsError(
-                str(path), f"start_date is {lake.settings.start_date}, and the asset has days from {start} on",
-                "Nothing was written", "Lower start_date, or give the asset a lake of its own",
-            )  # fmt: skip
-        if load_settings(root).start_date > start:
-            part = path.with_name(f"{path.name}.part")
-            part.write_text(START.sub(f"start_date = {start}", text, count=1), encoding="utf-8")
-            files.publish(part, path)
-    return lake_at(root)
+    place = Folder(str(root))
+    if not exists(place, FILE_NAME):
+        with suppress(AlreadyThere):
+            place.write(FILE_NAME, NEW_LAKE.format(start=start).encode(), if_absent=True)
+    while True:
+        seen = place.token(FILE_NAME)
+        lake = lake_at(root)
+        if lake.settings.start_date <= start:
+            return lake
+        with suppress(Changed):  # somebody else wrote it meanwhile, and may have lowered it further
+            _lower_start(lake, start, seen)
+            return lake_at(root)
+
+
+def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
+    text, place = read(lake.place, FILE_NAME).decode(), lake.place
+    if not lake.settings.assets_only or not START.search(text):
+        raise SettingsError(
+            place.uri(FILE_NAME),
+            f"start_date is {lake.settings.start_date}, and the asset has days from {start} on",
+            "Nothing was written", "Lower start_date, or give the asset a lake of its own",
+        )  # fmt: skip
+    place.write(FILE_NAME, START.sub(f"start_date = {start}", text, count=1).encode(), if_unchanged=seen)
 
 
 @contextmanager
@@ -72,12 +77,12 @@ def declaring(lake: Lake, table: DeclaredTable) -> Iterator[None]:
     rows were committed or another writer declared it meanwhile: a table with rows never becomes unknown."""
     name, day_column = table.contract.name, table.contract.day_column
     with lake.store.lock(name):
-        before, version = find_declared(lake.root, name), lake.store.view(name, day_column).version
-        declare(lake.root, table)
+        before, version = find_declared(lake.place, name), lake.store.view(name, day_column).version
+        declare(lake.place, table)
     try:
         yield
     except BaseException:
         with lake.store.lock(name):
-            if find_declared(lake.root, name) == table and lake.store.view(name, day_column).version == version:
-                declare_again(lake.root, name, before)
+            if find_declared(lake.place, name) == table and lake.store.view(name, day_column).version == version:
+                declare_again(lake.place, name, before)
         raise

@@ -25,8 +25,8 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.server import quickest_engine
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.columns import arrow_type
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME, lake_toml
@@ -114,7 +114,7 @@ def load(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, Publis
     as a run would fail."""
     done, known = dict[str, Published](), Known(lake, chosen_pipeline(lake))
     for table in known.pipeline.tables[:tables]:
-        with load_lock(lake.locks):
+        with load_lock(lake.place):
             rebuild = Rebuild(RebuildRequest(LakeSession(lake), known, table, days, Provenance("lab")))
             try:
                 if any(f.refuses for f in rebuild.prepare()):
@@ -146,10 +146,10 @@ def replace_by_day(
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != column])
     try:
         for day, of_day in groupby(sorted(rows, key=lambda r: r[column]), lambda r: r[column]):
-            file = staged.folder / f"{column}={day}" / "part-0.parquet"
-            file.parent.mkdir()
+            folder = f"{staged.name}/{column}={day}"
+            file = staged.table.prepared(folder) / "part-0.parquet"
             pq.write_table(pa.Table.from_pylist([dict(r) for r in of_day], schema), file)
-            staged.files += (StagedFile(file, str(day)),)
+            staged.files += (StagedFile(staged.table, f"{folder}/part-0.parquet", str(day)),)
         found = audit(lake, staged.paths, contract)
         entries = {d: DayEntry(p.rows, p.fingerprint, digest_of(d)) for d, p in found.items() if d is not None}
         write = Write(contract, staged, entries, -1, signed)
@@ -160,13 +160,13 @@ def replace_by_day(
 
 def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
     """Append rows to a table as another program does, which knows no receipts."""
-    column, path = contract.day_column, str(lake.table_path(contract.name))
+    column, path = contract.day_column, lake.table_place(contract.name).uri()
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns])
     write_deltalake(path, pa.Table.from_pylist([dict(r) for r in rows], schema), mode="append", partition_by=[column])
 
 
 def half_commit(lake: Lake, table: str) -> None:
     """Leave a commit of a table half written, as a power cut does."""
-    log = lake.table_path(table) / "_delta_log"
+    log = lake.table_place(table).local() / "_delta_log"
     newest = max(log.glob("*.json"))
     (log / f"{int(newest.stem) + 1:020d}.json").write_bytes(newest.read_bytes()[:20])

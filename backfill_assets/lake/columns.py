@@ -21,6 +21,7 @@ from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, Colum
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import OTHER_TYPE, ContractBroken
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +88,7 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
     return {f.name: type_of_arrow(f.type) for f in pa.schema(opened.schema().to_arrow())}
 
 
-def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
+def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, give columns the wider types that it has, and allow NULL in
     columns that it no longer requires.
 
@@ -150,7 +151,7 @@ def _properties(contract: Contract, note: str) -> "CommitProperties":
     return CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0)
 
 
-def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, ColumnType | None]") -> None:
+def _refuse_other_types(path: Place, contract: Contract, types: "dict[str, ColumnType | None]") -> None:
     other = [(c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind]
     if other:
         wrong = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
@@ -165,7 +166,7 @@ def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, Column
         )
 
 
-def _refuse_other_case(path: Path, absent: Iterable[Column], present: Iterable[str]) -> None:
+def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[str]) -> None:
     known = {name.lower(): name for name in present}
     if found := [(known[c.name.lower()], c.name) for c in absent if c.name.lower() in known]:
         was, now = found[0]

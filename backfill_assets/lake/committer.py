@@ -11,14 +11,12 @@ With retries, two writers that fill one empty day both succeed; without, 300 of 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake import files
 from backfill_assets.lake.columns import (
     columns_misfit,
     delta_schema,
@@ -28,6 +26,7 @@ from backfill_assets.lake.columns import (
     schema_contract,
 )
 from backfill_assets.lake.data_files import live_files
+from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.log import (
     ACTIONS,
     BEFORE,
@@ -35,7 +34,7 @@ from backfill_assets.lake.log import (
     FILES,
     LiveFile,
     commit_digest,
-    commit_file,
+    commit_name,
     find_write,
     open_delta,
     refuse_torn,
@@ -44,6 +43,7 @@ from backfill_assets.lake.log import (
     vouch,
 )
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.place import Place, exists, sha256_of_bytes
 from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
@@ -59,14 +59,15 @@ class Conflict(TransientError):
     """Another commit came first; re-read the log and try again."""
 
 
-def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
+def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     """Create the table with its whole schema and properties, unless it exists. The caller holds its lock."""
     from deltalake import DeltaTable
 
-    if versions(path):
+    table = lake.table_place(contract.name)
+    if versions(table):
         return
     DeltaTable.create(
-        str(path),
+        table.uri(),
         delta_schema(contract.columns),
         mode="error",
         partition_by=[contract.partition_column] if contract.partition_column else None,
@@ -77,16 +78,14 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
             "delta.enableDeletionVectors": "false",  # other engines read plain files
             "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
             "delta.logRetentionDuration": "interval 36500 days",
-            "delta.deletedFileRetentionDuration": f"interval {rollback_days} days",
+            "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
             "delta.setTransactionRetentionDuration": "interval 30 days",
         },
     )
-    sync_log(path, 0)
-    for folder in (path, *list(path.parents)[:2]):  # names of a new table: itself, and where the lake keeps tables
-        files.sync(folder)
+    lake.place.sync_new([f"{TABLES}/{contract.name}/{commit_name(0)}"])
 
 
-def open_table(path: Path) -> "DeltaTable":
+def open_table(path: Place) -> "DeltaTable":
     """The table at its newest version; raises BackfillError if that is torn, or version 0.1 made the table."""
     opened = open_delta(path)
     refuse_torn(path, [opened.version()])  # delta-rs takes an empty file for a commit of nothing
@@ -95,13 +94,14 @@ def open_table(path: Path) -> "DeltaTable":
             f"the table {path.name}",
             "version 0.1 of backfill_assets made it, whose commits went through Spark",
             "Nothing was written",
-            f"Move {path.parent} away, then run `backfill-assets catch-up`: it is made again from what landed",
+            f"Move {path.uri().rpartition('/')[0]} away, then run `backfill-assets catch-up`: it is made again from "
+            "what landed",
         )
     return opened
 
 
 def commit_files(
-    path: Path,
+    path: Place,
     contract: Contract,
     receipt: Receipt,
     adds: Sequence[StagedFile],
@@ -125,33 +125,32 @@ def commit_files(
     others = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if others:
         raise _wrong(path, f"a file of {others[0]} is to be added, a day that the receipt does not name")
-    files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
-    are_known = restored and not all(receipt.write_id in f.path.parts for f in adds)
+    path.sync_new([f.name for f in adds])  # before the log names them: a power cut must leave no torn file
+    are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
     version = _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
     LOGS.keep(path, contract.day_column)
     return version
 
 
-def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
+def _digests(path: Place, adds: Sequence[StagedFile]) -> str:
     """The digests of new files, joined, by ascending path."""
-    named = sorted(f.path.relative_to(path).as_posix() for f in adds)
-    return "".join(files.sha256_of_bytes(path / name)[:FILE_DIGEST_CHARS] for name in named)
+    return "".join(sha256_of_bytes(path, name)[:FILE_DIGEST_CHARS] for name in sorted(f.name for f in adds))
 
 
 def rewrite_files(
-    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+    path: Place, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
 ) -> int:  # fmt: skip
     """Commit as `commit_files` does, but files that hold the same rows as before: readers of changes see none."""
     opened, now_ms = open_table(path), _now_ms()
     by_schema = schema_contract(contract, opened)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
     added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
-    files.sync_all([f.path for f in adds], path)
+    path.sync_new([f.name for f in adds])
     return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
 
 
 def commit_references(
-    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[LiveFile], stats: Mapping[str, str],
+    path: Place, contract: Contract, receipt: Receipt, adds: Sequence[LiveFile], stats: Mapping[str, str],
     removes: Sequence[LiveFile],
 ) -> int:  # fmt: skip
     """Name and drop files of another table, which lie behind a link below `path`, in one commit with the receipt; a
@@ -177,16 +176,16 @@ def _now_ms() -> int:
     return int(utc_now().timestamp() * 1000)
 
 
-def commit_receipt(path: Path, receipt: Receipt) -> int:
+def commit_receipt(path: Place, receipt: Receipt) -> int:
     """Commit a receipt alone, without files. Returns its version; raises what `commit_files` raises."""
     return _commit(open_table(path), path, receipt, [])
 
 
-def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], digests: str = "") -> int:
+def _commit(opened: "DeltaTable", path: Place, receipt: Receipt, actions: list[Any], digests: str = "") -> int:
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
-    files.sync(commit_file(path, before))  # its process may have been killed before it did
+    path.sync(commit_name(before))  # its process may have been killed before it did
     if opened.transaction_version(receipt.write_id) is not None:
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
     properties = CommitProperties(
@@ -222,20 +221,20 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     return version
 
 
-def _not_committed(path: Path, before: int, failed: Exception | None) -> Exception:
+def _not_committed(path: Place, before: int, failed: Exception | None) -> Exception:
     """Error of a commit that the log lacks: Conflict if another commit took its version, else `failed` itself."""
     if failed is None:
         return TransientError(
             f"the table {path.name}", "the commit was reported done and the log holds no such write",
             "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
         )  # fmt: skip
-    if not files.exists(commit_file(path, before + 1)):
+    if not exists(path, commit_name(before + 1)):
         return failed
     culprit = f"another commit came first ({str(failed)[:200]})"
     return Conflict(f"the table {path.name}", culprit, "Nothing was written", "Run again")
 
 
-def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
+def _checkpoint(opened: "DeltaTable", path: Place, version: int) -> None:
     """Write all live files to a checkpoint after a commit: it makes opening quicker, and a failure costs only time."""
     from deltalake.exceptions import DeltaError
 
@@ -246,7 +245,7 @@ def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
 
 
 def _removals(
-    opened: "DeltaTable", path: Path, column: str, removes: Sequence[LiveFile], now_ms: int, *, change: bool = True
+    opened: "DeltaTable", path: Place, column: str, removes: Sequence[LiveFile], now_ms: int, *, change: bool = True
 ) -> list[Any]:
     from deltalake.transaction import RemoveAction
 
@@ -258,7 +257,7 @@ def _removals(
 
 
 def _additions(
-    path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int, may_lack: Collection[str],
+    path: Place, contract: Contract, adds: Sequence[StagedFile], now_ms: int, may_lack: Collection[str],
     *, change: bool = True,
 ) -> list[Any]:  # fmt: skip
     from deltalake.transaction import AddAction
@@ -267,32 +266,32 @@ def _additions(
     actions = []
     for file in adds:
         if column and file.partition is None:
-            raise _wrong(path, f"{file.path.name} has no value of {column}")
+            raise _wrong(path, f"{file.name} has no value of {column}")
         stats = _checked(path, contract, file, may_lack)
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(file.path.relative_to(path).as_posix(), file.size, values, now_ms, change, stats))
+        actions.append(AddAction(file.name, file.size, values, now_ms, change, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _wrong(path, "a file is to be added twice")
     return actions
 
 
-def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
+def _checked(path: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
     """The file's statistics; raises BackfillError if it is not whole or not of the contract."""
     import pyarrow as pa
 
     try:
-        footer = read_footer(file.path)
+        footer = read_footer(path.local(file.name))
     except (OSError, pa.ArrowInvalid) as error:
-        raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
+        raise _wrong(path, f"{file.name} cannot be read: {error}") from error
     if misfit := columns_misfit(footer.schema, contract, may_lack):
-        raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
+        raise _wrong(path, f"the columns of {file.name} are {misfit}")
     stats = file_statistics(footer)
     nulls = json.loads(stats)["nullCount"]
     for column in contract.required_columns:
         if nulls.get(column):
-            raise _wrong(path, f"{file.path.name} has {nulls[column]} NULL(s) in {column}, which may have none")
+            raise _wrong(path, f"{file.name} has {nulls[column]} NULL(s) in {column}, which may have none")
     return stats
 
 
-def _wrong(path: Path, culprit: str) -> BackfillError:
+def _wrong(path: Place, culprit: str) -> BackfillError:
     return BackfillError(f"the table {path.name}", culprit, "Nothing was written", "Keep the message and report it")

@@ -21,11 +21,11 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
-from backfill_assets.lake import files
 from backfill_assets.lake.columns import column_types, read_footer, type_of_arrow
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.place import Place, size
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -61,7 +61,7 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
 
 def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
     """The data files of a version of a table (None: the newest)."""
-    return live_files(LOGS.opened(lake.table_path(contract.name), version), contract.partition_column)
+    return live_files(LOGS.opened(lake.table_place(contract.name), version), contract.partition_column)
 
 
 def files_of_days(candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None) -> list[LiveFile]:
@@ -77,23 +77,23 @@ def folder_of(address: str) -> str:
     return address.rsplit("/", 2)[-2]
 
 
-def _altered(table: Path, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
+def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
     """Data files whose size is not the log's, each with its size now (None: it is gone)."""
-    sizes = ((f, files.size(f"{table}/{f.path}")) for f in candidates)
+    sizes = ((f, size(table, f.path)) for f in candidates)
     return [(f, now) for f, now in sizes if now != f.size]
 
 
-def gone_or_altered(table: Path, candidates: Iterable[LiveFile]) -> list[LiveFile]:
+def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:
     """Data files that are gone, or have another size than the log says."""
     return [f for f, _ in _altered(table, candidates)]
 
 
 def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
     """Data files of days (None: all) that are gone or have another size; if `decoded`, or that Arrow cannot read."""
-    path = lake.table_path(contract.name)
+    path = lake.table_place(contract.name)
     live = files_of_days(files_of(lake, contract), contract, days)
-    damaged_files = gone_or_altered(path, live)
-    return damaged_files + [f for f in live if decoded and f not in damaged_files and not _is_readable(path / f.path)]
+    lost = gone_or_altered(path, live)
+    return lost + [f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))]
 
 
 def _is_readable(file: Path) -> bool:
@@ -106,7 +106,7 @@ def _is_readable(file: Path) -> bool:
     return True
 
 
-def refuse_altered(table: Path, candidates: Iterable[LiveFile]) -> None:
+def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files is gone, or has another size than the log says."""
     if altered := _altered(table, candidates):
         culprit, way_out = _in_words(table, altered)
@@ -120,7 +120,7 @@ def altered_text(lake: LakeFolder, contract: Contract) -> str:
     """
     from deltalake.exceptions import DeltaError
 
-    path = lake.table_path(contract.name)
+    path = lake.table_place(contract.name)
     try:
         altered = _altered(path, files_of(lake, contract)) if versions(path) else []
     except DeltaError:
@@ -128,7 +128,7 @@ def altered_text(lake: LakeFolder, contract: Contract) -> str:
     return ". ".join(_in_words(path, altered)) if altered else ""
 
 
-def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
+def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
     """Culprit and remedy for these files, as sentences without their full stops."""
     file, size = altered[0]
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
@@ -154,7 +154,7 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
     """
     from deltalake.exceptions import DeltaError
 
-    path = lake.table_path(table)
+    path = lake.table_place(table)
     if not versions(path):
         return {}
     try:
@@ -168,7 +168,7 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
     sizes = Counter[date]()
-    for file in files_of(lake, contract) if versions(lake.table_path(contract.name)) else []:
+    for file in files_of(lake, contract) if versions(lake.table_place(contract.name)) else []:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size
     return dict(sizes)
@@ -184,7 +184,7 @@ class PlainFiles:
 
 
 def read_frame(
-    session: "SparkSession", table: Path, version: int, day_column: str, days: Sequence[date] | None = None
+    session: "SparkSession", table: Place, version: int, day_column: str, days: Sequence[date] | None = None
 ) -> "DataFrame":
     """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
     not give them. Raises BackfillError if the engine has no such reader, Altered for a file that is gone or altered."""
@@ -197,7 +197,7 @@ def read_frame(
             'Set engine = "embedded" for this lake',
         )  # fmt: skip
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    return _of_days(delta_frame(session, table, version), day_column, days)
+    return _of_days(delta_frame(session, table.local(), version), day_column, days)
 
 
 def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
@@ -208,7 +208,7 @@ def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -
     return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
 
 
-def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
+def plain_files(table: Place, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
     """The files of a version with rows of these days (None: all); None if the files alone do not give its rows: the
     table is not laid out by its day, or another program gave it what our tables do not have."""
     opened = LOGS.opened(table, version)
@@ -225,9 +225,9 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
     foldered = not laid_out or all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
-    if not foldered or any(s in str(table) for s in GLOB_SIGNS):
+    if not foldered or any(s in table.uri() for s in GLOB_SIGNS):
         return None
-    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, "".join(laid_out))
+    return PlainFiles(tuple(table.uri(f.path) for f in chosen), columns, "".join(laid_out))
 
 
 def read_plain(

@@ -15,7 +15,8 @@ from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake import files
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.place import Place, Token, exists, read_json, write_json
 
 ASSETS = ".assets"
 CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
@@ -65,31 +66,29 @@ class DeclaredTable:
 def declared(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises SettingsError for a
     file that is not what was written."""
-    folder = home_of(root) / ASSETS
-    found = sorted(files.stamps(folder).items())
-    return [_parsed_table(folder / name, stamp) for name, stamp in found if name.endswith(".json")]
+    lake = Folder(str(home_of(root)))
+    found = (name.removesuffix(".json") for name in sorted(lake.names(ASSETS)) if name.endswith(".json"))
+    return [table for name in found if (table := find_declared(lake, name)) is not None]
 
 
 def home_of(root: Path) -> Path:
     """The lake's folder; for a candidate's folder, the folder of its base lake."""
-    return root.parent.parent if (root / CANDIDATE_FILE).exists() else root
+    return root.parent.parent if exists(Folder(str(root)), CANDIDATE_FILE) else root
 
 
-def declare(root: Path, table: DeclaredTable) -> None:
+def declare(lake: Place, table: DeclaredTable) -> None:
     """Write the file of a table, unless it says the same already. The caller holds the table's lock."""
-    path = root / ASSETS / f"{table.contract.name}.json"
-    body = table.to_dict()
-    if files.read_json(path) != body:
-        files.make_folder(path.parent)
-        files.write_json(path, body)
+    file, body = _file(table.contract.name), table.to_dict()
+    if read_json(lake, file) != body:
+        write_json(lake, file, body)
 
 
-def declare_again(root: Path, name: str, known: DeclaredTable | None) -> None:
+def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
     """Put the file of a table back to what it said (None: there was none), after a write that was refused."""
     if known is not None:
-        declare(root, known)
+        declare(lake, known)
     else:
-        files.delete(root / ASSETS / f"{name}.json")
+        lake.delete(_file(name))
 
 
 def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -103,20 +102,23 @@ def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "gates": {**gates, "tables": merged}}
 
 
-def find_declared(root: Path, name: str) -> DeclaredTable | None:
+def find_declared(lake: Place, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
-    path = root / ASSETS / f"{name}.json"
-    stamp = files.stamp(path)
-    return _parsed_table(path, stamp) if stamp is not None else None
+    token = lake.token(_file(name))
+    return _parsed_table(lake, name, token) if token is not None else None
+
+
+def _file(table: str) -> str:
+    return f"{ASSETS}/{table}.json"
 
 
 @lru_cache(maxsize=256)
-def _parsed_table(path: Path, _stamp: files.FileStamp) -> DeclaredTable:
+def _parsed_table(lake: Place, name: str, _token: Token) -> DeclaredTable:
     """The table in a file, read once as long as its stamp stays: each output of an asset reads it several times."""
     try:
-        return DeclaredTable.parse(files.read_json(path))
+        return DeclaredTable.parse(read_json(lake, _file(name)))
     except (KeyError, TypeError, ValueError):
         raise SettingsError(
-            str(path), "it is not what the IO manager wrote", "Nothing was done",
+            lake.uri(_file(name)), "it is not what the IO manager wrote", "Nothing was done",
             "Restore it from a backup, or move it away and materialize a day of the asset: that writes it again",
         ) from None  # fmt: skip

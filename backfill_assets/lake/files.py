@@ -1,271 +1,294 @@
-"""File layer of a lake: the only module that opens, lists, renames, syncs, links, locks and deletes its files.
+"""The folder that fills the port `Place`: the only module that opens, lists, renames, syncs, links, locks and deletes
+files of a lake.
 
 Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
 """
 
+import errno
 import fcntl
-import hashlib
-import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 from filelock import FileLock, Timeout
 
-from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, Place, Token
 
-FileStamp = tuple[int, int, int, int]  # inode, bytes, time of content and of any change (ns since 1970)
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
-LOCK_TIMEOUT_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
+ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
-def names(folder: Path) -> list[str]:
-    """Names in a folder, in no order; empty if there is no such folder."""
-    try:
-        return os.listdir(folder)  # noqa: PTH208  # a log of years: names are enough
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a local or mounted file system as a `Place`, by its absolute path.
 
+    A write is a file beside its place that is renamed, or linked where none may be there; locks are the kernel's.
+    """
 
-def stamp(path: Path) -> FileStamp | None:
-    """The stamp of a file: one that is replaced or written to gets another; None if it is gone."""
-    try:
-        stat = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    path: str
 
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.path.rpartition("/")[2]
 
-def stamps(folder: Path) -> dict[str, FileStamp]:
-    """The stamp of each file in a folder by its name; empty if there is no such folder."""
-    return {name: found for name in names(folder) if (found := stamp(folder / name)) is not None}
+    def __str__(self) -> str:
+        return self.path
 
+    def at(self, name: str) -> Self:
+        """As the port says."""
+        return type(self)(self._path(name))
 
-def below(folder: Path, pattern: str = "*") -> list[Path]:
-    """Files and folders at any depth below `folder` whose name matches the pattern, ascending."""
-    return sorted(folder.rglob(pattern))
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}" if name else self.path
 
-
-def size(path: Path | str) -> int | None:
-    """Bytes of a file; None if it is gone. Raises OSError if the disk does not say."""
-    try:
-        return os.stat(path).st_size  # noqa: PTH116  # thousands of files: a path object costs as much
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def changed_at(path: Path) -> float:
-    """Time of the newest change of a file's content, seconds since 1970; raises OSError."""
-    return path.stat().st_mtime
-
-
-def exists(path: Path) -> bool:
-    """Whether a file or folder is there."""
-    return path.exists()
-
-
-def sha256_of_bytes(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal, read in blocks; raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file, one at a time: a commit of 3,650 days has 40 MiB. Raises OSError."""
-    with path.open("rb") as opened:
-        yield from opened
-
-
-def ends(path: Path, count: int) -> tuple[bytes, bytes]:
-    """First and last `count` bytes of a file; raises OSError."""
-    with path.open("rb") as opened:
-        head = opened.read(count)
-        opened.seek(max(0, opened.seek(0, os.SEEK_END) - count))
-        return head, opened.read()
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder and its parents, unless it exists."""
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def delete(path: Path) -> None:
-    """Delete a file; harmless if it is gone."""
-    path.unlink(missing_ok=True)
-
-
-def delete_folder(folder: Path) -> None:
-    """Delete a folder with all its files; leaves what it may not delete."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def delete_empty(folder: Path, root: Path) -> None:
-    """Delete a folder below `root` if it is empty, and the folders above it that are empty then."""
-    while folder != root and folder.is_relative_to(root):
+    def names(self, folder: str = "") -> list[str]:
+        """As the port says."""
         try:
-            folder.rmdir()
+            return os.listdir(self._path(folder))  # a log of years: names are enough
+        except ABSENT:
+            return []
+
+    def below(self, folder: str = "") -> list[str]:
+        """As the port says; links are left out, and nobody goes through one."""
+        return sorted(_below(self._path(folder), f"{folder}/" if folder else ""))
+
+    def token(self, name: str) -> Token | None:
+        """As the port says: inode, bytes, and the times of the content and of any change."""
+        try:
+            return _token(os.stat(self._path(name)))
+        except ABSENT:
+            return None
+
+    def open(self, name: str) -> BufferedReader:
+        """As the port says."""
+        try:
+            return open(self._path(name), "rb")
+        except ABSENT:
+            raise _condition(Gone, errno.ENOENT, self._path(name)) from None
+
+    def write(
+        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
+        is_private: bool = False,
+    ) -> Token:  # fmt: skip
+        """As the port says. Whoever names no condition, and other programs, are not kept from writing in between."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        part = f"{path}.{uuid.uuid4().hex}"
+        rights = 0o600 if is_private else 0o666  # less the umask
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb") as opened:
+            try:
+                opened.write(content)
+                opened.flush()
+                if if_absent:
+                    self._create(part, name, opened.fileno())
+                elif if_unchanged is not None:
+                    self._swap(part, name, opened.fileno(), if_unchanged)
+                else:
+                    os.replace(part, path)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part)
+            return _token(os.fstat(opened.fileno()))
+
+    def _create(self, part: str, name: str, descriptor: int) -> None:
+        path = self._path(name)
+        os.fsync(descriptor)
+        try:
+            os.link(part, path)  # unlike a rename, it never replaces
+        except FileExistsError:
+            raise _condition(AlreadyThere, errno.EEXIST, path) from None
+        except OSError:  # a file system without hard links
+            folder = name.rpartition("/")[0]
+            with self.lock(f"{folder}/.lock".lstrip("/"), f"the folder {self._path(folder)}"):
+                if self.token(name) is not None:
+                    raise _condition(AlreadyThere, errno.EEXIST, path) from None
+                os.replace(part, path)
+        _sync(os.path.dirname(path))
+
+    def _swap(self, part: str, name: str, descriptor: int, before: Token) -> None:
+        path = self._path(name)
+        os.fsync(descriptor)
+        try:
+            known = os.open(path, os.O_RDONLY)
+        except ABSENT:
+            raise _condition(Changed, errno.ESTALE, path) from None
+        try:
+            fcntl.flock(known, fcntl.LOCK_EX)  # of the file that is to go: who comes next finds another token
+            if self.token(name) != before:
+                raise _condition(Changed, errno.ESTALE, path)
+            os.replace(part, path)
+        finally:
+            os.close(known)
+        _sync(os.path.dirname(path))
+
+    def put(self, name: str, finished: Path) -> None:
+        """As the port says, by a rename: the file lies on the same file system."""
+        path = self._path(name)
+        _sync(str(finished))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(finished, path)
+        _sync(os.path.dirname(path))
+
+    def link(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: a hard link, or a copy where the file system has none."""
+        path, known = self._path(name), source.local(source_name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.link(known, path)
         except OSError:
+            shutil.copyfile(known, path)
+
+    def point(self, name: str, folder: Path) -> None:
+        """As the port says, by a symbolic link."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with suppress(FileExistsError):
+            os.symlink(folder, path, target_is_directory=True)
+
+    def move(self, name: str, new: str) -> None:
+        """Atomic here. As the port says."""
+        os.rename(self._path(name), self._path(new))
+
+    def delete(self, name: str) -> None:
+        """As the port says."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    def delete_below(self, folder: str) -> None:
+        """As the port says."""
+        shutil.rmtree(self._path(folder), ignore_errors=True)
+
+    def prune(self, folder: str) -> None:
+        """As the port says."""
+        while folder:
+            try:
+                os.rmdir(self._path(folder))
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def sync(self, *names: str) -> None:
+        """As the port says."""
+        for name in names:
+            _sync(self._path(name))
+
+    def sync_new(self, names: Collection[str]) -> None:
+        """As the port says."""
+        if len(names) >= SYNC_ALL_FROM:
+            os.sync()
             return
-        folder = folder.parent
+        self.sync(*names, *{folder for name in names for folder in _folders(name)})
+
+    @contextmanager
+    def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+        """As the port says: a lock file of the kernel, which frees it when this process dies."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=seconds)
+        except Timeout:
+            raise Held(
+                what,
+                f"another process has held its lock for {seconds:.0f} s",
+                "Nothing was written",
+                f"Find it with `fuser {path}`, then run again",
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in between."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        while True:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                return lambda: os.close(descriptor)
+            os.close(descriptor)
+
+    def abandoned(self, folder: str) -> Iterator[str]:
+        """As the port says."""
+        for name in sorted(self.names(folder)):
+            try:
+                descriptor = os.open(self._path(f"{folder}/{name}"), os.O_RDWR | os.O_NOFOLLOW)
+            except FileNotFoundError:  # its process has just ended the write
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield name
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(descriptor)
+
+    def refuse_link(self, folder: str) -> None:
+        """As the port says."""
+        if os.path.realpath(self._path(folder)) != f"{os.path.realpath(self.path)}/{folder}":
+            raise BackfillError(
+                f"the folder {self._path(folder)}", f"a link leads out of {self.path}",
+                "What a killed write left was not removed",
+                "No link of this package stands there: find out who made it, and remove it",
+            )  # fmt: skip
+
+    def uri(self, name: str = "") -> str:
+        """As the port says: the absolute path."""
+        return self._path(name)
+
+    def local(self, name: str = "") -> Path:
+        """As the port says."""
+        return Path(self._path(name))
+
+    def prepared(self, folder: str) -> Path:
+        """As the port says."""
+        os.makedirs(self._path(folder), exist_ok=True)
+        return self.local(folder)
 
 
-def link(source: Path, target: Path) -> None:
-    """Give a file a further name, or copy it where the file system has no hard links."""
+def _token(stat: os.stat_result) -> Token:
+    token = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return Token(token, stat.st_size, stat.st_mtime)
+
+
+def _condition(kind: type[OSError], number: int, path: str) -> OSError:
+    return kind(number, os.strerror(number), path)
+
+
+def _below(path: str, prefix: str) -> Iterator[str]:
     try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
+        entries = os.scandir(path)
+    except ABSENT:
+        return
+    with entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path, f"{prefix}{entry.name}/")
+            elif not entry.is_symlink():
+                yield prefix + entry.name
 
 
-def point(link: Path, folder: Path) -> None:
-    """Make a symbolic link to a folder, unless there is one of that name; the folder above the link is made, too."""
-    make_folder(link.parent)
-    with suppress(FileExistsError):
-        link.symlink_to(folder, target_is_directory=True)
+def _folders(name: str) -> Iterator[str]:
+    """The folders that list a name, up to the place itself ("")."""
+    while name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
-def rename(path: Path, name: str) -> None:
-    """Give a file another name in its folder, atomically; `sync` the folder afterwards."""
-    path.rename(path.with_name(name))
-
-
-def refuse_link(folder: Path, root: Path) -> None:
-    """Raise BackfillError if a symbolic link between `root` and `folder` leads out of `root`."""
-    if folder.resolve() != root.resolve() / folder.relative_to(root):
-        raise BackfillError(
-            f"the folder {folder}", f"a link leads out of {root}", "What a killed write left was not removed",
-            "No link of this package stands there: find out who made it, and remove it",
-        )  # fmt: skip
-
-
-def publish(finished: Path, target: Path) -> None:
-    """Move a finished file to its place, atomically and safe against a power cut."""
-    sync(finished)
-    finished.replace(target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
+def _sync(path: str) -> None:
     """Write a file, or a folder's list of names, to the disk; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_all(paths: Collection[Path], root: Path) -> None:
-    """Write files, and the folders from `root` on that list them, to the disk; raises OSError."""
-    if len(paths) >= SYNC_ALL_FROM:
-        os.sync()
-        return
-    for path in paths:
-        sync(path)
-    for folder in {parent for path in paths for parent in path.parents if parent.is_relative_to(root)}:
-        sync(folder)
-
-
-@contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file of the kernel, which frees it when this process dies.
-
-    Raises TransientError, naming `what`, if another process holds it for an hour.
-    """
-    make_folder(path.parent)
-    try:
-        with FileLock(path, timeout=LOCK_TIMEOUT_SECONDS):
-            yield
-    except Timeout:
-        raise TransientError(
-            what,
-            f"another process has held its lock for {LOCK_TIMEOUT_SECONDS:.0f} s",
-            "Nothing was written",
-            f"Find it with `fuser {path}`, then run again",
-        ) from None
-
-
-def hold(marker: Path) -> int:
-    """Create and lock a marker file; returns the descriptor that `release` takes. The kernel frees it at death.
-
-    Creates it again if a sweep deleted it in between.
-    """
-    make_folder(marker.parent)
-    while True:
-        descriptor = os.open(marker, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        os.close(descriptor)
-
-
-def release(descriptor: int) -> None:
-    """Give up the hold of a marker file."""
-    os.close(descriptor)
-
-
-def abandoned(folder: Path) -> Iterator[Path]:
-    """Marker files in a folder that no living process holds; each is locked while the caller handles it."""
-    for name in sorted(names(folder)):
-        try:
-            descriptor = os.open(folder / name, os.O_RDWR | os.O_NOFOLLOW)
-        except FileNotFoundError:  # its process has just ended the write
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield folder / name
-        except BlockingIOError:
-            continue
-        finally:
-            os.close(descriptor)
-
-
-def table_lock(locks: Path, table: str) -> AbstractContextManager[None]:
-    """The write lock of a table. The committer is this process, so nothing of it can still commit once it is dead."""
-    return locked(locks / f"{table}.lock", f"the table {table}")
-
-
-def load_lock(locks: Path, source: str = "") -> AbstractContextManager[None]:
-    """The lock of loading a source's raw table and its ledgers, from the first read to the last commit."""
-    if source:
-        return locked(locks / f"load.{source}.lock", f"the load of the source {source}")
-    return locked(locks / "load.lock", "the load of raw")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a small JSON file; empty where there is no readable one."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a small JSON file beside its place and rename it, so that a reader sees the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    part.write_text(json.dumps(dict(content)), encoding="utf-8")
-    part.replace(path)
-
-
-def write_new(path: Path, content: bytes) -> bool:
-    """Write a small file that appears whole, safe against a power cut; False if there is one of that name already."""
-    make_folder(path.parent)
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        part.write_bytes(content)
-        sync(part)
-        path.hardlink_to(part)  # unlike a rename, it never replaces
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        with locked(path.with_name(".lock"), f"the folder {path.parent}"):
-            return not path.exists() and part.replace(path) == path
-    finally:
-        delete(part)
-    sync(path.parent)
-    return True

@@ -11,9 +11,12 @@ from typing import Self
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.lake.declared import ASSETS
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.place import LOCKS, Place
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
+TABLES = "tables"
 SNAPSHOTS = ".snapshots"
 RECONCILED = ".reconciled"
 CANDIDATES = ".candidates"
@@ -21,7 +24,7 @@ FORGOTTEN = ".forgotten"
 VERSIONS = ".versions"
 RUNS = ".runs"
 OWN_FOLDERS = (
-    "tables", ".stock", ".locks", RUNS, ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN, VERSIONS,
+    TABLES, ".stock", LOCKS, RUNS, ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN, VERSIONS,
     ASSETS, ".alerts",
 )  # fmt: skip
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
@@ -50,13 +53,23 @@ class LakeFolder:
         return tuple(self.of_source(name) for name in self.settings.delivered) if not self.source else (self,)
 
     @property
+    def place(self) -> Place:
+        """Where the lake's own files lie: tables, ledgers, plans, snapshots, candidates and records."""
+        return Folder(str(self.root))
+
+    @property
+    def shared_place(self) -> Place:
+        """The place of the lake whose tables a candidate reads; else the lake's own."""
+        return Folder(str(self.shared or self.root))
+
+    @property
     def tables(self) -> Path:
         """The folder of the tables, to look at its rights."""
-        return self.root / "tables"
+        return self.root / TABLES
 
-    def table_path(self, name: str) -> Path:
-        """The folder of a Delta table, for this room only; `name` comes from a contract."""
-        return (self.root if self.shared is None or name in self.own else self.shared) / "tables" / name
+    def table_place(self, name: str) -> Place:
+        """The place of a Delta table, for this room only; `name` comes from a contract."""
+        return (self.place if self.writes(name) else self.shared_place).at(f"{TABLES}/{name}")
 
     def writes(self, name: str) -> bool:
         """Whether the lake may write the table: a candidate only reads the tables of its base lake."""
@@ -77,17 +90,12 @@ class LakeFolder:
 
     def table_uri(self, name: str) -> str:
         """The folder of a table as a `file:` URI, for people and other programs."""
-        return self.table_path(name).as_uri()
+        return self.table_place(name).local().as_uri()
 
     @property
     def stock(self) -> Path:
         """Strictly parsed copies of landed text files, named by their sha256; they can be deleted at any time."""
         return self.root / ".stock" / self.source
-
-    @property
-    def locks(self) -> Path:
-        """The lock files, outside the tables so that no reader sees them."""
-        return self.root / ".locks"
 
 
 def refuse_file(root: Path) -> None:

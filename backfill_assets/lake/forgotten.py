@@ -9,7 +9,6 @@ are never changed: they hold no values, except commits by earlier versions of th
 import contextlib
 import hmac
 import json
-import os
 import secrets
 import sqlite3
 from collections import defaultdict
@@ -22,15 +21,17 @@ from typing import Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.lake import files
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
-from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, VERSIONS, LakeFolder
-from backfill_assets.lake.log import LOG, commits, file_changes, open_delta, versions
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, TABLES, VERSIONS, LakeFolder
+from backfill_assets.lake.log import LOG, commits, data_names, file_changes, open_delta, versions
+from backfill_assets.lake.place import AlreadyThere, Place, ends, read, read_json, table_lock, write_json
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
-from backfill_assets.lake.traces import Search, is_of_log
+from backfill_assets.lake.traces import Search
 
+KEY = f"{FORGOTTEN}/key"
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
@@ -47,12 +48,13 @@ DATABASES = (".db", ".db-wal", ".db-shm")
 class Erasure:
     """One erasure: its file, and what was done so far; `finished_at` is in it once nothing held the entity."""
 
-    path: Path
+    lake: Place
+    name: str
     done: dict[str, Any]
 
     def keep(self) -> None:
         """Write what was done so far."""
-        files.write_json(self.path, self.done)
+        write_json(self.lake, f"{FORGOTTEN}/{self.name}", self.done)
 
     @property
     def namings(self) -> list[list[str]]:
@@ -60,25 +62,26 @@ class Erasure:
         return [self.done["columns"], *(r["columns"] for r in self.done.get("renamed", ()))]
 
     @property
-    def _spellings(self) -> Path:
-        return self.path.with_suffix(".spellings")
+    def _spellings(self) -> str:
+        return f"{FORGOTTEN}/{self.name.removesuffix('.json')}.spellings"
 
     def spellings(self) -> dict[str, list[str]]:
         """Per column the landed texts that `select` makes its value of; known until the erasure is finished."""
-        return files.read_json(self._spellings)
+        return read_json(self.lake, self._spellings)
 
     def add_spellings(self, found: Mapping[str, Collection[str]]) -> None:
         """Keep more spellings, for the search of this command and of the next one."""
         known = self.spellings()
         every = {c: sorted({*known.get(c, ()), *found.get(c, ())}) for c in {*known, *found}}
         if every != known:
-            _write_private(self._spellings, json.dumps(every).encode())
+            self.lake.write(self._spellings, json.dumps(every).encode(), is_private=True)
+            self.lake.sync(self._spellings, FORGOTTEN)
 
     def finish(self, lake: LakeFolder) -> None:
         """Note the end, and the newest versions: rows that were read up to these may be of the entity."""
         self.done.update({"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake)})
         self.keep()
-        self._spellings.unlink(missing_ok=True)
+        self.lake.delete(self._spellings)
 
 
 def is_forgotten(lake: LakeFolder) -> str:
@@ -95,7 +98,7 @@ def is_forgotten(lake: LakeFolder) -> str:
     found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
     for erasure in erasures(lake):
         for columns in (named for named in erasure.namings if named and {*named} <= payload):
-            key = _key(lake).read_bytes().ljust(BLOCK_BYTES, b"\0")
+            key = read(lake.shared_place, KEY).ljust(BLOCK_BYTES, b"\0")
             inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
             text = f", '{BETWEEN}', ".join(f"CAST({c} AS STRING)" for c in columns)  # NULL of a NULL
             once = f"unhex(sha2(concat(X'{inner}', encode(concat({text}), 'UTF-8')), 256))"
@@ -160,8 +163,9 @@ def _makers(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
 
 def erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be read."""
-    paths = sorted(_folder(lake) / n for n in files.names(_folder(lake)) if n.endswith(".json"))
-    return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    place = lake.shared_place
+    names = sorted(n for n in place.names(FORGOTTEN) if n.endswith(".json"))
+    return [Erasure(place, name, json.loads(read(place, f"{FORGOTTEN}/{name}"))) for name in names]
 
 
 def is_erasing(lake: LakeFolder) -> bool:
@@ -191,40 +195,24 @@ def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, set[str]]:
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not finished. From now
     on no load takes a row of it."""
-    key, folder = _key(lake), _folder(lake)
-    files.make_folder(folder)
-    if not files.exists(key):
-        _write_private(key, secrets.token_bytes(BLOCK_BYTES // 2))
-    hashed = hmac.new(key.read_bytes(), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
+    place = lake.shared_place
+    with contextlib.suppress(AlreadyThere):
+        place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
+    hashed = hmac.new(read(place, KEY), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
         return unfinished[0]
     body = {"hash": hashed, "columns": list(values), "by": whoami(), "note": note, "began_at": utc_now().isoformat()}
     makers = {name: [text] for name, text in _makers(lake, values).items()}
     more = {"made_from": makers, "began_versions": _heads(lake), "landed": [], "deleted": {}}
-    made = Erasure(folder / f"{len(known) + 1:05d}.json", {**body, **more})
+    made = Erasure(place, f"{len(known) + 1:05d}.json", {**body, **more})
     made.keep()
     return made
 
 
-def _write_private(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.unlink(missing_ok=True)
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:  # noqa: PTH123
-        sink.write(content)
-    files.publish(part, path)
-
-
-def _folder(lake: LakeFolder) -> Path:
-    return (lake.shared or lake.root) / FORGOTTEN
-
-
-def _key(lake: LakeFolder) -> Path:
-    return _folder(lake) / "key"
-
-
-def _tables(lake: LakeFolder) -> list[Path]:
-    return sorted(path.parent for path in lake.tables.glob(f"*/{LOG}"))
+def _tables(lake: LakeFolder) -> list[Place]:
+    places = (lake.place.at(f"{TABLES}/{name}") for name in sorted(lake.place.names(TABLES)))
+    return [place for place in places if place.names(LOG)]
 
 
 def _heads(lake: LakeFolder) -> dict[str, int]:
@@ -240,20 +228,20 @@ def erase(search: Search, erasure: Erasure) -> None:
     lake = search.lake
     began = erasure.done.get("began_versions")
     for table in _tables(lake):
-        with files.table_lock(lake.locks, table.name):
-            live, data = {f.path for f in live_files(open_delta(table), "")}, files.below(table, "*.parquet")
+        with table_lock(lake.place, table.name):
+            live = {f.path for f in live_files(open_delta(table), "")}
             old = _replaced(table, -1 if began is None else began.get(table.name, -1), erasure)
-            for path in (p for p in data if not is_of_log(p.relative_to(table))):
-                name = path.relative_to(table).as_posix()
-                if name not in live and not path.is_symlink() and (name in old or search.of(path).held):
-                    _delete(path, table.name, erasure)
+            for name in data_names(table):
+                if name not in live and (name in old or search.of(table.local(name)).held):
+                    _delete(table, name, table.name, erasure)
     folders = [folder for name in RECORDS if not (folder := lake.root / name).is_symlink()]
     for path in [p for p, found in search.below(folders).items() if found.held and p.suffix not in DATABASES]:
-        _delete(path, path.relative_to(lake.root).parts[0], erasure)
+        name = path.relative_to(lake.root).as_posix()
+        _delete(lake.place, name, name.partition("/")[0], erasure)
     erasure.keep()
 
 
-def _replaced(table: Path, began: int, erasure: Erasure) -> set[str]:
+def _replaced(table: Place, began: int, erasure: Erasure) -> set[str]:
     """Data files that the log has named, in partitions from which a commit after version `began` removed files. Records
     of earlier versions of this package name no versions, but the time."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
@@ -268,16 +256,16 @@ def _replaced(table: Path, began: int, erasure: Erasure) -> set[str]:
     return {path for partition in gone for path in named[partition]}
 
 
-def _delete(path: Path, place: str, erasure: Erasure) -> None:
-    files.delete(path)
-    erasure.done["deleted"][place] = erasure.done["deleted"].get(place, 0) + 1
+def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
+    place.delete(name)
+    erasure.done["deleted"][counted_as] = erasure.done["deleted"].get(counted_as, 0) + 1
 
 
 def compact(databases: Collection[Path]) -> None:
     """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a database in use stay
     as they are."""
     for path in (p for p in databases if not p.is_symlink() and p.is_file()):
-        if files.ends(path, len(SQLITE))[0] != SQLITE:
+        if ends(Folder(str(path.parent)), path.name, len(SQLITE))[0] != SQLITE:
             continue
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as opened:
             opened.execute("VACUUM")

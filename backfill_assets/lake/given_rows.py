@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.foreign import write_parquet
-from backfill_assets.lake import files
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
     GivenColumn,
@@ -102,7 +101,7 @@ class GivenRows:
                 _refuse(what, differences)
                 copy_batches(lake, contract, stream.reader(), staged)
             stream.refuse(what)
-            files.delete_folder(staged.folder / WHOLE)
+            staged.table.delete_below(f"{staged.name}/{WHOLE}")
         return staged
 
     @cached_property

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.declared import CANDIDATE_FILE
-from backfill_assets.lake.files import read_json
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
+from backfill_assets.lake.place import LOCKS, read_json
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 
@@ -47,7 +48,7 @@ def look_at(root: Path, proposed: Path | None = None) -> Lake:
     root = root.expanduser().resolve()
     refuse_file(root)
     settings = load_settings(proposed or root)
-    if not (candidate := read_json(root / CANDIDATE_FILE)):
+    if not (candidate := read_json(Folder(str(root)), CANDIDATE_FILE)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 
@@ -71,7 +72,7 @@ def _close_folders(lake: Lake) -> None:
 
 def unwritable_folder(lake: Lake) -> Path | None:
     """Return a folder of the lake that this user may not write into; None without any."""
-    folders = (lake.root, lake.root / ".runs", lake.locks, lake.tables)
+    folders = (lake.root, lake.root / ".runs", lake.root / LOCKS, lake.tables)
     return next((f for f in folders if f.exists() and not os.access(f, os.W_OK | os.X_OK)), None)
 
 

@@ -14,12 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
-from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built, Receipt
-from backfill_assets.lake import files
 from backfill_assets.lake.audit import as_written, audit
 from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of, refuse_altered
@@ -27,9 +25,10 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import LOG, LiveFile, commits, file_changes, torn_checkpoints
+from backfill_assets.lake.log import LOG, LiveFile, commits, data_names, file_changes, torn_checkpoints
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.staging import WRITES, Staged, filling, found_files, markers
+from backfill_assets.lake.place import Place, size, table_lock
+from backfill_assets.lake.staging import WRITES, Staged, filling, markers
 from backfill_assets.lake.store import changed_by_others
 
 REASON = "maintain"
@@ -44,16 +43,16 @@ Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition colum
 
 @dataclass(frozen=True)
 class Unneeded:
-    """Files of one table that can be deleted."""
+    """Files of one table that can be deleted, by their names in it."""
 
     table: str
-    replaced: tuple[Path, ...] = ()  # data files that a commit took out before the given time
-    no_version: tuple[Path, ...] = ()  # data files that no version names
-    checkpoints: tuple[Path, ...] = ()  # older checkpoints
+    replaced: tuple[str, ...] = ()  # data files that a commit took out before the given time
+    no_version: tuple[str, ...] = ()  # data files that no version names
+    checkpoints: tuple[str, ...] = ()  # older checkpoints
     bytes: int = 0  # of all these files
 
     @property
-    def paths(self) -> tuple[Path, ...]:
+    def names(self) -> tuple[str, ...]:
         """All files that can go."""
         return (*self.replaced, *self.no_version, *self.checkpoints)
 
@@ -64,21 +63,21 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     Files of writes under way stay, and so does a file that no version names if it was changed since then: another
     program may be about to commit it. Raises BackfillError if the log has a gap or is torn.
     """
-    path = lake.table_path(contract.name)
-    removed = _removed(path)
+    table = lake.table_place(contract.name)
+    removed = _removed(table)
     gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
-    data_files, replaced, no_version = files.below(path, "*.parquet"), list[Path](), list[Path]()
-    under_way = {*files.names(markers(lake, contract.name))}  # last: a marker is there before its first file
-    for file in data_files:
-        name = file.relative_to(path)
-        if LOG in name.parts or (len(name.parts) > 1 and name.parts[0] == WRITES and name.parts[1] in under_way):
+    data_files, replaced, no_version = data_names(table), list[str](), list[str]()
+    under_way = {*lake.place.names(markers(contract.name))}  # last: a marker is there before its first file
+    for name in data_files:
+        first, second = (*name.split("/"), "")[:2]
+        if first == WRITES and second in under_way:
             continue
-        if name.as_posix() in gone:
-            replaced.append(file)
-        elif name.as_posix() not in removed and files.changed_at(file) < since.timestamp():
-            no_version.append(file)
-    old = _old_checkpoints(path)
-    total = sum(files.size(f) or 0 for f in (*replaced, *no_version, *old))
+        if name in gone:
+            replaced.append(name)
+        elif name not in removed and (token := table.token(name)) and token.changed_at < since.timestamp():
+            no_version.append(name)
+    old = _old_checkpoints(table)
+    total = sum(size(table, name) or 0 for name in (*replaced, *no_version, *old))
     return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
 
 
@@ -88,36 +87,36 @@ def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Un
 
     Stopped in between, it has deleted some; the next call finds the others.
     """
-    path = lake.table_path(contract.name)
-    files.refuse_link(path / WRITES, path)
-    with files.table_lock(lake.locks, contract.name):
+    table = lake.table_place(contract.name)
+    table.refuse_link(WRITES)
+    with table_lock(lake.place, contract.name):
         found = find_unneeded(lake, contract, since)
-        for file in found.paths:
-            files.delete(file)
-        for folder in {f.parent for f in (*found.replaced, *found.no_version)}:
-            files.delete_empty(folder, path)
-        LOGS.keep(path, contract.day_column)
+        for name in found.names:
+            table.delete(name)
+        for folder in {name.rpartition("/")[0] for name in (*found.replaced, *found.no_version)}:
+            table.prune(folder)
+        LOGS.keep(table, contract.day_column)
     return found
 
 
-def _removed(path: Path) -> dict[str, float | None]:
+def _removed(table: Place) -> dict[str, float | None]:
     """Every data file that the log names: when a commit took it out (seconds since 1970), None while it is live.
 
     A clock that was set back makes no commit older than the one before it.
     """
     found: dict[str, float | None] = {}
     now = 0.0
-    for commit in commits(path):
+    for commit in commits(table):
         now = max(now, commit.timestamp_ms / 1000)
-        found |= {c.path: None if c.is_added else now for c in file_changes(path, commit.version)}
+        found |= {c.path: None if c.is_added else now for c in file_changes(table, commit.version)}
     return found
 
 
-def _old_checkpoints(path: Path) -> list[Path]:
+def _old_checkpoints(table: Place) -> list[str]:
     """Whole checkpoints before the newest ones; a torn one is left to `mend`."""
-    torn = torn_checkpoints(path)
-    named = (path / LOG / n for n in sorted(files.names(path / LOG)) if n.endswith(".checkpoint.parquet"))
-    return [file for file in named if file not in torn][:-KEPT_CHECKPOINTS]
+    torn = torn_checkpoints(table)
+    named = (n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet"))
+    return [f"{LOG}/{name}" for name in named if name not in torn][:-KEPT_CHECKPOINTS]
 
 
 def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
@@ -131,7 +130,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
         by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
         many = {value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES}
-        return many if many and not changed_by_others(lake.table_path(contract.name), contract.day_column) else {}
+        return many if many and not changed_by_others(lake.table_place(contract.name), contract.day_column) else {}
     if contract.partition_column != contract.day_column:
         return {}
     view = lake.store.view(contract.name, contract.day_column)
@@ -160,12 +159,12 @@ def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
 
 
 def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
-    path = lake.table_path(contract.name)
-    refuse_altered(path, [f for group in days.values() for f in group])
+    table = lake.table_place(contract.name)
+    refuse_altered(table, [f for group in days.values() for f in group])
     with filling(lake, contract) as staged:
         for day, group in days.items():
-            _write(lake, contract, staged, day, [str(path / f.path) for f in group], file_bytes)
-        staged.files = found_files(staged.folder, contract.partition_column)
+            _write(lake, contract, staged, day, [table.uri(f.path) for f in group], file_bytes)
+        staged.files = staged.found(contract.partition_column)
         with lake.store.lock(contract.name):
             live = set(files_of(lake, contract))
             unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
@@ -178,23 +177,25 @@ def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) ->
                 return {}
             note = f"{len(removes)} files made {len(adds)}, no row changed"
             staged.tried = True
-            rewrite_files(path, contract, Receipt(staged.write_id, contract.name, REASON, {}, note=note), adds, removes)
-            staged.keep({str(f.path) for f in adds})
+            rewrite_files(
+                table, contract, Receipt(staged.write_id, contract.name, REASON, {}, note=note), adds, removes
+            )
+            staged.keep({f.name for f in adds})
     return unchanged
 
 
 def _write(lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int) -> None:
     """Write the rows of some files of one partition again, and compare them with the rows that these hold."""
-    written, folder = as_written(contract, old[0]), staged.folder
-    folder = folder / f"{contract.partition_column}={value}" if contract.partition_column else folder
-    files.make_folder(folder)
+    written = as_written(contract, old[0])
+    below = f"{contract.partition_column}={value}" if contract.partition_column else ""
+    folder = staged.table.prepared(f"{staged.name}/{below}".rstrip("/"))
     names = ", ".join(quoted(c) for c in written.column_names if c != contract.partition_column)
     rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], {UNITED})"
     size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
     options = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
     with connection(lake) as engine:
         engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({options})")
-    compare_rows(lake, contract, old, [str(f.path) for f in found_files(folder, "")])
+    compare_rows(lake, contract, old, [f.uri for f in staged.found("", below)])
 
 
 def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:

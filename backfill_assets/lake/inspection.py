@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake import files
 from backfill_assets.lake.committer import commit_files, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.lake.folder import LakeFolder
@@ -26,7 +24,8 @@ from backfill_assets.lake.log import (
     LOG,
     FileChange,
     LiveFile,
-    commit_file,
+    commit_name,
+    data_names,
     edited_commits,
     file_changes,
     file_digests,
@@ -38,6 +37,7 @@ from backfill_assets.lake.log import (
     versions,
 )
 from backfill_assets.lake.log_state import false_states
+from backfill_assets.lake.place import Place, exists, sha256_of_bytes, size, table_lock
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -76,10 +76,10 @@ class _Replayed:
     named: dict[str, str] = field(default_factory=dict)
     foreign: list[int] = field(default_factory=list)
 
-    def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
+    def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
         """The files that exist and hold other bytes than were committed."""
-        present = ((n, self.named.get(n)) for n in names if files.exists(path / n))
-        return tuple(n for n, digest in present if digest and not files.sha256_of_bytes(path / n).startswith(digest))
+        present = ((n, self.named.get(n)) for n in names if exists(path, n))
+        return tuple(n for n, digest in present if digest and not sha256_of_bytes(path, n).startswith(digest))
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Damage:
 
 def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False) -> Inspection:
     """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every version's."""
-    path = lake.table_path(contract.name)
+    path = lake.table_place(contract.name)
     ended, present = _ended(path), versions(path)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
     torn = tuple(v for v in present if not is_whole(path, v))
@@ -113,28 +113,27 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
     replayed = _replay(path, present)
     active = replayed.active
-    sizes = {file: files.size(path / file) for file in active}
-    altered = tuple(file for file, size in sizes.items() if size not in (None, active[file].size))
-    data_files = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
-    lost = [files.size(p) or 0 for p in data_files if p.relative_to(path).as_posix() not in replayed.named]
+    sizes = {file: size(path, file) for file in active}
+    altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
+    lost = [size(path, name) or 0 for name in data_names(path) if name not in replayed.named]
     return Inspection(
         commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()),
         foreign=tuple(replayed.foreign),
-        absent=tuple(file for file, size in sizes.items() if size is None), altered=altered,
+        absent=tuple(file for file, found in sizes.items() if found is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
         edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
         flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
-        false_states=tuple(str(file) for file in false_states(path, contract.day_column)),
+        false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
     )  # fmt: skip
 
 
-def _opens_otherwise(path: Path, active: Collection[str]) -> bool:
+def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
     """Whether the table, opened by its checkpoint, has other files than its commits say."""
     from deltalake.exceptions import DeltaError
 
-    if not any(name.endswith(".checkpoint.parquet") for name in files.names(path / LOG)):
+    if not any(name.endswith(".checkpoint.parquet") for name in path.names(LOG)):
         return False
     try:
         return {f.path for f in live_files(open_delta(path), "")} != {*active}
@@ -142,14 +141,14 @@ def _opens_otherwise(path: Path, active: Collection[str]) -> bool:
         return True
 
 
-def _ended(path: Path) -> tuple[int, ...]:
+def _ended(path: Place) -> tuple[int, ...]:
     """Versions that were committed after the last version in the log."""
     last = read_head(path).get("version", -1)  # before the versions: a write may come in between
     present = versions(path)
     return tuple(range(present[-1] + 1, last + 1)) if present else ()
 
 
-def _replay(path: Path, present: list[int]) -> _Replayed:
+def _replay(path: Place, present: list[int]) -> _Replayed:
     replayed = _Replayed()
     for version in present:
         changes = list(file_changes(path, version))
@@ -184,11 +183,11 @@ def _rows(add: FileChange) -> int | None:
 
 def damage(lake: LakeFolder, contract: Contract) -> Damage:
     """The damage that `mend` mends; writes nothing. Raises BackfillError if there is none."""
-    path = lake.table_path(contract.name)
-    torn = [commit_file(path, v) for v in versions(path)[-1:] if not is_whole(path, v)]
+    path = lake.table_place(contract.name)
+    torn = [commit_name(v).rpartition("/")[2] for v in versions(path)[-1:] if not is_whole(path, v)]
     # A torn commit goes last: if the command is killed halfway, the next one still finds it.
     if torn := [*torn_checkpoints(path), *torn]:
-        return Damage(tuple(f.name for f in torn))
+        return Damage(tuple(torn))
     if ended := _ended(path):
         return Damage(ended=ended)
     if lost := _lost_files(lake, contract):
@@ -206,7 +205,7 @@ def is_mended(contract: Contract) -> bool:
 
 def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
     """Data files of a ledger that are gone or altered; none of other tables."""
-    path = lake.table_path(contract.name)
+    path = lake.table_place(contract.name)
     if not (is_mended(contract) and versions(path)):
         return ()
     live = files_of(lake, contract)
@@ -222,12 +221,12 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     never becomes the number of other rows.
     """
     lake.refuse_shared(contract.name)
-    path = lake.table_path(contract.name)
-    with files.table_lock(lake.locks, contract.name):
+    path = lake.table_place(contract.name)
+    with table_lock(lake.place, contract.name):
         damaged = damage(lake, contract)
         for name in damaged.torn:
-            files.rename(path / LOG / name, f"{name}.torn")
-        files.sync(path / LOG)
+            path.move(f"{LOG}/{name}", f"{LOG}/{name}.torn")
+        path.sync(LOG)
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
         given = _ended(path) if versions(path) else ()  # also versions set aside, here or by an earlier mend
         for _ in given:

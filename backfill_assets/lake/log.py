@@ -9,13 +9,12 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
-from backfill_assets.lake import files
+from backfill_assets.lake.place import Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,17 +58,22 @@ class LiveFile:
     size: int
 
 
-def versions(table: Path) -> list[int]:
+def versions(table: Place) -> list[int]:
     """Commit versions in the log, ascending; empty if there is no table."""
-    return sorted(int(n[:-5]) for n in files.names(table / LOG) if n.endswith(".json") and n[:-5].isdigit())
+    return sorted(int(n[:-5]) for n in table.names(LOG) if n.endswith(".json") and n[:-5].isdigit())
 
 
-def commit_file(table: Path, version: int) -> Path:
-    """The file of one commit."""
-    return table / LOG / f"{version:020d}.json"
+def data_names(table: Place) -> list[str]:
+    """The names in a table of all its data files, whatever version names them."""
+    return [n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}]
 
 
-def commits(table: Path, after: int = -1) -> Iterator[Commit]:
+def commit_name(version: int) -> str:
+    """The name of one commit in its table."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def commits(table: Place, after: int = -1) -> Iterator[Commit]:
     """Commits with a version greater than `after`, ascending.
 
     Raises BackfillError if the log has a gap or its newest commit is torn.
@@ -83,9 +87,9 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
     yield from (read_commit(table, version) for version in present if version > after)
 
 
-def _lacking(table: Path, version: int) -> BackfillError:
+def _lacking(table: Place, version: int) -> BackfillError:
     fix = "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`"
-    if zips := [n for n in files.names(table / HISTORY) if n.endswith(".zip")]:
+    if zips := [n for n in table.names(HISTORY) if n.endswith(".zip")]:
         folder = shlex.quote(str(table))
         fix = (
             f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put them back: `cd {folder} "
@@ -94,20 +98,20 @@ def _lacking(table: Path, version: int) -> BackfillError:
     return BackfillError(f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix)
 
 
-def refuse_torn(table: Path, present: list[int]) -> None:
+def refuse_torn(table: Place, present: list[int]) -> None:
     """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so."""
     if present and not is_whole(table, present[-1]):
         raise _torn(table, present[-1])
 
 
-def is_whole(table: Path, version: int) -> bool:
+def is_whole(table: Place, version: int) -> bool:
     """Whether a commit can be read to its end.
 
     Our commits say how many actions they hold, which also shows a file cut off between two lines.
     """
     count, infos, expected = 0, 0, None
     try:
-        for action in map(json.loads, files.lines(commit_file(table, version))):
+        for action in map(json.loads, lines(table, commit_name(version))):
             if not isinstance(action, dict):
                 return False
             count, infos = count + 1, infos + ("commitInfo" in action)
@@ -118,17 +122,17 @@ def is_whole(table: Path, version: int) -> bool:
     return count > 0 and (expected is None or count - infos == int(expected))
 
 
-def read_commit(table: Path, version: int) -> Commit:
+def read_commit(table: Place, version: int) -> Commit:
     """Read one commit, mostly its first line only; raises BackfillError if its file is empty or torn."""
     info = commit_info(table, version)
     time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
 
 
-def commit_info(table: Path, version: int) -> dict[str, Any]:
+def commit_info(table: Place, version: int) -> dict[str, Any]:
     """The action `commitInfo` of a commit, mostly by its first line only; raises as `read_commit` does."""
     try:
-        info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
+        info = json.loads(next(lines(table, commit_name(version)))).get("commitInfo")
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
@@ -136,10 +140,10 @@ def commit_info(table: Path, version: int) -> dict[str, Any]:
     return dict(info)
 
 
-def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
+def actions(table: Place, version: int) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a torn line."""
     try:
-        yield from map(json.loads, files.lines(commit_file(table, version)))
+        yield from map(json.loads, lines(table, commit_name(version)))
     except ValueError:
         raise _torn(table, version) from None
 
@@ -156,7 +160,7 @@ class FileChange:
     stats: str  # as JSON
 
 
-def file_changes(table: Path, version: int) -> Iterator[FileChange]:
+def file_changes(table: Place, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; raises BackfillError at a torn line."""
     for action in actions(table, version):
         if change := action.get("add") or action.get("remove"):
@@ -166,50 +170,50 @@ def file_changes(table: Path, version: int) -> Iterator[FileChange]:
             )  # fmt: skip
 
 
-def _torn(table: Path, version: int) -> BackfillError:
+def _torn(table: Place, version: int) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
-        f"version {version} of its log is torn ({commit_file(table, version).name})",
+        f"version {version} of its log is torn ({version:020d}.json)",
         "It was not read",
         f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
 
 
-def mend_command(table: Path) -> str:
+def mend_command(table: Place) -> str:
     """The command that mends a table's log."""
     return f"`backfill-assets mend {table.name} --yes`"
 
 
-def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
+def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
     """The version whose receipt names `write_id`, or None: the answer to 'did my commit happen?'."""
     following = commits(table) if after < 0 else _following(table, after)
     return next((c.version for c in following if c.receipt and c.receipt.write_id == write_id), None)
 
 
-def _following(table: Path, after: int) -> Iterator[Commit]:
+def _following(table: Place, after: int) -> Iterator[Commit]:
     """Commits after an existing version, without listing the log."""
-    while files.exists(commit_file(table, after := after + 1)):
+    while exists(table, commit_name(after := after + 1)):
         yield read_commit(table, after)
 
 
-def commit_digest(table: Path, version: int) -> str:
+def commit_digest(table: Place, version: int) -> str:
     """SHA-256 of the bytes of one commit. Raises OSError."""
-    return files.sha256_of_bytes(commit_file(table, version))
+    return sha256_of_bytes(table, commit_name(version))
 
 
-def vouch(table: Path, version: int) -> None:
+def vouch(table: Place, version: int) -> None:
     """Note the digest of the newest commit, which no later commit names yet. A process that is killed before this
     leaves the note of the version before, which is harmless."""
-    files.write_json(table / LOG / HEAD, {"version": version, "sha256": commit_digest(table, version)})
+    write_json(table, f"{LOG}/{HEAD}", {"version": version, "sha256": commit_digest(table, version)})
 
 
-def read_head(table: Path) -> Mapping[str, Any]:
+def read_head(table: Place) -> Mapping[str, Any]:
     """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
-    return files.read_json(table / LOG / HEAD)
+    return read_json(table, f"{LOG}/{HEAD}")
 
 
-def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
+def edited_commits(table: Place, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
     """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
     or, for the newest, that the note beside the log names; except digests that an erasure left there (`rewritten`, by
     version). Commits of other programs and of earlier versions of this package name no digest."""
@@ -225,14 +229,14 @@ def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, 
     return tuple(edited)
 
 
-def file_digests(table: Path, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
+def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
     """Digests of the files that these changes of a commit added, by path, as far as the commit names them."""
     named, length = commit_info(table, version).get(FILES, ""), FILE_DIGEST_CHARS
     added = sorted(c.path for c in changes if c.is_added)
     return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())}
 
 
-def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
+def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
     Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
@@ -241,48 +245,43 @@ def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
     from deltalake import DeltaTable
 
     try:
-        return DeltaTable(str(path), version=version)
+        return DeltaTable(table.uri(), version=version)
     except Exception as error:
-        refuse_torn(path, versions(path))
-        torn = torn_checkpoints(path)
+        refuse_torn(table, versions(table))
+        torn = torn_checkpoints(table)
         if not torn:
             raise
         raise BackfillError(
-            f"the table {path.name}",
-            f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
+            f"the table {table.name}",
+            f"a checkpoint of its log is torn ({torn[0]}); a power cut does that",
             "It was not read",
-            f"Set it aside with {mend_command(path)}: every commit is kept, and nothing is lost",
+            f"Set it aside with {mend_command(table)}: every commit is kept, and nothing is lost",
         ) from error
 
 
-def checkpoint_file(path: Path, version: int) -> Path:
-    """The file of the checkpoint at a version; it need not exist."""
-    return path / LOG / f"{version:020d}.checkpoint.parquet"
+def checkpoint_name(version: int) -> str:
+    """The name of the checkpoint at a version in its table; it need not exist."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
-def checkpoint_files(path: Path, version: int) -> list[Path]:
-    """The files of the checkpoint at a version; empty if there is none."""
-    file = checkpoint_file(path, version)
-    return [file, path / LOG / HINT] if files.exists(file) else []
+def checkpoint_names(table: Place, version: int) -> list[str]:
+    """The names of the checkpoint at a version and of the hint; empty if there is none."""
+    name = checkpoint_name(version)
+    return [name, f"{LOG}/{HINT}"] if exists(table, name) else []
 
 
-def sync_log(table: Path, version: int) -> None:
+def sync_log(table: Place, version: int) -> None:
     """Write a commit, its checkpoint and the names in the log to the disk; raises OSError."""
-    for path in (commit_file(table, version), *checkpoint_files(table, version), table / LOG):
-        files.sync(path)
+    table.sync(commit_name(version), *checkpoint_names(table, version), LOG)
 
 
-def torn_checkpoints(path: Path) -> list[Path]:
-    """Checkpoints that are no whole Parquet file, or whose version has no whole commit; and a hint that names such a
-    checkpoint or a missing one."""
-    log = path / LOG
-    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
-    file_of = {int(version): log / n for n, version in named if n != version and version.isdigit()}
-    whole = {v for v, file in file_of.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
-    whole = {v for v in whole if is_whole(path, v)}
-    torn = [file for v, file in file_of.items() if v not in whole]
-    try:
-        is_misleading = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
-    except (OSError, ValueError, KeyError, TypeError):
-        is_misleading = False  # readers ignore a hint that they cannot read
-    return [*torn, log / HINT] if is_misleading else torn
+def torn_checkpoints(table: Place) -> list[str]:
+    """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole commit; and of a
+    hint that names such a checkpoint or a missing one."""
+    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
+    file_of = {int(version): n for n, version in named if n != version and version.isdigit()}
+    whole = {v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)}
+    whole = {v for v in whole if is_whole(table, v)}
+    torn = [name for v, name in file_of.items() if v not in whole]
+    hint = read_json(table, f"{LOG}/{HINT}")  # readers ignore one that they cannot read
+    return [*torn, HINT] if "version" in hint and hint["version"] not in [*whole] else torn

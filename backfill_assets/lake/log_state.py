@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from backfill_assets.core.days import ONE_DAY
@@ -20,9 +19,9 @@ from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake import files
-from backfill_assets.lake.log import Commit, FileChange, commit_file, commits, file_changes, open_delta, versions
-from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_file
+from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
+from backfill_assets.lake.place import Place, Token, exists
+from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -42,36 +41,36 @@ class LogCache:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Path, str], tuple[int, files.FileStamp | None, object]] = {}
+        self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
 
-    def head(self, table: Path) -> int:
+    def head(self, table: Place) -> int:
         """The newest version; -1 where there is no table. A log without a commit after the one known is not listed."""
-        known, stamp, _ = self._kept.get((table, HEAD), (-1, None, None))
-        is_there = stamp is not None and files.stamp(commit_file(table, known)) == stamp
-        if is_there and not files.exists(commit_file(table, known + 1)):
+        known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
+        is_there = token is not None and table.token(commit_name(known)) == token
+        if is_there and not exists(table, commit_name(known + 1)):
             return known
         newest = max(versions(table), default=-1)
-        self._kept[table, HEAD] = newest, files.stamp(commit_file(table, newest)), None
+        self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
         return newest
 
-    def value(self, table: Path, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
+    def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).
 
         `read(before, last)` computes it from the commits up to version `last` (-1: no commit); `before` is the value
         of an earlier version of the same log, or None.
         """
         last = self.head(table) if version is None else version
-        stamp = files.stamp(commit_file(table, last))
-        known, known_stamp, value = self._kept.pop((table, name), (-1, None, None))
-        is_whole = known_stamp is not None and files.stamp(commit_file(table, known)) == known_stamp
-        if known != last or stamp is None or stamp != known_stamp:
+        token = table.token(commit_name(last))
+        known, known_token, value = self._kept.pop((table, name), (-1, None, None))
+        is_whole = known_token is not None and table.token(commit_name(known)) == known_token
+        if known != last or token is None or token != known_token:
             value = read(cast("T", value) if is_whole and known < last else None, last)
         while len(self._kept) >= KEPT_VALUES:
             self._kept.pop(next(iter(self._kept)), None)
-        self._kept[table, name] = last, stamp, value
+        self._kept[table, name] = last, token, value
         return cast("T", value)
 
-    def commits(self, table: Path, after: int = -1) -> list[Commit]:
+    def commits(self, table: Place, after: int = -1) -> list[Commit]:
         """The commits with a version greater than `after`, ascending; raises as `log.commits` does."""
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
@@ -84,7 +83,7 @@ class LogCache:
             first, found = self.value(table, COMMITS, read)
         return found[after - first :]
 
-    def state(self, table: Path, day_column: str, version: int | None = None) -> TableView:
+    def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does.
 
         Only the commits after the newest kept state are read.
@@ -99,7 +98,7 @@ class LogCache:
         kind = "state" if version is None else "earlier state"  # readers may stay behind writers, who look more often
         return self.value(table, f"{kind} by {day_column}", read, version)
 
-    def opened(self, table: Path, version: int | None = None) -> "DeltaTable":
+    def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
         """The table at a version (None: the newest), for reading only; raises as `open_delta` does.
 
         The newest is kept, because opening reads the log whole and a step looks at it several times.
@@ -107,7 +106,7 @@ class LogCache:
         newest: DeltaTable = self.value(table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None))
         return newest if version in (None, newest.version()) else open_delta(table, version)
 
-    def keep(self, table: Path, day_column: str) -> None:
+    def keep(self, table: Place, day_column: str) -> None:
         """Keep the state at the newest version in a file, if the newest kept one that fits the log is `KEEP_EVERY`
         commits old. The caller holds the table's lock. A failure costs only time, and the next commit tries again."""
 
@@ -127,7 +126,7 @@ class LogCache:
 LOGS = LogCache()  # of this process
 
 
-def states_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
+def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
     """The state as of each of these versions; an empty one below version 0.
 
     Raises as `log.commits` does. Versions that the log does not have are left out.
@@ -136,12 +135,13 @@ def states_at(table: Path, day_column: str, versions: Collection[int]) -> dict[i
     return {version: state for version, state in found.items() if state.version == version or version < 0}
 
 
-def false_states(table: Path, day_column: str) -> list[Path]:
-    """The kept states that readers take and that are not what the commits say. Raises as `log.commits` does."""
-    state, history, found = TableView(), commits(table), list[Path]()
+def false_states(table: Place, day_column: str) -> list[str]:
+    """The names in the table of kept states that readers take and that are not what the commits say. Raises as
+    `log.commits` does."""
+    state, history, found = TableView(), commits(table), list[str]()
     for version in kept_versions(table):
         state = _fold(state, table, day_column, _up_to(version, history))
-        found += [state_file(table, version)] if is_false(table, day_column, state) else []
+        found += [state_name(version)] if is_false(table, day_column, state) else []
     return found
 
 
@@ -154,7 +154,7 @@ def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
             return
 
 
-def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Commit]) -> TableView:
+def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Commit]) -> TableView:
     """State after the commits of `history`; `before` stays unchanged."""
     version, frontier = before.version, before.frontier
     latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
@@ -200,7 +200,7 @@ def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
 
 
 def _with_columns(
-    table: Path, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
+    table: Place, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
 ) -> Mapping[date, DayReceipt]:
     """The receipts of the days of one commit, each with the columns of its files. Where a receipt names no columns (of
     earlier versions), the statistics of the files that the commit added give them; a day that got only a receipt kept
@@ -219,7 +219,7 @@ def _with_columns(
     return found
 
 
-def _nulls_added(table: Path, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
+def _nulls_added(table: Place, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
     """By day ("": the table is not laid out by days), the NULLs per column in the files that a commit added, for
     columns that all these files count. Empty where one file counts none."""
     found: dict[str, dict[str, int]] = {}

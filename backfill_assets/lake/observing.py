@@ -22,7 +22,6 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import columns_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.lake import files
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.committer import commit_references, ensure_table
 from backfill_assets.lake.data_files import gone_or_altered
@@ -38,6 +37,7 @@ from backfill_assets.lake.external import (
     refused,
     seen_contract,
 )
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.log_state import LOGS
@@ -102,7 +102,7 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         now = seen_contract(
             contract.name, Path(contract.external), contract.day_column, contract.description, opened, contract.made_by
         )
-        declare(lake.root, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
+        declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
 
 
@@ -128,11 +128,11 @@ class _Look:
 
     def __init__(self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]) -> None:
         self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
-        self.path, self.place = lake.table_path(contract.name), Path(contract.external)
+        self.path, self.place = lake.table_place(contract.name), Path(contract.external)
         self.start, self.end = lake.settings.start_date, utc_today() + AHEAD
         self.link, self.before = link_of(self.place), lake.store.view(contract.name, contract.day_column)
         self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
-        files.point(self.path / self.link, self.place)
+        self.path.point(self.link, self.place)
         there = references(opened, contract, f"{self.link}/")
         self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
         self.here = {r.file.path: r for r in self._named()}
@@ -143,7 +143,7 @@ class _Look:
 
     def commit(self) -> Observed:
         """Judge the days that may have changed, and commit the files with the receipts of those that did."""
-        ensure_table(self.path, self.contract, self.lake.settings.retention.rollback_days)
+        ensure_table(self.lake, self.contract)
         entries = self._changed(self._touched())
         tags = {EXTERNAL: self.text} | ({WITHOUT_DAY: str(self.without_day)} if self.without_day else {})
         tags |= {LATER: str(self.later)} if self.later else {}
@@ -162,7 +162,9 @@ class _Look:
     def _spanned(self, reference: Reference) -> Reference:
         """The reference with its days, from the file's footer where the log does not say."""
         with suppress(OSError):  # a file that is gone is refused by name, if its rows are needed
-            return reference if reference.last is not None else days_by_footer(reference, self.path, self.contract)
+            return (
+                reference if reference.last is not None else days_by_footer(reference, self.path.local(), self.contract)
+            )
         return reference
 
     def _named(self) -> Iterable[Reference]:
@@ -193,7 +195,7 @@ class _Look:
             return None
         try:
             span = range(int(version) + 1, self.opened.version() + 1)
-            changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
+            changes = [c for v in span for c in file_changes(Folder(str(self.place)), v) if c.moves_rows]
         except (OSError, ValueError, BackfillError):
             return None
         known = {**self.here, **self.there}
@@ -236,5 +238,5 @@ class _Look:
             culprit = f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first {lost[0].path}"
             raise refused(self.contract.name, culprit, "Have its owner restore them, or vacuum it less early")
         parts = rows_read(self.contracts, self.contract.name)
-        profiles = audit(self.lake, [str(self.path / r.file.path) for r in read], self.contract, parts)
+        profiles = audit(self.lake, [self.path.uri(r.file.path) for r in read], self.contract, parts)
         return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}

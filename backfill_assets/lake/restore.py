@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
@@ -25,10 +24,10 @@ from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.columns import columns_misfit, read_footer, schema_contract
 from backfill_assets.lake.committer import commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
-from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
+from backfill_assets.lake.place import Place, table_lock
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
 
@@ -95,7 +94,7 @@ class PreparedRestore:
 
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     """Prepare a restore without writing; raises BackfillError with the reason if it cannot be done."""
-    contract, path = wanted.contract, lake.table_path(wanted.contract.name)
+    contract, path = wanted.contract, lake.table_place(wanted.contract.name)
     if not can_restore(contract):
         why = "what landed is never put back" if contract.is_landed else "its files hold several days each"
         why = f"others write it, in {contract.external}" if contract.external else why
@@ -120,14 +119,14 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
     """Restore the days in one commit; returns its version, None if all are held so. Raises as `prepare_restore`."""
     lake.refuse_shared(wanted.contract.name)
-    with table_lock(lake.locks, wanted.contract.name):
+    with table_lock(lake.place, wanted.contract.name):
         prepared = prepare_restore(lake, wanted)
         if not prepared.entries:
             return None
-        path = lake.table_path(wanted.contract.name)
+        path = lake.table_place(wanted.contract.name)
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(prepared, provenance)
-        adds = [StagedFile(path / f.path, f.partition) for f in prepared.adds]
+        adds = [StagedFile(path, f.path, f.partition) for f in prepared.adds]
         return commit_files(path, by_schema, receipt, adds, prepared.removes, restored=True)
 
 
@@ -139,8 +138,8 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
     the other days are still held.
     """
     lake.refuse_shared(contract.name)
-    path = lake.table_path(contract.name)
-    with table_lock(lake.locks, contract.name):
+    path = lake.table_place(contract.name)
+    with table_lock(lake.place, contract.name):
         view = LOGS.state(path, contract.day_column)
         latest = view.latest
         held = sorted(d for d in days if d in latest and latest[d].entry.built is Built.HELD)
@@ -181,7 +180,7 @@ def _refuse_unknown(wanted: RestoreRequest, views: Mapping[int, TableView]) -> N
             raise _refusal(wanted.contract, culprit, "Name a version before that")
 
 
-def _file_changes(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
+def _file_changes(path: Place, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
     """Files to add and files to remove so that the days have the content of their target versions."""
     if not targets:
         return (), ()
@@ -199,12 +198,12 @@ def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> s
 
 def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:
     """The data files that hold these days now, and which of them are gone or altered."""
-    path = lake.table_path(contract.name)
+    path = lake.table_place(contract.name)
     held = sorted(_files(open_table(path), contract, days), key=BY_PATH)
     return held, gone_or_altered(path, held)
 
 
-def _columns_of(path: Path, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
+def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
     """The names of all columns of these files. Raises if one is gone, altered, or does not fit `contract`, which has
     the columns of the table's schema; it may lack columns that may be NULL, and have narrower types."""
     import pyarrow as pa
@@ -218,7 +217,7 @@ def _columns_of(path: Path, contract: Contract, files: Sequence[LiveFile]) -> fr
         raise _refusal(contract, culprit, f"{fix}; `[retention] rollback_days` says how long files are to be kept")
     for file in files:
         try:
-            schema = read_footer(path / file.path).schema
+            schema = read_footer(path.local(file.path)).schema
             names |= {*schema.names}
             misfit = columns_misfit(schema, contract, contract.nullable_columns)
         except (OSError, pa.ArrowInvalid) as error:

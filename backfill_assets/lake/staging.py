@@ -8,7 +8,7 @@ share a folder: they would share `_temporary`.
 import errno
 import os
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.lake import files
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import file_changes, find_write
+from backfill_assets.lake.place import Gone, Place, size
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
@@ -29,10 +29,16 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder 
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A staged file: its path, and the text of its partition value (None: NULL, or no partition column)."""
+    """A file that is staged, or may be added to a table otherwise."""
 
-    path: Path
-    partition: str | None
+    table: Place
+    name: str  # in the table
+    partition: str | None  # the text of its partition value; None: NULL, or no partition column
+
+    @property
+    def uri(self) -> str:
+        """Its address for engines."""
+        return self.table.uri(self.name)
 
     @property
     def day(self) -> date | None:
@@ -42,10 +48,9 @@ class StagedFile:
     @property
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
-        size = files.size(self.path)
-        if size is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
-        return size
+        if (found := size(self.table, self.name)) is None:
+            raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.uri)
+        return found
 
 
 @dataclass
@@ -56,55 +61,83 @@ class Staged:
     """
 
     write_id: str
-    folder: Path
-    marker: Path
+    lake: Place
+    table: Place
     files: tuple[StagedFile, ...] = ()
-    _hold: int = field(default=-1, repr=False)
+    _give_up: Callable[[], None] | None = field(default=None, repr=False)
     tried: bool = False
 
     @property
+    def name(self) -> str:
+        """The name of its folder in the table."""
+        return f"{WRITES}/{self.write_id}"
+
+    @property
+    def folder(self) -> Path:
+        """Its folder for engines that fill it."""
+        return self.table.local(self.name)
+
+    @property
     def paths(self) -> list[str]:
-        """The files' paths."""
-        return [str(f.path) for f in self.files]
+        """The addresses of the files."""
+        return [f.uri for f in self.files]
+
+    def file(self, path: Path, partition: str | None) -> StagedFile:
+        """The file at a path in its folder."""
+        return StagedFile(self.table, f"{self.name}/{path.relative_to(self.folder).as_posix()}", partition)
+
+    def found(self, column: str, below: str = "") -> tuple[StagedFile, ...]:
+        """The data files that engines wrote to its folder, or to one `below`; `column` is the partition column ("":
+        none). Deletes what is none."""
+        staged = []
+        for name in self.table.below(f"{self.name}/{below}".rstrip("/")):
+            *_, folder, last = name.split("/")
+            if last.endswith(".crc"):
+                self.table.delete(name)  # Hadoop's own checksum of a file, which no other writer updates
+            elif last.endswith(".parquet") and not last.startswith(("_", ".")):
+                staged.append(StagedFile(self.table, name, _value(folder, column) if column else None))
+        return tuple(staged)
 
     def drop(self) -> None:
         """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the hold. Idempotent."""
-        if self._hold >= 0 and not self.tried:
-            files.delete_folder(self.folder)
-            files.delete(self.marker)
-        self._give_up()
+        if self._give_up is not None and not self.tried:
+            self.table.delete_below(self.name)
+            self._unmark()
+        self._release()
 
     def keep(self, published: Collection[str]) -> None:
         """Delete every file that is not published, and give up the hold. Idempotent."""
-        if self._hold >= 0:
-            _keep(self.folder, published)
-            files.delete(self.marker)
-        self._give_up()
+        if self._give_up is not None:
+            _keep(self.table, self.name, published)
+            self._unmark()
+        self._release()
 
-    def _give_up(self) -> None:
-        hold, self._hold = self._hold, -1
-        if hold >= 0:
-            files.release(hold)
+    def _unmark(self) -> None:
+        self.lake.delete(f"{markers(self.table.name)}/{self.write_id}")
+
+    def _release(self) -> None:
+        give_up, self._give_up = self._give_up, None
+        if give_up is not None:
+            give_up()
 
 
-def _keep(folder: Path, published: Collection[str]) -> None:
+def _keep(table: Place, folder: str, published: Collection[str]) -> None:
     """Delete the data files of a write's folder that are not published."""
     if not published:
-        files.delete_folder(folder)
+        table.delete_below(folder)
         return
-    for file in files.below(folder, "*.parquet"):
-        if str(file) not in published:
-            files.delete(file)
+    for name in table.below(folder):
+        if name.endswith(".parquet") and name not in published:
+            table.delete(name)
 
 
 def begin(lake: LakeFolder, contract: Contract) -> Staged:
     """An empty staging for one write of a table, marked as this process's."""
     write_id = uuid.uuid4().hex
-    marker = markers(lake, contract.name) / write_id
-    hold = files.hold(marker)
-    folder = lake.table_path(contract.name) / WRITES / write_id
-    files.make_folder(folder)
-    return Staged(write_id, folder, marker, (), hold)
+    give_up = lake.place.hold(f"{markers(contract.name)}/{write_id}")
+    staged = Staged(write_id, lake.place, lake.table_place(contract.name), (), give_up)
+    staged.table.prepared(staged.name)
+    return staged
 
 
 @contextmanager
@@ -130,7 +163,7 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
         columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
         table = pa.table({c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns})
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
-        staged.files = found_files(staged.folder, "")
+        staged.files = staged.found("")
     return staged
 
 
@@ -139,40 +172,28 @@ def stage_links(
 ) -> Staged:
     """Stage the data files that a version of another lake's table, laid out by day, holds for these days, by further
     names: no byte is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
-    path = other.table_path(contract.name)
+    source = other.table_place(contract.name)
     live = files_of_days(files_of(other, contract, version), contract, days)
-    refuse_altered(path, live)
+    refuse_altered(source, live)
     with filling(lake, contract) as staged:
         links = []
         for number, file in enumerate(live):
-            target = staged.folder / f"{contract.partition_column}={file.partition}" / f"part-{number}.parquet"
-            files.make_folder(target.parent)
-            files.link(path / file.path, target)
-            links.append(StagedFile(target, file.partition))
+            name = f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
+            staged.table.link(name, source, file.path)
+            links.append(StagedFile(staged.table, name, file.partition))
         staged.files = tuple(links)
     return staged
 
 
-def markers(lake: LakeFolder, table: str) -> Path:
-    """The folder of the markers of a table's writes while they are staged."""
-    return lake.root / STAGING / table
+def markers(table: str) -> str:
+    """The name in a lake of the folder with the markers of a table's writes while they are staged."""
+    return f"{STAGING}/{table}"
 
 
-def writing(root: Path) -> list[str]:
-    """The tables below a lake's folder of which a living process stages a write."""
-    folders = sorted((root / STAGING).glob("[!.]*"))
-    return [f.name for f in folders if {*files.names(f)} - {marker.name for marker in files.abandoned(f)}]
-
-
-def found_files(folder: Path, column: str) -> tuple[StagedFile, ...]:
-    """The data files below the folder of a write; `column` is its partition column ("": none)."""
-    staged = []
-    for path in files.below(folder):
-        if path.name.endswith(".crc"):
-            files.delete(path)  # Hadoop's own checksum of a file, which no other writer updates
-        elif path.suffix == ".parquet" and not path.name.startswith(("_", ".")):
-            staged.append(StagedFile(path, _value(path.parent.name, column) if column else None))
-    return tuple(staged)
+def writing(lake: Place) -> list[str]:
+    """The tables of a lake of which a living process stages a write."""
+    tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
+    return [t for t in tables if {*lake.names(markers(t))} - {*lake.abandoned(markers(t))}]
 
 
 def _value(folder: str, column: str) -> str | None:
@@ -187,13 +208,13 @@ def sweep(lake: LakeFolder, table: str) -> int:
 
     Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or the lake's.
     """
-    swept, path, place = 0, lake.table_path(table), markers(lake, table)
-    files.refuse_link(place, lake.root)
-    for marker in files.abandoned(place):
-        folder, version = path / WRITES / marker.name, find_write(path, marker.name)
-        files.refuse_link(folder, path)
-        changes = file_changes(path, version) if version is not None else ()
-        _keep(folder, {str(path / c.path) for c in changes if c.is_added})
-        files.delete(marker)
+    swept, place = 0, lake.table_place(table)
+    lake.place.refuse_link(markers(table))
+    for write_id in lake.place.abandoned(markers(table)):
+        folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
+        place.refuse_link(folder)
+        changes = file_changes(place, version) if version is not None else ()
+        _keep(place, folder, {c.path for c in changes if c.is_added})
+        lake.place.delete(f"{markers(table)}/{write_id}")
         swept += version is None
     return swept

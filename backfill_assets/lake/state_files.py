@@ -9,16 +9,16 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake import files
 from backfill_assets.lake.log import LOG, commit_digest
+from backfill_assets.lake.place import AlreadyThere, Place, read
 
 FOLDER = ".state"
 FOLD = 1  # raised when commits of an existing log fold to another state; other fields show by their names
@@ -29,18 +29,18 @@ UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError
 Content = dict[str, Any]  # of a state file, as JSON values
 
 
-def state_file(table: Path, version: int) -> Path:
-    """The file with the state at a version; it need not exist."""
-    return table / LOG / FOLDER / f"{version:020d}{SUFFIX}"
+def state_name(version: int) -> str:
+    """The name in its table of the file with the state at a version; it need not exist."""
+    return f"{LOG}/{FOLDER}/{version:020d}{SUFFIX}"
 
 
-def kept_versions(table: Path) -> list[int]:
+def kept_versions(table: Place) -> list[int]:
     """The versions whose state is kept in the form of this release, ascending."""
-    stems = (name.removesuffix(SUFFIX) for name in files.names(table / LOG / FOLDER) if name.endswith(SUFFIX))
+    stems = (name.removesuffix(SUFFIX) for name in table.names(f"{LOG}/{FOLDER}") if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
-def newest_state(table: Path, day_column: str, after: int, last: int) -> TableView | None:
+def newest_state(table: Place, day_column: str, after: int, last: int) -> TableView | None:
     """The newest kept state at a version greater than `after` and not greater than `last`; None without one that fits
     the log."""
     for version in reversed([v for v in kept_versions(table) if after < v <= last]):
@@ -51,18 +51,19 @@ def newest_state(table: Path, day_column: str, after: int, last: int) -> TableVi
     return None
 
 
-def keep_state(table: Path, day_column: str, state: TableView) -> None:
+def keep_state(table: Place, day_column: str, state: TableView) -> None:
     """Keep the state of the newest version, unless it is kept already, and delete all other files except the newest
     ones. The caller holds the table's lock. Raises OSError."""
     text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
-    files.write_new(state_file(table, state.version), gzip.compress(text.encode(), mtime=0))
+    with suppress(AlreadyThere):
+        table.write(state_name(state.version), gzip.compress(text.encode(), mtime=0), if_absent=True)
     fitting = [version for version in kept_versions(table) if version <= state.version]  # others are of another log
-    newest = {state_file(table, version).name for version in fitting[-KEPT:]}
-    for name in {*files.names(table / LOG / FOLDER)} - newest:  # also what killed writers left
-        files.delete(table / LOG / FOLDER / name)
+    newest = {state_name(version) for version in fitting[-KEPT:]}
+    for name in {f"{LOG}/{FOLDER}/{name}" for name in table.names(f"{LOG}/{FOLDER}")} - newest:
+        table.delete(name)  # also what killed writers left
 
 
-def is_false(table: Path, day_column: str, state: TableView) -> bool:
+def is_false(table: Place, day_column: str, state: TableView) -> bool:
     """Whether readers take a kept state that differs from this one, folded from all commits."""
     try:
         kept = _fitting(table, day_column, state.version)
@@ -72,7 +73,7 @@ def is_false(table: Path, day_column: str, state: TableView) -> bool:
         return False
 
 
-def content_of(table: Path, day_column: str, state: TableView) -> Content:
+def content_of(table: Place, day_column: str, state: TableView) -> Content:
     """The content of the file of a state. Its identity is the digest of the commit at its version, which names the
     digest of the commit before it. Raises OSError where the log lacks that commit."""
     writes: dict[tuple[Any, ...], int] = {}
@@ -105,9 +106,9 @@ def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any
     ]  # fmt: skip
 
 
-def _fitting(table: Path, day_column: str, version: int) -> Content:
+def _fitting(table: Place, day_column: str, version: int) -> Content:
     """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this log."""
-    content: Content = json.loads(gzip.decompress(b"".join(files.lines(state_file(table, version)))))
+    content: Content = json.loads(gzip.decompress(read(table, state_name(version))))
     named = (content["day_column"], content["version"], content["commit"])
     if named != (day_column, version, commit_digest(table, version)):
         raise ValueError(version)

@@ -12,14 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake import files, log
+from backfill_assets.lake import log
 from backfill_assets.lake.columns import column_types
 from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.data_files import (
@@ -36,6 +35,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.place import Place, exists, table_lock
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
 
@@ -62,12 +62,12 @@ class TableStore:
 
     def head(self, table: str) -> int:
         """The newest version of a table; -1 where it does not exist."""
-        return LOGS.head(self.lake.table_path(table))
+        return LOGS.head(self.lake.table_place(table))
 
     def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, the head, and days changed by others, at a version (None: the newest; -1:
         before the first). Raises KeyError for a version that the table lacks."""
-        path = self.lake.table_path(table)
+        path = self.lake.table_place(table)
         found = LOGS.state(path, day_column, version) if version != -1 else TableView()
         if version not in (None, found.version):
             raise KeyError(version)
@@ -75,22 +75,22 @@ class TableStore:
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""
-        return iter(LOGS.commits(self.lake.table_path(table), after))
+        return iter(LOGS.commits(self.lake.table_place(table), after))
 
     def receipt(self, table: str, version: int) -> Receipt | None:
         """The receipt of one commit; None for one that is not ours."""
-        return log.read_commit(self.lake.table_path(table), version).receipt
+        return log.read_commit(self.lake.table_place(table), version).receipt
 
     def newest_commits(self, table: str) -> Iterator[Commit]:
         """The commits of a table, newest first, each read when it is wanted."""
-        return (log.read_commit(self.lake.table_path(table), v) for v in range(self.head(table), -1, -1))
+        return (log.read_commit(self.lake.table_place(table), v) for v in range(self.head(table), -1, -1))
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all) are the same.
 
         `read` reads the table at that version; `name` tells its results apart. Callers must not change the object.
         """
-        return LOGS.value(self.lake.table_path(table), name, lambda _before, _last: read(), version)
+        return LOGS.value(self.lake.table_place(table), name, lambda _before, _last: read(), version)
 
     def data_files(
         self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
@@ -101,11 +101,11 @@ class TableStore:
         They may also hold other days if the table is not laid out by its day; else `folder_of` tells the day. Raises
         Altered if a file is gone or has another size than the log says, unless `altered` ones are wanted, too.
         """
-        path = self.lake.table_path(contract.name)
+        path = self.lake.table_place(contract.name)
         live = files_of_days(files_of(self.lake, contract, version), contract, days)
         if not altered:
             refuse_altered(path, live)
-        return [str(path / f.path) for f in live]
+        return [path.uri(f.path) for f in live]
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"
@@ -114,7 +114,7 @@ class TableStore:
 
         Raises BackfillError if a data file is gone.
         """
-        path = self.lake.table_path(table)
+        path = self.lake.table_place(table)
         if not self.exists(table):
             return []
         pinned = LOGS.opened(path, version)
@@ -130,12 +130,12 @@ class TableStore:
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
-        return delta_rows(engine, self.lake.table_path(table), version)[1]
+        return delta_rows(engine, self.lake.table_place(table).local(), version)[1]
 
     def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
         """Type of each column of the contract in a version of its table, which may have been narrower, and the table's
         id in Delta's log: another one after its folder was moved away and it was made again."""
-        opened = LOGS.opened(self.lake.table_path(contract.name), version)
+        opened = LOGS.opened(self.lake.table_place(contract.name), version)
         kinds = column_types(opened)
         return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(opened.metadata().id)
 
@@ -144,13 +144,13 @@ class TableStore:
 
         Raises BackfillError if a data file of ours is gone.
         """
-        path = self.lake.table_path(table)
+        path = self.lake.table_place(table)
         if not changed_by_others(path, day_column):
             return self.rows(table)
         import pyarrow.parquet as pq
 
         own_files = _own_files(path)
-        gone = [f for f in own_files if not files.exists(path / f)]
+        gone = [f for f in own_files if not exists(path, f)]
         if gone:
             raise BackfillError(
                 f"the table {table}",
@@ -158,7 +158,7 @@ class TableStore:
                 "It was not read",
                 "Restore the table's folder from a backup; nothing else knows what had landed",
             )
-        return [row for f in own_files for row in pq.ParquetFile(path / f).read().to_pylist()]
+        return [row for f in own_files for row in pq.ParquetFile(path.local(f)).read().to_pylist()]
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest)."""
@@ -166,14 +166,14 @@ class TableStore:
 
         engine = QueryBuilder()
         for name, (table, version) in tables.items():
-            engine = engine.register(name, LOGS.opened(self.lake.table_path(table), version))
+            engine = engine.register(name, LOGS.opened(self.lake.table_place(table), version))
         yield from engine.execute(sql)
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
     ) -> "DataFrame":
         """The rows of some days (None: all) of a table, pinned at a version, by the engine."""
-        return read_frame(session, self.lake.table_path(table), version, day_column, days)
+        return read_frame(session, self.lake.table_place(table), version, day_column, days)
 
     def lock(self, table: str) -> AbstractContextManager[None]:
         """One writer at a time: hold it to replace or append. Raises TransientError if it is held for an hour.
@@ -181,7 +181,7 @@ class TableStore:
         The kernel frees it when its holder dies. Raises BackfillError for a table that a candidate only reads.
         """
         self.lake.refuse_shared(table)
-        return files.table_lock(self.lake.locks, table)
+        return table_lock(self.lake.place, table)
 
     def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
         """In one commit add the staged rows of `days` and remove the present rows of `days`; returns its version.
@@ -201,7 +201,7 @@ class TableStore:
     def _ensure_table(self, contract: Contract) -> None:
         self.lake.refuse_shared(contract.name)
         refuse_external(contract)
-        ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)
+        ensure_table(self.lake, contract)
 
     def _commit(
         self, contract: Contract, staged: Staged | None, receipt: Receipt,
@@ -209,9 +209,9 @@ class TableStore:
     ) -> int:  # fmt: skip
         if staged is not None:
             staged.tried = True  # first of all: an exception may come at any moment from here on
-        version = commit_files(self.lake.table_path(contract.name), contract, receipt, adds, removes)
+        version = commit_files(self.lake.table_place(contract.name), contract, receipt, adds, removes)
         if staged is not None:
-            staged.keep({str(f.path) for f in adds})
+            staged.keep({f.name for f in adds})
         return version
 
     def _files(
@@ -228,12 +228,12 @@ class TableStore:
         return [f for f in new if f.partition in named], files_of_days(live, contract, days)
 
 
-def changed_by_others(table: Path, day_column: str) -> bool:
+def changed_by_others(table: Place, day_column: str) -> bool:
     """Whether a commit that is not ours changed rows of a table."""
     return bool(LOGS.state(table, day_column).others)
 
 
-def _own_files(table: Path) -> list[str]:
+def _own_files(table: Place) -> list[str]:
     """Data files that our commits added and that no commit of ours removed."""
     added: dict[str, None] = {}
     for commit in log.commits(table):
@@ -244,7 +244,7 @@ def _own_files(table: Path) -> list[str]:
     return list(added)
 
 
-def _lost_files_error(table: Path, gone: Sequence[LiveFile]) -> BackfillError:
+def _lost_files_error(table: Place, gone: Sequence[LiveFile]) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
         f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",

@@ -19,10 +19,10 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import summed
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.heirs import with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, read_files
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
 
@@ -115,7 +115,7 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> La
         tags = {FIRST: str(first), LAST: str(last), ARRIVED: arrived, CONTENTS: contents}
         receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
         with lake.store.lock(table):
-            commit_receipt(lake.table_path(table), receipt)
+            commit_receipt(lake.table_place(table), receipt)
     return summed({(arrived, day): rows} for arrived, day, _, rows in found)
 
 
@@ -128,6 +128,6 @@ def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> L
     """Release the rows kept back of these event days, as `release` does, and return their number."""
     released = []
     for lake in lake_session.lake.by_source():
-        with load_lock(lake.locks, lake.source):
+        with load_lock(lake.place, lake.source):
             released.append(release(LakeSession(lake), days.start, days.last, note))
     return summed(released)

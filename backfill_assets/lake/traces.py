@@ -19,7 +19,6 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from backfill_assets.lake import files
 from backfill_assets.lake.decoding import (
     PACKED,
     PARQUET,
@@ -33,8 +32,10 @@ from backfill_assets.lake.decoding import (
     widened,
 )
 from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import DAGSTER_FOLDER, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
+from backfill_assets.lake.place import ends
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone
@@ -169,13 +170,13 @@ class Search:
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed."""
-        paths = {p for root in roots for p in files.below(root) if p.is_file() and not p.is_symlink()}
+        paths = {p for root in roots for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
         return {path: self.of(path) for path in sorted(paths)}
 
     def of(self, path: Path) -> SearchResult:
         """What a file holds; neither if it is gone."""
         try:
-            head, tail = files.ends(path, len(SQLITE))
+            head, tail = ends(Folder(str(path.parent)), path.name, len(SQLITE))
             in_bytes = self.trace.is_in_blocks(_blocks(path))
         except FileNotFoundError:
             return SearchResult()

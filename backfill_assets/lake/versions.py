@@ -11,10 +11,9 @@ Not here: what is published or put back (`operations.publications`, `operations.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.clock import utc_now
@@ -24,10 +23,10 @@ from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake import files
 from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
+from backfill_assets.lake.place import AlreadyThere, Place, read_json
 
 NEVER_MADE = -1
 UNSEEN_SECONDS = 86_400.0  # a run whose end nobody sees keeps readers from its commits for so long, not for ever
@@ -87,33 +86,37 @@ class LakeVersion:
 
 def newest(lake: Lake) -> LakeVersion | None:
     """The newest lake version; None for a lake without entries."""
-    numbers = entries(lake.root)
-    return _entry(lake.root, numbers[-1]) if numbers else None
+    numbers = entries(lake.place)
+    return _entry(lake.place, numbers[-1]) if numbers else None
 
 
-def entries(root: Path) -> list[int]:
-    """The numbers of the kept entries of the lake at `root`, ascending."""
-    stems = (name.removesuffix(".json") for name in files.names(root / VERSIONS))
+def entries(lake: Place) -> list[int]:
+    """The numbers of the kept entries of a lake, ascending."""
+    stems = (name.removesuffix(".json") for name in lake.names(VERSIONS))
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
-def _entry(root: Path, number: int) -> LakeVersion:
-    path = root / VERSIONS / f"{number:020d}.json"
+def entry_name(number: int) -> str:
+    """The name in a lake of the entry with that number."""
+    return f"{VERSIONS}/{number:020d}.json"
+
+
+def _entry(lake: Place, number: int) -> LakeVersion:
     try:
-        return LakeVersion.parse({**files.read_json(path), "number": number})
+        return LakeVersion.parse({**read_json(lake, entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
         raise BackfillError(
-            f"the lake {root}", f"the entry {path} of its log is not what was written", "Nothing was read",
-            "Restore the file from a backup, or move it away: readers then see the entry before it",
+            f"the lake {lake}", f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
+            "Nothing was read", "Restore the file from a backup, or move it away: readers then see the entry before it",
         ) from None  # fmt: skip
 
 
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
     """The lake version with that number, or the newest by that instant (aware); None for an instant before the first
     entry. Raises BackfillError for an unknown number."""
-    numbers = entries(lake.root)
+    numbers = entries(lake.place)
     if isinstance(at, datetime):
-        found = (_entry(lake.root, number) for number in reversed(numbers))
+        found = (_entry(lake.place, number) for number in reversed(numbers))
         return next((entry for entry in found if entry.at <= at), None)
     if at not in numbers:
         kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
@@ -121,7 +124,7 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
             f"the lake {lake.root}", f"it has no lake version {at}: {kept}", "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
         )  # fmt: skip
-    return _entry(lake.root, at)
+    return _entry(lake.place, at)
 
 
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
@@ -169,15 +172,15 @@ def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = ""
 def live_runs(lake: Lake) -> frozenset[str]:
     """The ids of the runs that have begun to work on the lake and whose process may live (`.runs/INSTANCE/RUN`): of a
     process in another container or on another host, whose end nobody here sees, for a day."""
-    folder, here = lake.root / RUNS, PlacedProcess.this()
-    found = (folder / instance / name for instance in files.names(folder) for name in files.names(folder / instance))
-    return frozenset(path.name for path in found if not path.suffix and not _has_ended(path, here))
+    place, here = lake.place, PlacedProcess.this()
+    found = ((f"{RUNS}/{i}", name) for i in place.names(RUNS) for name in place.names(f"{RUNS}/{i}") if "." not in name)
+    return frozenset(name for folder, name in found if not _has_ended(place, f"{folder}/{name}", here))
 
 
-def _has_ended(marker: Path, here: PlacedProcess) -> bool:
+def _has_ended(lake: Place, marker: str, here: PlacedProcess) -> bool:
     try:
-        process = PlacedProcess(**files.read_json(marker))
-        is_old = utc_now().timestamp() - files.changed_at(marker) > UNSEEN_SECONDS
+        process, token = PlacedProcess(**read_json(lake, marker)), lake.token(marker)
+        is_old = token is None or utc_now().timestamp() - token.changed_at > UNSEEN_SECONDS
         return process.is_gone(here) or (is_old and not process.is_seen_from(here))
     except (TypeError, OSError):
         return True  # its run ended just now, or the machine went down before it reached the disk
@@ -242,8 +245,8 @@ def _append(lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, 
         if (after.tables, after.unfinished) == (before.tables, before.unfinished):
             return before
         entry = replace(after, number=before.number + 1, at=max(utc_now(), before.at), by=by or whoami(), why=why)
-        path = lake.root / VERSIONS / f"{entry.number:020d}.json"
-        if files.write_new(path, json.dumps(entry.to_dict()).encode()):
+        with suppress(AlreadyThere):
+            lake.place.write(entry_name(entry.number), json.dumps(entry.to_dict()).encode(), if_absent=True)
             return entry
 
 

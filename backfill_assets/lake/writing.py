@@ -4,6 +4,7 @@ Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whet
 (`load.making`), and publishing (`replace`).
 """
 
+import shutil
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from pathlib import Path
@@ -13,14 +14,13 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.engine.session import conf_value, own_server, set_confs
-from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, read_footer
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
 from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
-from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling, found_files
+from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,12 +75,12 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
-            parts = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
+            parts = ", ".join(literal(f.uri) for f in staged.found("", WHOLE))
             with explaining_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
             write(frame, staged.folder, column, days, memory, varied)
-            staged.files = found_files(staged.folder, column)
+            staged.files = staged.found(column)
     return staged
 
 
@@ -114,8 +114,8 @@ def _copy(
         if given is not None:
             engine.register(GIVEN, given)
         engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
-    files.delete_folder(staged.folder / WHOLE)
-    staged.files = found_files(staged.folder, column)
+    staged.table.delete_below(f"{staged.name}/{WHOLE}")
+    staged.files = staged.found(column)
 
 
 def write(
@@ -183,7 +183,7 @@ def _in_turn(rows: "DataFrame", folder: Path, column: str, at_once: int, unorder
             group = values[place : place + at_once]
             _write(_by_value(known.where(F.col(column).between(group[0], group[-1])), column), folder, column)
     finally:
-        files.delete_folder(unordered)
+        shutil.rmtree(unordered, ignore_errors=True)  # in the engine's scratch
 
 
 def merge_days(
@@ -194,31 +194,32 @@ def merge_days(
     """
     if staged is None:
         raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
-    table, of_days = lake.table_path(contract.name), on_days(contract.day_column, sorted(days))
-    live_rows = selection([str(table / f.path) for f in live], contract)
+    table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
+    live_rows = selection([table.uri(f.path) for f in live], contract)
     with connection(lake) as engine:
         column = quoted(contract.partition_column)
         values = engine.execute(f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}").fetchall()
     touched = {f.partition for f in staged.files} | {value for (value,) in values}
-    _refuse_older_days(lake, contract, [table / f.path for f in live if f.partition in touched], of_days)
+    _refuse_older_days(lake, contract, [f.path for f in live if f.partition in touched], of_days)
     adds = []
     for value in sorted(v for v in touched if v is not None):
-        target = staged.folder / f"{contract.partition_column}={value}" / "merged.parquet"
-        live_part = selection([str(table / f.path) for f in live if f.partition == value], contract)
-        new = selection([str(f.path) for f in staged.files if f.partition == value], contract)
+        name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
+        live_part = selection([table.uri(f.path) for f in live if f.partition == value], contract)
+        new = selection([f.uri for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there twice.
         kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
         rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
-        if _write_rows(lake, contract, target, rows):
-            adds.append(StagedFile(target, value))
+        if _write_rows(lake, contract, name, rows):
+            adds.append(StagedFile(table, name, value))
     return adds, [f for f in live if f.partition in touched]
 
 
-def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[Path], of_days: str) -> None:
+def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str], of_days: str) -> None:
     """Raise ContractBroken where files to be written again hold other days without a column of the contract: these
     would get NULL in it, and lose what they have under another name."""
     names = {*contract.column_names} - {contract.partition_column}
-    older = [str(f) for f in live if not names <= {*read_footer(f).schema.names}]
+    table = lake.table_place(contract.name)
+    older = [table.uri(f) for f in live if not names <= {*read_footer(table.local(f)).schema.names}]
     if not older:
         return
     with connection(lake) as engine:
@@ -242,34 +243,35 @@ def keep_rows(
     Returns how many rows were added, for days that have any. For tables laid out by day; version -1 means that the
     table does not exist. NULL in a key is a value like any other.
     """
-    table = lake.table_path(contract.name)
+    table = lake.table_place(contract.name)
     live = files_of(lake, contract, version) if version >= 0 else []
     refuse_altered(table, live)
     same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key))
     kept: dict[date, int] = {}
     for day in days:
-        stands = [str(table / f.path) for f in live if f.partition == str(day)]
+        stands = [table.uri(f.path) for f in live if f.partition == str(day)]
         if not stands:
             continue
-        comes = selection([str(f.path) for f in staged.files if f.partition == str(day)], contract)
+        comes = selection([f.uri for f in staged.files if f.partition == str(day)], contract)
         lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
-        target = staged.folder / f"{contract.partition_column}={day}" / "kept.parquet"
+        name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
         rows = f"SELECT * FROM ({selection(stands, contract)}) AS stands WHERE {lacking}"
-        if count := _write_rows(lake, contract, target, rows):
-            staged.files = (*staged.files, StagedFile(target, str(day)))
+        if count := _write_rows(lake, contract, name, rows):
+            staged.files = (*staged.files, StagedFile(table, name, str(day)))
             kept[day] = count
     return kept
 
 
-def _write_rows(lake: LakeFolder, contract: Contract, target: Path, rows: str) -> int:
+def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> int:
     """Write the rows of a query to a new file, without the partition column and in the order of the contract's key;
-    returns their number (0: no file)."""
-    files.make_folder(target.parent)
+    returns how many those are (0: no file)."""
+    table = lake.table_place(contract.name)
+    target = str(table.prepared(name.rpartition("/")[0]) / name.rpartition("/")[2])
     kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)
     ordered = f"SELECT {kept} FROM ({rows}) ORDER BY {', '.join(map(quoted, contract.key))}"
     with connection(lake) as engine:
-        copy = f"COPY ({ordered}) TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
+        copy = f"COPY ({ordered}) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
         (written,) = engine.execute(copy).fetchone() or (0,)
     if not written:
-        files.delete(target)
+        table.delete(name)
     return int(written)

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
 from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER, TextParser
@@ -49,7 +49,7 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
     """
     for lake in lake_session.lake.by_source():
         on = lake_session.of_source(lake.source)
-        with load_lock(lake.locks, lake.source):
+        with load_lock(lake.place, lake.source):
             _finish(on, erasure)
             _amend(on, trace, erasure)
             _note_heirs(on, erasure)

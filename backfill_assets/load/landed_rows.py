@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
-from backfill_assets.lake.files import publish
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name
 from backfill_assets.landing.content_store import StoredFile
@@ -195,7 +195,7 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
     try:
         _write(file, partial)
         pa.default_memory_pool().release_unused()  # of 150,000 rows 56 MiB, kept for as long as we live otherwise
-        publish(partial, target)
+        Folder(str(target.parent)).put(target.name, partial)
     finally:
         partial.unlink(missing_ok=True)
     return target

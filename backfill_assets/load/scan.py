@@ -14,10 +14,11 @@ from backfill_assets.core.errors import BackfillError, LandingError, TransientEr
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import load_lock, sync_all
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
@@ -55,7 +56,7 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
         try:
-            with load_lock(lake.locks, lake.source), telling_source(lake.source):
+            with load_lock(lake.place, lake.source), telling_source(lake.source):
                 reports[lake.source] = scan(LakeSession(lake))
         except TransientError:
             raise
@@ -72,7 +73,7 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
         prefix = shown("", lake.source)
         chosen = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
         if chosen or not paths:
-            with load_lock(lake.locks, lake.source), telling_source(lake.source):
+            with load_lock(lake.place, lake.source), telling_source(lake.source):
                 followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, chosen)]
     return followed
 
@@ -195,7 +196,7 @@ def _recorded(
             days, refused, why = {home: (1, 1, 0)}, why, ""
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
-    sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
+    Folder(str(lake_session.lake.stock)).sync_new([intake.parquet.name for _, intake in intakes])
     return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
 
 

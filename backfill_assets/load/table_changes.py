@@ -11,8 +11,9 @@ from pathlib import Path
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableFile, missing_versions, version_of
 from backfill_assets.landing.content_store import is_in
@@ -30,7 +31,7 @@ def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], s
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start if listing.commits else 0
-    known = [int(read_json(stock / READ).get("version", -1)), *(version_of(r.path) for r in records)]
+    known = [int(read_json(Folder(str(stock)), READ).get("version", -1)), *(version_of(r.path) for r in records)]
     if first > (last := max(known)) + 1:
         raise missing_versions(table, last + 1, first - 1)
     cleaned = [
@@ -43,8 +44,8 @@ def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], s
 
 def note_read(listing: Listing, stock: Path) -> None:
     """Note that the log was read to its end."""
-    if listing.commits and read_json(stock / READ).get("version") != listing.commits[-1]:
-        write_json(stock / READ, {"version": listing.commits[-1]})
+    if listing.commits and read_json(Folder(str(stock)), READ).get("version") != listing.commits[-1]:
+        write_json(Folder(str(stock)), READ, {"version": listing.commits[-1]})
 
 
 def is_lost(file: LandedFile) -> bool:

@@ -6,7 +6,6 @@ beside it, as they are now; every command works on it. Not here: its folders (`l
 """
 
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.states import State
 from backfill_assets.lake.declared import CANDIDATE_FILE
-from backfill_assets.lake.files import delete_folder, read_json, write_json
 from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import exists, read_json, write_json
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
@@ -63,7 +62,7 @@ def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeli
         own_pipeline = pipeline_of(candidate)
         states = own_pipeline.states(read_view(candidate, own_pipeline.contracts))
     except BackfillError as error:
-        own_tables = sorted(read_json(folder / CANDIDATE_FILE).get("tables", ()))
+        own_tables = sorted(read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ()))
         return CandidateStatus(name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}")
     built = {t: tuple(sorted(states.view.table(t).latest)) for t in sorted(candidate.own)}
     behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
@@ -77,7 +76,9 @@ def folder_of_candidate(lake: Lake, name: str) -> Path:
 
 def candidate_names(lake: Lake) -> list[str]:
     """The names of a lake's candidates, ascending."""
-    return sorted(p.parent.name for p in (lake.root / CANDIDATES).glob(f"[!.]*/{CANDIDATE_FILE}"))
+    place = lake.place.at(CANDIDATES)
+    names = (name for name in place.names() if not name.startswith("."))
+    return sorted(name for name in names if exists(place, f"{name}/{CANDIDATE_FILE}"))
 
 
 def candidate_statuses(lake: Lake, pipeline_of: Callable[[Lake], Pipeline]) -> list[CandidateStatus]:
@@ -100,7 +101,8 @@ def create_candidate(
     if not NAME.fullmatch(name) or lake.shared is not None:
         bad = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
         raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
-    if folder.exists():
+    place = lake.place.at(CANDIDATES)
+    if name in place.names():
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise refused(name, "it is there already", "Nothing was made", fix)
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
@@ -112,11 +114,9 @@ def create_candidate(
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
         raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
     for file in _own_files(lake, reached):
-        target = folder / file.relative_to(lake.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
+        place.write(f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes())
     facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
-    write_json(folder / CANDIDATE_FILE, {**facts, "note": note})
+    write_json(place, f"{name}/{CANDIDATE_FILE}", {**facts, "note": note})
     return open_lake(folder, is_further=True)
 
 
@@ -146,12 +146,13 @@ def discard_candidate(lake: Lake, name: str) -> None:
 
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
-    candidate = find_candidate(lake, name)
+    find_candidate(lake, name)
     for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
         raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
-    candidate.root.rename(candidate.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
-    for leftover in (lake.root / CANDIDATES).glob(".*"):
-        delete_folder(leftover)
+    place = lake.place.at(CANDIDATES)
+    place.move(name, f".{name}.{uuid.uuid4().hex[:8]}")
+    for leftover in (n for n in place.names() if n.startswith(".")):
+        place.delete_below(leftover)
 
 
 def publishing(name: str) -> str:

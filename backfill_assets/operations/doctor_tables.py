@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -21,9 +20,10 @@ from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.place import exists
 from backfill_assets.load.derived import load_command
 from backfill_assets.operations.fitness import differing_days
-from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, holds_kept, snapshot_names
+from backfill_assets.operations.snapshots import FILE, fault_of, find_snapshot, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
@@ -244,6 +244,7 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
 def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
     """Check every snapshot by the names and sizes of its files, with `deep` by reading each byte that it keeps, and
     name the folders of stopped commands."""
+    place = lake.place.at(SNAPSHOTS)
     for name in snapshot_names(lake):
         what = f"the snapshot {name}"
         try:
@@ -252,23 +253,15 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
             yield broken(what, error.culprit, error.fix)
             continue
         files = [file for table in snapshot.tables.values() for file in table.files]
-        faults = [fault for file in files if (fault := _fault(lake.root / SNAPSHOTS / name, file, deep))]
+        kept_in = place.at(name)
+        faults = [f"{f.path} {fault}" for f in files if (fault := fault_of(kept_in, f, deep=deep))]
         if faults:
             yield broken(what, f"{len(faults)} of {len(files)} file(s) {first_names(faults)}", DROP.format(name))
             continue
         size, state = sum(f.size for f in files), "the bytes that were kept" if deep else "there"
         yield fine(what, f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}")
     # A `create` that runs or was stopped, or a `drop` that was stopped.
-    leftovers = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
+    leftovers = [n for n in sorted(place.names()) if n.startswith(".") or not exists(place, f"{n}/{FILE}")]
     if leftovers and not deep:
-        what = f"left by a stopped command: {first_names(p.name for p in leftovers)}"
-        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(str(leftovers[0]))}` lets it go")
-
-
-def _fault(folder: Path, kept: KeptFile, deep: bool) -> str:
-    path = folder / kept.path
-    if not path.is_file():
-        return f"{kept.path} is gone"
-    if path.stat().st_size != kept.size:
-        return f"{kept.path} has another size"
-    return f"{kept.path} holds other bytes" if deep and not holds_kept(path, kept) else ""
+        what = f"left by a stopped command: {first_names(leftovers)}"
+        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(place.uri(leftovers[0]))}` lets it go")

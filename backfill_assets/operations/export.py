@@ -13,7 +13,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
-from backfill_assets.lake.files import exists
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
@@ -82,7 +81,7 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
         try:
             sink.replace({d: ours[d] for d in days}, files)
         except Exception as error:  # of DuckDB, or of the database's driver
-            if all(map(exists, map(Path, files))):
+            if all(Path(file).exists() for file in files):
                 raise
             culprit = "an erasure or upkeep took files of the exported version away meanwhile"
             undone, fix = f"Of {days[0]} to {days[-1]} not all was exported", "Export again: it brings these days anew"

@@ -18,9 +18,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.readings import name_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.embedded import connection, literal, selection
-from backfill_assets.lake.files import delete, publish, read_json, sync, write_json
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.operations.postgres import DATABASE, connected, text_with_nul
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
@@ -97,9 +98,14 @@ class FolderSink:
         """The folder."""
         return str(self.folder)
 
+    @property
+    def place(self) -> Folder:
+        """The folder, whose files readers see whole."""
+        return Folder(str(self.folder))
+
     def held(self) -> dict[date, HeldDay]:
         """The noted days; without days whose file is gone."""
-        notes = {date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.folder / NOTES).items()}
+        notes = {date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.place, NOTES).items()}
         return {d: h for d, h in notes.items() if not h.rows or self._file(d).exists()}
 
     def replace(self, days: Mapping[date, HeldDay], files: Sequence[str]) -> None:
@@ -117,14 +123,13 @@ class FolderSink:
         self._note(self.held() | dict(days))
 
     def _note(self, notes: Mapping[date, HeldDay]) -> None:
-        write_json(self.folder / NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
-        sync(self.folder / NOTES)
-        sync(self.folder)
+        write_json(self.place, NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
+        self.place.sync(NOTES, "")
 
     def _write(self, day: date, held: HeldDay, files: Sequence[str]) -> None:
         target = self._file(day)
         if not held.rows:
-            delete(target)
+            target.unlink(missing_ok=True)
             return
         target.parent.mkdir(exist_ok=True)
         part = target.with_name(f".{target.name}")
@@ -136,7 +141,7 @@ class FolderSink:
                 f"COPY (SELECT * EXCLUDE ({column}) FROM ({rows}) WHERE {column} = DATE '{day}' ORDER BY {keys}) "
                 f"TO {literal(str(part))} (FORMAT parquet, COMPRESSION zstd)"
             )
-        publish(part, target)
+        self.place.put(target.relative_to(self.folder).as_posix(), part)
 
     def _file(self, day: date) -> Path:
         return self.folder / f"{self.contract.day_column}={day}" / "part-0.parquet"

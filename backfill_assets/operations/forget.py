@@ -16,13 +16,13 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, literal, selection
-from backfill_assets.lake.files import delete_folder
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, SNAPSHOTS
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import LOCKS
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_log import root_of
 from backfill_assets.lake.staging import writing
@@ -94,7 +94,7 @@ class ForgetRequest:
         """Whether a file that is not decoded holds no values: checksums, and what goes with the engine's server or when
         a database is closed."""
         is_of_server = path.is_relative_to(self.lake.root / SERVER)
-        return is_of_server or path.suffix in (".crc", ".db-shm") or path.is_relative_to(self.lake.locks)
+        return is_of_server or path.suffix in (".crc", ".db-shm") or path.is_relative_to(self.lake.root / LOCKS)
 
     def places(self, found: Collection[Path]) -> dict[str, int]:
         """The number of files per place: a table, another folder of the lake, or a folder elsewhere."""
@@ -252,8 +252,8 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     and while readers do not see the newest versions yet.
     """
     lake, kept = request.lake, "Its rows are gone, old versions and logs are kept"
-    roots = (lake.root, *sorted((lake.root / CANDIDATES).glob("*")))
-    if busy := [t if root == lake.root else f"{t} of {root.name}" for root in roots for t in writing(root)]:
+    places = (lake.place, *(lake.place.at(f"{CANDIDATES}/{name}") for name in sorted(lake.place.names(CANDIDATES))))
+    if busy := [t if place == lake.place else f"{t} of {place.name}" for place in places for t in writing(place)]:
         culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
         raise BackfillError("the entity", culprit, kept, "Wait until it ends; the same command goes on")
     record(lake, request.pipeline.contracts, "forget")  # readers leave the versions whose files go
@@ -268,7 +268,7 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     for folder, drop in DROPS.items():
         for name in {*_top_names(request, folder, found), *(behind if folder == CANDIDATES else ())}:
             if name.startswith("."):
-                delete_folder(lake.root / folder / name)
+                lake.place.delete_below(f"{folder}/{name}")
             elif folder in request.drops:
                 drop(lake, name)
                 erasure.done["deleted"][f"{folder}/{name}"] = 1

@@ -16,10 +16,11 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import NO_ENTITY, TAKEN
 from backfill_assets.lake.columns import type_of_arrow
 from backfill_assets.lake.embedded import literal, new_engine
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.lake.queries import QUERY
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.postgres import DATABASE
@@ -109,7 +110,7 @@ def import_log(root: Path, request: ImportRequest) -> Imported:
     refuse_foreign(root)
     if not request.source.startswith((QUERY, *DATABASE)):
         request = replace(request, source=str(Path(request.source).resolve()))  # the same log, wherever it is named
-    if (root / FILE_NAME).exists() and not (root / MANIFEST).exists():
+    if (root / FILE_NAME).exists() and not (root / str(MANIFEST)).exists():
         raise _refused(str(root), "it is a lake already", "Name a new folder with --into")
     (root / LANDING).mkdir(parents=True, exist_ok=True)
     with new_engine(root) as engine:
@@ -192,10 +193,10 @@ def _figures(
 def _keep_manifest(root: Path, options: Mapping[str, Any], figures: Imported) -> None:
     """Write the manifest before the first file; one that says otherwise is another import, or of another log."""
     manifest = json.loads(json.dumps({**options, "rows": figures.rows, "keys": figures.keys, "days": figures.days}))
-    if read_json(root / MANIFEST) not in ({}, manifest):
+    if read_json(Folder(str(root)), str(MANIFEST)) not in ({}, manifest):
         culprit = "it holds an import with other options, or the log has changed since"
         raise _refused(str(root), culprit, "Name a new folder with --into")
-    write_json(root / MANIFEST, manifest)
+    write_json(Folder(str(root)), str(MANIFEST), manifest)
 
 
 def _write(engine: "DuckDBPyConnection", rows: str, file: Path) -> bool:

@@ -6,7 +6,7 @@ Not here: how a table's folder is read (`lake.housekeeping`), which copies of la
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -18,8 +18,6 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.session import LINKS
 from backfill_assets.lake.external import refuse_external
-from backfill_assets.lake.files import delete, delete_folder, load_lock, names
-from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import (
     MIB,
@@ -33,8 +31,9 @@ from backfill_assets.lake.housekeeping import (
 )
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.versions import entries, find_version, record, versions_seen
+from backfill_assets.lake.versions import entries, entry_name, find_version, record, versions_seen
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.plans.files import active_plans
@@ -65,7 +64,7 @@ class Upkeep:
             f"{t.table}: {len(t.replaced)} replaced data file(s), {len(t.no_version)} that no version names, "
             f"{len(t.checkpoints)} old checkpoint(s) {verb}, {t.bytes / 1e6:,.1f} MB"
             for t in self.tables
-            if t.paths
+            if t.names
         ]
         if self.copies[0]:
             found.append(
@@ -106,18 +105,17 @@ def maintain(
 
 def _forget_versions(lake: Lake, before: datetime) -> None:
     """Delete the lake versions from before an instant (aware), never the newest."""
-    for number in entries(lake.root)[:-1]:
+    for number in entries(lake.place)[:-1]:
         if (entry := find_version(lake, number)) is not None and entry.at < before:
-            delete(lake.root / VERSIONS / f"{number:020d}.json")
+            lake.place.delete(entry_name(number))
 
 
 def _forget_links(lake: Lake) -> None:
     """Delete links for a project's own Spark session that killed processes left: no step takes a week over one."""
     before = (utc_now() - LINKS_STAY).timestamp()
-    for place in (lake.root / LINKS / name for name in names(lake.root / LINKS)):
-        with suppress(FileNotFoundError):  # its process has just deleted it
-            if place.lstat().st_mtime < before:
-                delete_folder(place)
+    for name in (f"{LINKS}/{name}" for name in lake.place.names(str(LINKS))):
+        if (token := lake.place.token(name)) and token.changed_at < before:
+            lake.place.delete_below(name)
 
 
 def _copies(lake: Lake, act: bool) -> tuple[int, int]:
@@ -126,7 +124,7 @@ def _copies(lake: Lake, act: bool) -> tuple[int, int]:
         return 0, 0
     count, size, before = 0, 0, utc_today() - timedelta(days=days)
     for scoped in lake.by_source():
-        with load_lock(scoped.locks, scoped.source) if act else nullcontext():
+        with load_lock(scoped.place, scoped.source) if act else nullcontext():
             found = unneeded_copies(LakeSession(scoped), before)
             for content in found if act else ():
                 discard(scoped.stock, content)
@@ -146,7 +144,7 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
     if not contract.is_landed:
         return work()
     scoped = lake.of_source(contract.source)
-    with load_lock(scoped.locks, scoped.source):
+    with load_lock(scoped.place, scoped.source):
         ledger = of_source(ARRIVALS, scoped.source)
         recorded = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
         latest = lake.store.view(contract.name, contract.day_column).latest.values()

@@ -5,6 +5,7 @@ matching the rows (`lake.matching`), and drawing the report (`cli.reconcile`).
 """
 
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.texts import json_of
-from backfill_assets.lake.files import make_folder, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matched_columns import (
@@ -31,6 +31,7 @@ from backfill_assets.lake.matched_columns import (
 )
 from backfill_assets.lake.matching import Matching
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.operations.reconcile_sides import (
     NOTHING,
     Side,
@@ -115,24 +116,27 @@ class ReconcileReport:
         return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}
 
 
+REPORT = re.compile(r"[^.]{8}-[^.]{6}-[^.]{6}\.json")
+
+
 def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
     """Return the mismatches of the newest record of each pair of sides, by both sides; reads the newest `most`."""
-    files = sorted((lake.root / RECONCILED).glob(f"{'?' * 8}-{'?' * 6}-{'?' * 6}.json"))[-most:]
-    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in map(read_json, files) if r}
+    names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
+    found = (read_json(lake.place, f"{RECONCILED}/{name}") for name in names)
+    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
 
 
 def keep_report(lake: Lake, report: ReconcileReport) -> Path:
     """Write the report and its SQL below the lake; returns the JSON file's path."""
     at = utc_now()
-    folder = lake.root / RECONCILED
-    make_folder(folder)
-    path = folder / f"{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}.json"
+    name = f"{RECONCILED}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     head = (
         f"-- {report.left}\n-- against {report.right}\n-- {at:%Y-%m-%d %H:%M:%SZ}, {report.mismatches} mismatch(es)\n"
     )
-    path.with_suffix(".sql").write_text(head + report.sql, encoding="utf-8")
-    write_json(path, {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))})
-    return path
+    lake.place.write(f"{name}.sql", (head + report.sql).encode())
+    body = {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))}
+    write_json(lake.place, f"{name}.json", body)
+    return lake.place.local(f"{name}.json")
 
 
 def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> ReconcileReport:

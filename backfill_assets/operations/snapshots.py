@@ -27,11 +27,11 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.files import delete_folder, locked, sha256_of_bytes, sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import LOCKS, Place, exists, read, sha256_of_bytes, size
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.fitness import (
     CALLER,
@@ -133,37 +133,34 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 @contextlib.contextmanager
 def _snapshot_lock(lake: Lake) -> Iterator[None]:
     """Keep other commands from making or dropping a snapshot; what a killed one left (`.NAME`) is deleted first."""
-    with locked(lake.locks / "snapshots.lock", "the snapshots"):
-        for leftover in _folder(lake).glob(".*"):
-            delete_folder(leftover)
+    with lake.place.lock(f"{LOCKS}/snapshots.lock", "the snapshots"):
+        for leftover in (name for name in _snapshots(lake).names() if name.startswith(".")):
+            _snapshots(lake).delete_below(leftover)
         yield
 
 
 def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
-    if (_folder(lake) / request.name).exists():
+    place, draft = _snapshots(lake), f".{request.name}"
+    if request.name in place.names():
         raise _refused(request.name, "it is there already, and a snapshot never changes", "Choose another name")
     erased, chosen = erasures(lake), _chosen(lake, pipeline, request)
-    _folder(lake).mkdir(exist_ok=True)
-    draft = _folder(lake) / f".{request.name}"
     try:
-        draft.mkdir()
         kept = {}
         for contract, version, entries, files in chosen:
             days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
-            kept[contract.name] = KeptTable(contract, version, days, _copied_files(draft, contract, files))
+            kept[contract.name] = KeptTable(contract, version, days, _copied_files(place, draft, contract, files))
         for contract, version, entries, _ in chosen:  # after the copies: what altered a file before them is seen
             _refuse_differing(lake, request.name, contract, version, entries)
         snapshot = Snapshot(request.name, utc_now(), whoami(), request.note, kept)
-        (draft / FILE).write_text(json.dumps(snapshot.to_dict(), indent=1), encoding="utf-8")
-        sync(draft / FILE)
+        place.write(f"{draft}/{FILE}", json.dumps(snapshot.to_dict(), indent=1).encode(), if_absent=True)
         if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
             raise _refused(request.name, "an entity is being forgotten", "Finish `forget`, then do it again")
-        draft.rename(_folder(lake) / request.name)
-        sync(_folder(lake))
+        place.move(draft, request.name)
+        place.sync("")
     except FileNotFoundError as error:
         raise _refused(request.name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        place.delete_below(draft)
     return snapshot
 
 
@@ -212,34 +209,35 @@ def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, d
         )  # fmt: skip
 
 
-def _copied_files(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
-    """Copy the files below the folder, in the table's layout."""
+def _copied_files(place: Place, draft: str, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
+    """Copy the files below the draft's folder, in the table's layout."""
     kept = []
     for n, file in enumerate(sorted(files)):
-        laid_out = f"{folder_of(file)}/" if contract.partition_column else ""
-        path = f"{contract.name}/{laid_out}part-{n:05d}.parquet"
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
-        sync(target)
-        kept.append(KeptFile(path, sha256_of_bytes(target), target.stat().st_size))
+        below = f"{contract.name}/{folder_of(file)}" if contract.partition_column else contract.name
+        path = f"{below}/part-{n:05d}.parquet"
+        shutil.copyfile(file, place.prepared(f"{draft}/{below}") / f"part-{n:05d}.parquet")
+        place.sync(f"{draft}/{path}")
+        kept.append(KeptFile(path, sha256_of_bytes(place, f"{draft}/{path}"), size(place, f"{draft}/{path}") or 0))
     return tuple(kept)
 
 
 def snapshot_names(lake: Lake) -> list[str]:
     """Return the names of all snapshots, sorted."""
-    return sorted(p.parent.name for p in _folder(lake).glob(f"*/{FILE}") if NAME.fullmatch(p.parent.name))
+    place = _snapshots(lake)
+    return sorted(name for name in place.names() if NAME.fullmatch(name) and exists(place, f"{name}/{FILE}"))
 
 
 def find_snapshot(lake: Lake, name: str) -> Snapshot:
     """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed file."""
-    path = _existing(lake, name, "read") / FILE
+    place = _existing(lake, name, "read")
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = json.loads(read(place, FILE))
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found
-    raise _refused(name, f"{path} is not what was written", "Restore it from a backup, or drop the snapshot", "read")
+    raise _refused(
+        name, f"{place.uri(FILE)} is not what was written", "Restore it from a backup, or drop the snapshot", "read"
+    )
 
 
 def drop_snapshot(lake: Lake, name: str) -> None:
@@ -248,37 +246,42 @@ def drop_snapshot(lake: Lake, name: str) -> None:
     Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
     """
     with _snapshot_lock(lake):
-        shutil.rmtree(_existing(lake, name, "dropped").rename(_folder(lake) / f".{name}"))
+        _existing(lake, name, "dropped")
+        _snapshots(lake).move(name, f".{name}")
+        _snapshots(lake).delete_below(f".{name}")
 
 
 def held_bytes(lake: Lake, name: str) -> int:
     """Return the bytes that would be free without the snapshot."""
-    return sum(path.stat().st_size for path in _existing(lake, name, "dropped").rglob("*.parquet"))
+    place = _existing(lake, name, "dropped")
+    return sum(size(place, file) or 0 for file in place.below() if file.endswith(".parquet"))
 
 
 def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
     """Return the path of a file of the snapshot; raises BackfillError where it is gone or holds other bytes."""
-    path = _folder(lake) / name / kept.path
-    if holds_kept(path, kept):
-        return path
-    fault = "has other bytes than those that were kept" if path.is_file() else "is gone"
-    raise _refused(name, f"{path} {fault}", "Restore it from a backup; the other files may be whole", "read")
+    place = _snapshots(lake).at(name)
+    if fault := fault_of(place, kept, deep=True):
+        fix = "Restore it from a backup; the other files may be whole"
+        raise _refused(name, f"{place.uri(kept.path)} {fault}", fix, "read")
+    return place.local(kept.path)
 
 
-def holds_kept(path: Path, kept: KeptFile) -> bool:
-    """Return whether there is a file with the kept bytes."""
-    return path.is_file() and path.stat().st_size == kept.size and sha256_of_bytes(path) == kept.sha256
+def fault_of(snapshot: Place, kept: KeptFile, *, deep: bool) -> str:
+    """Say what is wrong with a file of a snapshot, with `deep` by reading its bytes; empty if nothing is."""
+    if (found := size(snapshot, kept.path)) != kept.size:
+        return "is gone" if found is None else "has another size, and so other bytes than those that were kept"
+    is_other = deep and sha256_of_bytes(snapshot, kept.path) != kept.sha256
+    return "has other bytes than those that were kept" if is_other else ""
 
 
-def _existing(lake: Lake, name: str, done: str) -> Path:
-    folder = _folder(lake) / name
-    if not NAME.fullmatch(name) or not folder.is_dir():
+def _existing(lake: Lake, name: str, done: str) -> Place:
+    if not NAME.fullmatch(name) or name not in _snapshots(lake).names():
         raise _refused(name, "this lake has no such snapshot", "See `backfill-assets snapshot list`", done)
-    return folder
+    return _snapshots(lake).at(name)
 
 
-def _folder(lake: Lake) -> Path:
-    return lake.root / SNAPSHOTS
+def _snapshots(lake: Lake) -> Place:
+    return lake.place.at(SNAPSHOTS)
 
 
 def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:

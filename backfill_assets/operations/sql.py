@@ -19,7 +19,6 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
-from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query, with_system_tables
@@ -100,7 +99,7 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
     spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
     try:
         with suppress(OSError):  # who may not write there cannot spill
-            make_folder(spill.parent)  # which DuckDB does not
+            spill.parent.mkdir(parents=True, exist_ok=True)  # which DuckDB does not
         with new_engine(lake.root) as engine:
             engine.execute(f"SET temp_directory = {literal(str(spill))}")
             yield engine

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from filelock import FileLock
-
 from backfill_assets.core.days import parse_day
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.place import LOCKS, read_json, write_json
 from backfill_assets.lake.queries import QUERY, named_tables
 from backfill_assets.lake.sections import ControlSettings
 
@@ -55,7 +54,7 @@ class Proof:
 
 def proofs(lake: Lake) -> list[Proof]:
     """Return the proofs that are kept, oldest first; reads one small file."""
-    return [Proof(**p) for p in read_json(lake.root / RECONCILED / PROOFS).get("proofs", ())]
+    return [Proof(**p) for p in read_json(lake.place, f"{RECONCILED}/{PROOFS}").get("proofs", ())]
 
 
 def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
@@ -82,7 +81,7 @@ def proof_alarms(lake: Lake, pipeline: Pipeline) -> dict[str, str]:
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
     """Add proofs to the history."""
     kept = [*proofs(lake), *found][-KEPT:]
-    write_json(lake.root / RECONCILED / PROOFS, {"proofs": [asdict(p) for p in kept]})
+    write_json(lake.place, f"{RECONCILED}/{PROOFS}", {"proofs": [asdict(p) for p in kept]})
 
 
 @dataclass(frozen=True)
@@ -110,15 +109,15 @@ class ControlOutcome:
 
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     """Return the newest outcome of every control that was judged and is still declared; reads one small file."""
-    outcomes = (ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values())
+    outcomes = (ControlOutcome(**o) for o in read_json(lake.place, f"{RECONCILED}/{OUTCOMES}").values())
     return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
 
 def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
     """Keep the newest outcome of each control."""
-    with FileLock(lake.locks / OUTCOMES):  # another process may judge others
+    with lake.place.lock(f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"):  # another process may judge others
         newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
-        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
+        write_json(lake.place, f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()})
 
 
 def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
@@ -147,16 +146,18 @@ def tables_read(control: ControlSettings) -> frozenset[str] | None:
 
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
     """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
-    path = root / FOLDER / f"{instance} {sensor}.json"
+    lake, name = Folder(str(root)), f"{FOLDER}/{instance} {sensor}.json"
     if not alarms:
-        path.unlink(missing_ok=True)
-    elif read_json(path) != alarms:
-        write_json(path, alarms)
+        lake.delete(name)
+    elif read_json(lake, name) != alarms:
+        write_json(lake, name, alarms)
 
 
 def attention(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
-    found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
+    lake = Folder(str(root))
+    names = (n for n in lake.names(FOLDER) if n.endswith(".json") and not n.startswith(BEFORE))
+    found = [read_json(lake, f"{FOLDER}/{name}") for name in sorted(names)]
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
 
 

@@ -9,17 +9,16 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from filelock import FileLock
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.place import Place, read_json, write_json
 
+POSTED: Final = "told.json"  # beside its lock, in a folder per instance
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
@@ -114,8 +113,13 @@ def _answer(url: str, body: Mapping[str, str], seconds: float) -> int:
 class Posted:
     """What one instance of Dagster posted about one lake; deleting the file sends old news once more."""
 
-    file: Path
+    lake: Place
+    folder: str  # its name in the lake
     tries: Tries = TRIES
+
+    @property
+    def _file(self) -> str:
+        return f"{self.folder}/{POSTED}"
 
     def post_news(
         self,
@@ -132,14 +136,15 @@ class Posted:
         """
         now = utc_now().timestamp()
         digests = {name: digest_of(words) for name, words in found.items()}
-        before = {name: digest for name, (digest, at) in read_json(self.file).items() if 0 <= now - at < again}
+        before = {
+            name: digest for name, (digest, at) in read_json(self.lake, self._file).items() if 0 <= now - at < again
+        }
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
         if fresh:  # before it is noted: twice is better than never
             post(url, message(fresh), self.tries)
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.file.with_name("lock")):
-            noted: dict[str, Any] = read_json(self.file)
+        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
+            noted: dict[str, Any] = read_json(self.lake, self._file)
             kept = {name: each for name, each in noted.items() if name in found or not is_over(name)}
             kept |= {name: [digests[name], now] for name in fresh}
             if kept != noted:
-                write_json(self.file, kept)
+                write_json(self.lake, self._file, kept)

@@ -21,9 +21,9 @@ from backfill_assets.core.days import DayRange, parse_days, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.process import collect_seldom
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known
@@ -176,7 +176,7 @@ def _steps(
             markers_of(instance, lake).mark(run_id)
         reconcile(instance, lake, known.states, naming)
     rebuild = Rebuild(_request(context, opened, known, days, table, config))
-    with load_lock(lake.locks, contract.source) if table.is_landed else contextlib.nullcontext():
+    with load_lock(lake.place, contract.source) if table.is_landed else contextlib.nullcontext():
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):

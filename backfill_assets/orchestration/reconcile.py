@@ -14,7 +14,6 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import dagster as dg
-from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import days_text
@@ -22,16 +21,16 @@ from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import DayReceipt
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
+from backfill_assets.lake.place import write_json
 from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.checks import report_day_checks
 from backfill_assets.orchestration.dagster_private import instance_id, newest_materializations, planned_partitions
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
 from backfill_assets.orchestration.naming import PLAIN, Naming
-from backfill_assets.orchestration.runs import end_dead_runs, markers_of
+from backfill_assets.orchestration.runs import end_dead_runs, markers_of, reconciling
 from backfill_assets.orchestration.verdicts import Verdicts
 
 RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
@@ -57,7 +56,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
     runs.
     """
     markers = markers_of(instance, lake, naming)
-    with FileLock(lake.locks / "reconcile.lock"):
+    with reconciling(lake):
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
@@ -75,7 +74,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
         done += repair_events(instance, lake, states, seen, naming)
         if seen != before:
             report_day_checks(instance, lake, states, naming)
-            write_json(markers.reported, seen)
+            write_json(lake.place, markers.reported, seen)
     return done
 
 

@@ -9,20 +9,20 @@ counts as alive, and commits are compared again. Not here: which days need a reb
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from filelock import FileLock
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.work import Work
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.folder import RECONCILED, RUNS
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import LOCKS, read, read_json, write_json
 from backfill_assets.orchestration.dagster_private import instance_id, tag_values
 from backfill_assets.orchestration.naming import PLAIN, Naming
 
@@ -188,26 +188,26 @@ class Markers:
     naming: Naming = PLAIN
 
     @property
-    def folder(self) -> Path:
-        """The folder of markers, a file per run, named by the run's id."""
-        return self.lake.root / ".runs" / self.instance
+    def folder(self) -> str:
+        """The name in the lake of the folder of markers, a file per run, named by the run's id."""
+        return f"{RUNS}/{self.instance}"
 
     @property
-    def reported(self) -> Path:
-        """The file with the newest version per table that this instance has recorded."""
-        return self.lake.root / ".reconciled" / f"{'.'.join([self.instance, *self.naming.prefix])}.json"
+    def reported(self) -> str:
+        """The name in the lake of the file with the newest version per table that this instance has recorded."""
+        return f"{RECONCILED}/{'.'.join([self.instance, *self.naming.prefix])}.json"
 
     def mark(self, run_id: str) -> None:
         """Record that this process works on the run."""
-        write_json(self.folder / run_id, asdict(PlacedProcess.this()))
+        write_json(self.lake.place, f"{self.folder}/{run_id}", asdict(PlacedProcess.this()))
 
     def forget(self, run_id: str) -> None:
         """Drop the marker of a run that ended in this process."""
-        (self.folder / run_id).unlink(missing_ok=True)
+        self.lake.place.delete(f"{self.folder}/{run_id}")
 
     def recorded(self) -> dict[str, int]:
         """Per table the newest version that this instance has recorded; empty without a readable file."""
-        return read_json(self.reported)
+        return read_json(self.lake.place, self.reported)
 
 
 def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN) -> Markers:
@@ -218,27 +218,37 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN)
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     """Fail the instance's running runs whose process is gone, for which Dagster alone would wait; a line per run. Runs
     on other hosts are left to those hosts and to Dagster's run monitoring."""
-    folder, here, done = markers_of(instance, lake).folder, PlacedProcess.this(), list[str]()
-    with FileLock(lake.locks / "reconcile.lock"):
-        # Through a link, these would be other files than markers.
-        for path in sorted(folder.iterdir()) if folder.is_dir() and folder.resolve() == folder else []:
-            if path.suffix:
-                continue  # being written
+    markers, here, done = markers_of(instance, lake), PlacedProcess.this(), list[str]()
+    with reconciling(lake):
+        for run_id in _marked(markers):
             # First the process, then the status: a run that ends well says so before its process goes.
-            gone = _has_ended(path, here)
-            run = instance.get_run_by_id(path.name)
+            gone = _has_ended(lake, f"{markers.folder}/{run_id}", here)
+            run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
-                path.unlink(missing_ok=True)
+                markers.forget(run_id)
             elif gone:
                 instance.report_run_failed(run, GONE)
-                path.unlink(missing_ok=True)
-                done.append(f"run {path.name} ended: its process is gone")
+                markers.forget(run_id)
+                done.append(f"run {run_id} ended: its process is gone")
     return done
 
 
-def _has_ended(marker: Path, here: PlacedProcess) -> bool:
+def reconciling(lake: Lake) -> AbstractContextManager[None]:
+    """The lock of what is recorded about a lake in an instance of Dagster."""
+    return lake.place.lock(f"{LOCKS}/reconcile.lock", "the record of the lake in Dagster")
+
+
+def _marked(markers: Markers) -> list[str]:
     try:
-        return PlacedProcess(**json.loads(marker.read_text())).is_gone(here)
+        markers.lake.place.refuse_link(markers.folder)
+    except BackfillError:
+        return []  # through a link, these would be other files than markers
+    return sorted(name for name in markers.lake.place.names(markers.folder) if "." not in name)  # else being written
+
+
+def _has_ended(lake: Lake, marker: str, here: PlacedProcess) -> bool:
+    try:
+        return PlacedProcess(**json.loads(read(lake.place, marker))).is_gone(here)
     except FileNotFoundError:
         return False  # its run ended just now, and said so itself
     except (ValueError, TypeError):

@@ -15,7 +15,6 @@ from datetime import date
 from typing import Any
 
 import dagster as dg
-from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_span, ranges
@@ -23,6 +22,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.states import States
 from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import LOCKS
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
@@ -99,7 +99,7 @@ class Verdicts:
         `run`: findings that no receipt holds yet. `afresh`: judge all written days again, by their receipts.
         """
         found = run or RunFindings()
-        with FileLock(self.lake.locks / "verdicts.lock"):
+        with self.lake.place.lock(f"{LOCKS}/verdicts.lock", "the verdicts of the lake"):
             key = self.naming.of(contract)
             before = {name: self._kept_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)

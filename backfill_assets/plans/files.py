@@ -11,18 +11,15 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, Literal
-
-from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, GateRefused, UnknownName
 from backfill_assets.core.ownership import whoami
-from backfill_assets.lake.files import publish, read_json, write_json
 from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.place import LOCKS, AlreadyThere, Held, exists, read, read_json, write_json
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 
 FOLDER = ".plans"
@@ -33,6 +30,7 @@ WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
+FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
 
 
@@ -44,13 +42,10 @@ def new_id(now: datetime) -> str:
 def keep_plan(lake: Lake, plan: Plan) -> None:
     """Write the plan's file atomically; raises BackfillError if it exists, or if an active plan has days of it."""
     refuse_overlap(lake, plan)
-    path = _path(lake, plan.id, "json")
-    if path.exists():
-        raise plan.error("it is there already", "Nothing was written", "Plan again")
-    path.parent.mkdir(exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    part.write_text(plan_json(plan), encoding="utf-8")
-    publish(part, path)
+    try:
+        lake.place.write(_name(plan.id, "json"), plan_json(plan).encode(), if_absent=True)
+    except AlreadyThere:
+        raise plan.error("it is there already", "Nothing was written", "Plan again") from None
 
 
 def find_plan(lake: Lake, named: str) -> Plan:
@@ -60,16 +55,18 @@ def find_plan(lake: Lake, named: str) -> Plan:
         ids = [named]
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        beside = lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json") if named and not ids else ()
-        names = [path.parts[-3] for path in beside if path.name.startswith(named)]
+        candidates = [c for c in lake.place.names(CANDIDATES) if c[0] != "."] if named and not ids else []
+        names = [c for c in candidates if any(i.startswith(named) for i in plan_ids(lake, c))]
         fix = f"Say --target {names[0]}: its candidate has it" if names else "See `backfill-assets plan list`"
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
-    return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
+    return parse_plan(read(lake.place, _name(ids[0], "json")).decode())
 
 
-def plan_ids(lake: Lake) -> list[str]:
-    """The ids of all plans, oldest first."""
-    return sorted(p.stem for p in (lake.root / FOLDER).glob("*.json") if ID.fullmatch(p.stem))
+def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
+    """The ids of all plans of the lake, or of a candidate of it, oldest first."""
+    folder = f"{CANDIDATES}/{candidate}/{FOLDER}" if candidate else FOLDER
+    stems = (name.removesuffix(".json") for name in lake.place.names(folder) if name.endswith(".json"))
+    return sorted(stem for stem in stems if ID.fullmatch(stem))
 
 
 def plans(lake: Lake) -> Iterator[Plan]:
@@ -81,30 +78,29 @@ def plans(lake: Lake) -> Iterator[Plan]:
 
 def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
     """Set a mark with a text and JSON values; a mark that is set stays as it is."""
-    path = _path(lake, plan_id, name)
-    if not path.exists():
-        write_json(path, {"at": utc_now().isoformat(), "told": text, **facts})
+    if not exists(lake.place, file := _name(plan_id, name)):
+        write_json(lake.place, file, {"at": utc_now().isoformat(), "told": text, **facts})
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
     """Remove a mark, if it is set."""
-    _path(lake, plan_id, name).unlink(missing_ok=True)
+    lake.place.delete(_name(plan_id, name))
 
 
 def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
     """The text of a mark; None if it is not set."""
-    path = _path(lake, plan_id, name)
-    return str(read_json(path).get("told", "")) if path.exists() else None
+    file = _name(plan_id, name)
+    return str(read_json(lake.place, file).get("told", "")) if exists(lake.place, file) else None
 
 
 def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
     """A value that a mark was set with; None without it."""
-    return read_json(_path(lake, plan_id, name)).get(key)
+    return read_json(lake.place, _name(plan_id, name)).get(key)
 
 
 def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
     """What `run --accept` let pass: the write ids of chunks by number, broken values by control, and `Acceptance`s."""
-    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(_path(lake, plan.id, "accepted"))
+    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(lake.place, _name(plan.id, "accepted"))
 
 
 def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
@@ -112,7 +108,7 @@ def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], c
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
     accepted[CONTROLS] |= controls
-    write_json(_path(lake, plan.id, "accepted"), accepted)
+    write_json(lake.place, _name(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) ->
     """Record that this user lets the gates pass these chunks and bounds."""
     accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
     accepted[WHO] = [*accepted[WHO], asdict(Acceptance(what, whoami(), at, reason))]
-    write_json(_path(lake, plan.id, "accepted"), accepted)
+    write_json(lake.place, _name(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -157,7 +153,7 @@ class Resumption:
 
 def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
-    return tuple(Resumption(**r) for r in read_json(_path(lake, plan.id, "resumed")).get("times", ()))
+    return tuple(Resumption(**r) for r in read_json(lake.place, _name(plan.id, "resumed")).get("times", ()))
 
 
 def resume(lake: Lake, plan: Plan, reason: str) -> None:
@@ -171,7 +167,7 @@ def resume(lake: Lake, plan: Plan, reason: str) -> None:
             raise plan.error(culprit, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
         at = utc_now().isoformat(timespec="seconds")
         times = [*resumed(lake, plan), Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk"))]
-        write_json(_path(lake, plan.id, "resumed"), {"times": [asdict(t) for t in times]})
+        write_json(lake.place, _name(plan.id, "resumed"), {"times": [asdict(t) for t in times]})
         for name in HOLDS:
             unmark(lake, plan.id, name)
 
@@ -193,7 +189,7 @@ def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
 
 def active_plans(lake: Lake) -> list[Plan]:
     """The plans that were started and neither finished nor cancelled, oldest first. Their days are left to them."""
-    started = [i for i in plan_ids(lake) if _path(lake, i, "started").exists()]
+    started = [i for i in plan_ids(lake) if exists(lake.place, _name(i, "started"))]
     return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
 
 
@@ -244,7 +240,7 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
     """Raise if another active plan has days of the same tables; a plan that is not kept yet is named by its days."""
-    kept = _path(lake, plan.id, "json").exists()
+    kept = exists(lake.place, _name(plan.id, "json"))
     what, nothing = (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
     for other in active_plans(lake):
         shared = ", ".join(sorted(set(other.tables) & set(plan.tables)))
@@ -255,36 +251,39 @@ def refuse_overlap(lake: Lake, plan: Plan) -> None:
             raise BackfillError(what, why, f"Nothing was {nothing}", fix)
 
 
-def _path(lake: Lake, plan_id: str, suffix: str) -> Path:
-    return lake.root / FOLDER / f"{plan_id}.{suffix}"
+def _name(plan_id: str, suffix: str) -> str:
+    return f"{FOLDER}/{plan_id}.{suffix}"
 
 
 @contextlib.contextmanager
 def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
     """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
-    try:
-        lock = plan_lock(lake, plan).acquire(timeout=PATIENCE_SECONDS)
-    except Timeout:
-        fix = f"Watch it with `backfill-assets plan show {plan.id} --watch`"
-        raise plan.error("another process is running it", "Nothing was started", fix) from None
-    with lock:
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(plan_lock(lake, plan, seconds=PATIENCE_SECONDS))
+        except Held:
+            fix = f"Watch it with `backfill-assets plan show {plan.id} --watch`"
+            raise plan.error("another process is running it", "Nothing was started", fix) from None
         yield
 
 
 def is_running(lake: Lake, plan: Plan) -> bool:
     """Whether a process holds the lock of the plan's runner now."""
     try:
-        with plan_lock(lake, plan).acquire(timeout=0):
+        with plan_lock(lake, plan, seconds=0):
             return False
-    except Timeout:
+    except Held:
         return True
 
 
-def plan_lock(lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = None) -> FileLock:
-    """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan."""
-    name = f"plan-{plan.id}" if plan else "plans"
-    lake.locks.mkdir(parents=True, exist_ok=True)
-    return FileLock(lake.locks / (f"{name}-chunk-{chunk.number}.lock" if chunk else f"{name}.lock"))
+def plan_lock(
+    lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = None, seconds: float = FOR_EVER
+) -> contextlib.AbstractContextManager[None]:
+    """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan. Raises Held if another
+    process has it for so many seconds."""
+    name, what = (f"plan-{plan.id}", f"the plan {plan.id}") if plan else ("plans", "the plans")
+    file = f"{name}-chunk-{chunk.number}.lock" if chunk else f"{name}.lock"
+    return lake.place.lock(f"{LOCKS}/{file}", what, seconds)
 
 
 @contextlib.contextmanager

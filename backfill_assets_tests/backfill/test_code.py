@@ -21,6 +21,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets.plans.files import find_plan
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -47,7 +48,7 @@ def lake(tmp_path: Path) -> Any:
         if number == 1:
             git(there.root, "tag", "good")
     named = SimpleNamespace(tables="pipeline.py:tables", sql=None)
-    return SimpleNamespace(root=there.root, settings=SimpleNamespace(pipeline=named))
+    return SimpleNamespace(root=there.root, place=place_of(there.root), settings=SimpleNamespace(pipeline=named))
 
 
 def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any) -> None:
@@ -144,7 +145,7 @@ def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) ->
 
 @pytest.mark.parametrize("way", ["relative", "absolute", "link", "sql"])
 def test_the_files_may_lie_in_another_repository_than_the_lake(lake: Any, tmp_path: Path, way: str) -> None:
-    other = SimpleNamespace(root=tmp_path / "other")
+    other = SimpleNamespace(root=tmp_path / "other", place=place_of(tmp_path / "other"))
     other.root.mkdir()
     git(other.root, "init", "-q")
     committed(other, src__tables_py="import sums\n", src__sums_py="SUM = 'old'\n", sql__a_sql="-- old")

@@ -21,13 +21,13 @@ from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.work import Work
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.candidates import create_candidate
 from backfill_assets.plans.files import keep_acceptance
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planning import (
     DAYS,
     ROWS,
@@ -84,7 +84,7 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
 ) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    staging, contract = lake.table_path("staging"), pipeline.table("staging").contract
+    staging, contract = lake.table_place("staging").local(), pipeline.table("staging").contract
     old = {d: p.fingerprint for d, p in audit_table(lake, contract).items() if d is not None}
     bounds = Tolerances(rows=None, means=0.3, drift=0.25)
     plan = planned(lake, pipeline, chunk="2d", tolerances=bounds, on_failure="rollback")

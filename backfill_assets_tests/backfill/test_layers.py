@@ -18,13 +18,13 @@ from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.progress import progress
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.files import stage_by_hand
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import Made
 
@@ -52,14 +52,14 @@ def lake(tmp_path: Path) -> Made:
     for day in DAYS:
         for row in three(day):
             cells.append(row | {"arrival_ts": row["event_ts"], "arrival_date": day, "op": "upsert", "source_file": "f"})
-    shutil.rmtree(there.table_path("raw"))  # its log was written by hand and names no real file
+    shutil.rmtree(there.table_place("raw").local())  # its log was written by hand and names no real file
     staged, states = stage_by_hand(there, raw, cells), pipeline.states(read_view(there, pipeline.contracts))
     found = audit(there, staged.paths, raw)
     entries = {d: DayEntry(found[d].rows, found[d].fingerprint, states.digests.of("raw", d)) for d in DAYS}
     done = replace_days(there, Write(raw, staged, entries, -1, Provenance("test"), force=True), lambda days: {
         d: entries[d].input_digest for d in days
     })  # fmt: skip
-    ledger = there.table_path("arrivals")
+    ledger = there.table_place("arrivals").local()
     told = Receipt("a", "arrivals", "manual", {}, inputs={"raw": done.version})
     make_commit(ledger, len(versions(ledger)), told)
     return there, pipeline
@@ -83,11 +83,11 @@ def test_a_row_that_was_lost_between_raw_and_staging_stops_the_plan(lake: Made) 
 def test_landed_rows_that_are_nowhere_stop_every_plan(lake: Made) -> None:
     there, pipeline = lake
     plan, first = planned(*lake), DAYS.start
-    raw = there.table_path("raw")
+    raw = there.table_place("raw").local()
     entry = read_view(there, pipeline.contracts).source("raw").loaded.latest[first].entry
     lacking = replace(entry, rows=2, counts={"duplicates": 0})
     make_commit(raw, len(versions(raw)), Receipt("w", "raw", "manual", {first: lacking}))
-    ledger = there.table_path("arrivals")
+    ledger = there.table_place("arrivals").local()
     make_commit(
         ledger, len(versions(ledger)), Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1})
     )

@@ -20,11 +20,11 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.lake.log import versions
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
 from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price
 from backfill_assets.plans.policy import Order, Policy
 from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planning import impact_on, versions_of
 from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
@@ -82,7 +82,7 @@ def test_other_code_makes_days_outdated_and_force_makes_all(lake: Made) -> None:
 def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: Made) -> None:
     guess = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
     assert guess.writes == 0
-    path = lake[0].table_path("staging")
+    path = lake[0].table_place("staging").local()
     for _ in range(10):
         entries = {day(n): DayEntry(3, "F1", "digest") for n in range(6)}
         make_commit(

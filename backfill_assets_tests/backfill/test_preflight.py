@@ -59,7 +59,7 @@ def a_rerun_with_other_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
 
 
 def rows_that_another_program_appended(lake: Lake, pipeline: Pipeline) -> Spoilt:
-    path = str(lake.table_path("staging"))
+    path = str(lake.table_place("staging").local())
     rows = DeltaTable(path).to_pyarrow_table(filters=[("event_date", "=", DAYS.start)])
     write_deltalake(path, rows, mode="append")
     return f"staging {DAYS.start}: 30 row(s) repeat a key", pipeline
@@ -86,7 +86,7 @@ def a_file_that_was_cut(lake: Lake, pipeline: Pipeline) -> Spoilt:
 
 
 def _file(lake: Lake) -> Path:
-    found = lake.table_path("staging").rglob("*.parquet")
+    found = lake.table_place("staging").local().rglob("*.parquet")
     return next(path for path in found if f"event_date={DAYS.start}" in path.parts)
 
 

@@ -19,12 +19,12 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import mark, marked, unmark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import Progress
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
@@ -110,7 +110,7 @@ def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
     assert told == ALL[max(2 * dies_at - (1 if dies_after else 3), 0) :]
     assert now.state == "finished"
     assert fingerprints(lake, pipeline) == fingerprints(undisturbed, pipeline)
-    assert len(versions(lake.table_path("staging"))) == len(versions(undisturbed.table_path("staging")))
+    assert len(versions(lake.table_place("staging"))) == len(versions(undisturbed.table_place("staging")))
 
 
 def test_a_failing_run_is_tried_as_often_as_the_plan_allows_and_stops_it(tmp_path: Path) -> None:
@@ -208,16 +208,16 @@ def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Pa
 
 
 def _first_files(lake: Lake) -> list[Path]:
-    return [p for p in lake.table_path("staging").rglob("*.parquet") if "event_date=2024-02-26" in p.parts]
+    return [p for p in lake.table_place("staging").local().rglob("*.parquet") if "event_date=2024-02-26" in p.parts]
 
 
 def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    before = versions(lake.table_path("staging"))
+    before = versions(lake.table_place("staging"))
     now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
     assert (now.state, [t for t in told if t.startswith("made")]) == ("finished", [])
-    assert versions(lake.table_path("staging")) == before
+    assert versions(lake.table_place("staging")) == before
 
 
 def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.work import Work
-from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
@@ -137,7 +137,7 @@ def work(known: Known, request: Work) -> RunOutcome:
     for name in request.tables:
         asked = RebuildRequest.of(replace(request, tables=(name,)), LakeSession(known.lake), known, run_id)
         try:
-            with load_lock(known.lake.locks), prepared(asked) as rebuild:
+            with load_lock(known.lake.place), prepared(asked) as rebuild:
                 changed = len(rebuild.publish().changed)
         except BackfillError as error:
             made.append(TableOutcome(name, len(request.days), 0, 0, 0.0, str(error)))

@@ -144,7 +144,10 @@ def compare(history: History, new: Path, days: Mapping[str, set[date]]) -> None:
 def _rows(lake: Lake, table: str, days: set[date]) -> Counter[tuple[str, str]]:
     if not lake.store.exists(table):
         return Counter()
-    rows, column = DeltaTable(lake.table_path(table)).to_pyarrow_table().to_pylist(), BUILT.get(table, "arrival_date")
+    rows, column = (
+        DeltaTable(lake.table_place(table).local()).to_pyarrow_table().to_pylist(),
+        BUILT.get(table, "arrival_date"),
+    )
     # Columns that were dropped are NULL.
     found = ((str(r[column]), {k: v for k, v in r.items() if v is not None}) for r in rows if r[column] in days)
     return Counter(

@@ -23,7 +23,6 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import Level, examine_snapshots
@@ -33,6 +32,7 @@ from backfill_assets.operations.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.operations.status import status
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival, scatter
 
@@ -103,7 +103,7 @@ class Years:
         rows = [arrival(day(number), f"F-{number}")]
         rows += [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}] if late is not None else []
         said = receipt("arrivals", {day(number): DayEntry(len(rows), f"F-{number}", "")}, inputs={"raw": version})
-        path = self.made.lake.table_path(ARRIVALS.name)
+        path = self.made.lake.table_place(ARRIVALS.name).local()
         month = rows[0]["arrival_month"]  # of which a load writes all rows again
         if path.exists():
             rows += DeltaTable(path).to_pyarrow_table(filters=[("arrival_month", "=", month)]).to_pylist()

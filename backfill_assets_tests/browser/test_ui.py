@@ -19,13 +19,13 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.processes import until
 
 pytestmark = pytest.mark.users_do
@@ -202,7 +202,7 @@ def _signal_after_staging(made: Site, number: int) -> None:
 
 def _terminate_after_staging(ui: Ui, made: Site) -> None:
     """Force staging and features from the page, and press *Terminate* once staging is written."""
-    staging = made.lake.table_path("staging")
+    staging = made.lake.table_place("staging").local()
     newest = versions(staging)[-1]
     run_id = ui.force(["staging", "features"], day(made, 0), day(made, SAMPLE_DAYS - 1))
     until(lambda: versions(staging)[-1] > newest, made.log, PATIENCE_SECONDS)

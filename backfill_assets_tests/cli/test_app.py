@@ -185,7 +185,7 @@ def test_no_command_prints_the_token_of_an_engine(
 
 
 def writes_where_it_cannot(known: Known, _: Work) -> NoReturn:
-    known.lake.locks.mkdir()
+    (known.lake.root / ".locks").mkdir()
     pytest.fail("it could be written")
 
 
@@ -195,14 +195,14 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
 ) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "nowhere"))
-    shutil.rmtree(lake.locks, ignore_errors=True)
-    lake.locks.write_text("a file, so that no folder can be made there")
+    shutil.rmtree((lake.root / ".locks"), ignore_errors=True)
+    (lake.root / ".locks").write_text("a file, so that no folder can be made there")
     days = ("--from", str(START), "--to", str(START)) if command == ("backfill",) else ()
     result = run(*command, *days, "--lake", tmp_path, overrides=Overrides(work=writes_where_it_cannot))
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"Error: {lake.locks}: file exists. What was being done was not finished. ")
+    assert line.startswith(f"Error: {(lake.root / '.locks')}: file exists. What was being done was not finished. ")
 
 
 @pytest.mark.usefixtures("processes")

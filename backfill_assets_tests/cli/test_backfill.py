@@ -23,6 +23,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.load.test_landed_changes import DAYS, count
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.synthetic import START, Made, build, landed, synthetic_lake
 
 
@@ -82,7 +83,7 @@ def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_need
     lake, _ = synthetic_lake(tmp_path / "lake", 2)
     row = landed(START, datetime.now(UTC)) | {"path": "bad.csv", "sha256": "x", "rows": 1, "bad_rows": 1}
     bad = row | {"usable_rows": 0, "note": "not a whole file"}
-    write_rows(lake.table_path("files"), FILES, [bad], receipt("files", {}))
+    write_rows(lake.table_place("files").local(), FILES, [bad], receipt("files", {}))
     told = run("backfill", "--lake", lake.root, "--from", START, "--to", START, "--tables", "staging")
     assert told.exit_code == 0, told.output
     (line,) = [each for each in told.stderr.splitlines() if "unusable" in each]
@@ -243,7 +244,7 @@ def test_good_days_are_kept_where_the_command_says_so(tmp_path: Path) -> None:
 def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
     given = DeclaredTable(replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1")
-    declare(lake.root, given)
+    declare(place_of(lake.root), given)
     asked = Work(DayRange(START, START + ONE_DAY), ("sales",))
     assert not is_computed(lake, asked)
     assert is_computed(lake, replace(asked, tables=("staging", "sales")))

@@ -39,7 +39,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
 
 def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) -> None:
     words, made = ("check-engine", "--tables", "features"), Planned(tmp_path / "lake")
-    for file in made.lake.table_path("staging").rglob("event_date=*/*.parquet"):
+    for file in made.lake.table_place("staging").local().rglob("event_date=*/*.parquet"):
         file.unlink()
     told = run(*words, "--json", on=made)
     assert told.exit_code == 0, told.output

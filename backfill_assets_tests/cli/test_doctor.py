@@ -12,7 +12,7 @@ from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
-    (lake.table_path("staging") / f"event_date={START}/part-1.parquet").unlink()
+    (lake.table_place("staging").local() / f"event_date={START}/part-1.parquet").unlink()
     result = run("doctor", "--deep", "--lake", tmp_path)
     assert result.exit_code == 1
     assert "error the table staging: 1 data file(s)" in result.stdout

@@ -109,7 +109,7 @@ def test_spark_reads_every_table_by_name_after_what_attach_says(spark: "SparkSes
             spark.sql(line).collect()
         for name in names:
             told = pa.table(spark.sql(f"SELECT * FROM {name}").toArrow()).to_pylist()
-            there = DeltaTable(str(made.lake.table_path(name))).to_pyarrow_table().to_pylist()
+            there = DeltaTable(str(made.lake.table_place(name).local())).to_pyarrow_table().to_pylist()
             assert sorted(map(str, map(dict.items, told))) == sorted(map(str, map(dict.items, there)))
     finally:
         for name in names:

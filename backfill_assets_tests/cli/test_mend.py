@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.log import commit_file
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.logs import commit_file
 from backfill_assets_tests.operations.planned import Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -18,7 +18,7 @@ def made(tmp_path: Path) -> Planned:
 
 def test_a_torn_commit_is_shown_then_set_aside_and_the_days_are_as_before(made: Planned) -> None:
     version = made.write("staging", {0: 9})
-    file = commit_file(made.lake.table_path("staging"), version)
+    file = commit_file(made.lake.table_place("staging").local(), version)
     file.write_bytes(file.read_bytes()[:-5])
     found = run("status", on=made)
     assert (found.exit_code, "Usage" in found.output, "mend staging" in found.output) == (1, False, True), found.output
@@ -36,7 +36,7 @@ def test_a_torn_commit_is_shown_then_set_aside_and_the_days_are_as_before(made: 
 
 
 def test_a_ledger_that_lost_a_file_is_mended_by_its_name(made: Planned) -> None:
-    table = made.lake.table_path("arrivals")
+    table = made.lake.table_place("arrivals").local()
     for file in (p for p in table.rglob("*.parquet") if "_delta_log" not in p.parts):
         file.unlink()
     assert "Next: backfill-assets catch-up" in run("mend", "arrivals", "--yes", on=made).stdout

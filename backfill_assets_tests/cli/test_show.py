@@ -31,11 +31,11 @@ def test_show_groups_reasons_and_escapes_what_turns_the_writing(tmp_path: Path) 
         {"arrival_date": START, "source_file": "a", "row_number": n, "text": "x", "reason": reason}
         for n, reason in enumerate(reasons)
     ]
-    shutil.rmtree(lake.table_path("quarantine"))
+    shutil.rmtree(lake.table_place("quarantine").local())
     entry = {START: DayEntry(len(rows), "F", "d")}
-    write_rows(lake.table_path("quarantine"), QUARANTINE, rows, Receipt("q", "quarantine", "manual", entry))
+    write_rows(lake.table_place("quarantine").local(), QUARANTINE, rows, Receipt("q", "quarantine", "manual", entry))
     bidi = {**landed(START, datetime.now(UTC)), "path": "a\u202elnosj.txt", "sha256": "b"}
-    write_rows(lake.table_path("files"), FILES, [bidi], Receipt("f", "files", "scan", {}))
+    write_rows(lake.table_place("files").local(), FILES, [bidi], Receipt("f", "files", "scan", {}))
     told = run("show", "raw", START, "--lake", tmp_path)
     assert "refused   500 x not JSON at character …" in told.stdout
     assert "refused   24 for 24 other reasons: see --json" in told.stdout

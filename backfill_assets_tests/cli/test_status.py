@@ -102,7 +102,7 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     lake, pipeline = synthetic_lake(tmp_path, 2)
     staging = pipeline.table("staging").contract
     narrow = replace(staging, columns=tuple(c for c in staging.columns if c.name != "flag"))
-    shutil.rmtree(lake.table_path("staging"))
+    shutil.rmtree(lake.table_place("staging").local())
     digest = pipeline.states(read_view(lake, pipeline.contracts)).digests.of("staging", START)
     times = dict.fromkeys(("event_ts", "version_ts", "known_from"), datetime.now(UTC))
     publish_by_hand(lake, narrow, [{"event_key": "a", "event_date": START, "value": 1, "seq": 1, **times}], digest)
@@ -111,7 +111,7 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     assert f"load again:  backfill-assets backfill --from {START} --to {START} --tables staging" in told
     assert told.index("load again:") < told.index("rebuild:") < told.index("Run them from top to bottom")
     assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
-    shutil.rmtree(lake.table_path("staging"))
+    shutil.rmtree(lake.table_place("staging").local())
     other = replace(
         narrow, columns=tuple(replace(c, type="STRING") if c.name == "value" else c for c in narrow.columns)
     )

@@ -17,6 +17,7 @@ from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
+from backfill_assets_tests.logs import place_of
 
 JANUARY, MARCH = date(2024, 1, 1), date(2024, 3, 1)
 
@@ -49,16 +50,16 @@ def fail_after(lake: Lake, table: DeclaredTable, meanwhile: Callable[[], object]
 def test_a_table_is_known_as_before_where_nothing_was_written(lake: Path) -> None:
     seen = []
     with pytest.raises(LookupError, match="orders"):
-        fail_after(lake_for(lake, JANUARY), TABLE, lambda: seen.append(find_declared(lake, "orders")))
+        fail_after(lake_for(lake, JANUARY), TABLE, lambda: seen.append(find_declared(place_of(lake), "orders")))
     assert seen == [TABLE]
-    assert find_declared(lake, "orders") is None
+    assert find_declared(place_of(lake), "orders") is None
 
 
 def test_what_another_writer_declared_meanwhile_stays_known(lake: Path) -> None:
     newer = replace(TABLE, code="2")
     with pytest.raises(LookupError, match="orders"):
-        fail_after(lake_for(lake, JANUARY), TABLE, lambda: declare(lake, newer))
-    assert find_declared(lake, "orders") == newer
+        fail_after(lake_for(lake, JANUARY), TABLE, lambda: declare(place_of(lake), newer))
+    assert find_declared(place_of(lake), "orders") == newer
 
 
 def test_the_contract_of_rows_that_were_written_meanwhile_stays_known(
@@ -66,14 +67,14 @@ def test_the_contract_of_rows_that_were_written_meanwhile_stays_known(
 ) -> None:
     orders = orders_asset(deliveries)
     materialize(lake, [orders], "2024-01-01", instance=instance)
-    written = find_declared(lake, "shop__orders")
+    written = find_declared(place_of(lake), "shop__orders")
     assert written is not None
     changed = replace(written, code="2")
 
     def write() -> None:
         materialize(lake, [orders], "2024-01-02", instance=instance)
-        declare(lake, changed)
+        declare(place_of(lake), changed)
 
     with pytest.raises(LookupError, match="orders"):
         fail_after(lake_at(lake), changed, write)
-    assert find_declared(lake, "shop__orders") == changed
+    assert find_declared(place_of(lake), "shop__orders") == changed

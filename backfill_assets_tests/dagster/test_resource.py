@@ -52,7 +52,7 @@ def test_states_are_those_of_every_day_that_is_written_or_needed(lake: Made) -> 
     assert list(resource.states()) == [c.name for c in lake[1].contracts]
     assert set(resource.states()["staging"].values()) == {State.FRESH}
     build(*lake, "staging", {START: 3}, digests={START: "older"})
-    path = lake[0].table_path("training")
+    path = lake[0].table_place("training").local()
     path.rename(path.with_name("elsewhere"))
     now = resource.states()
     assert now["staging"][START] == "stale"

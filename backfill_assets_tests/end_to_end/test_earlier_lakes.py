@@ -18,12 +18,12 @@ import pytest
 
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import UnfitDays
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading import open_lake as open_reader
 from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.logs import commit_file, versions
 
 ARCHIVES = sorted((Path(__file__).parent / "earlier").glob("[!u]*.tar.xz"))
 IN_USE = sorted((Path(__file__).parent / "earlier").glob("used-*.tar.xz"))

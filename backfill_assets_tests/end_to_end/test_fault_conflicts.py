@@ -112,7 +112,7 @@ def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backfill(lake, FIRST, LAST, ["echo"], toy())
-    path = lake.table_path("echo")
+    path = lake.table_place("echo").local()
     tries: list[Any] = []
 
     def overtaken(*args: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours
             write_deltalake(str(path), theirs, mode="overwrite", predicate=f"event_date = '{DAY}'")
         tries.append(args)
 
-    monkeypatch.setattr(files, "sync_all", overtaken)
+    monkeypatch.setattr(files.Folder, "sync_new", overtaken)
     done = publish_by_hand(lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest")
     assert len(tries) == 2
     assert done.write_id
@@ -141,7 +141,7 @@ def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -
         job.publish()
     assert content(lake, "echo") == []
     sweep(lake, "echo")
-    assert not any((lake.table_path("echo") / WRITES).iterdir()), "what was not published is deleted by the next write"
+    assert not lake.table_place("echo").names(WRITES), "what was not published is deleted by the next write"
     return len(tried), told.value
 
 

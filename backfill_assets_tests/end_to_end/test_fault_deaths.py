@@ -50,7 +50,7 @@ from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import ECHO
 
 lake, day, pause = open_lake(Path(sys.argv[1])), date.fromisoformat(sys.argv[2]), sys.argv[3]
-lake_session, path = LakeSession(lake), lake.table_path("echo")
+lake_session, path = LakeSession(lake), lake.table_place("echo").local()
 rows = lake_session.spark().sql(f"SELECT 'orphan' event_key, id value, DATE'{day}' event_date FROM range(1, 2)")
 sign = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'began') is not null"
 wait = f"(reflect('java.lang.Thread', 'sleep', {pause}L) is not null or value > 0)"

@@ -188,11 +188,11 @@ def test_other_code_with_the_same_result_writes_its_receipt_and_no_file(
     days = ("2024-03-02", "2024-03-06")
     backfill(lake, *days, ["echo"], toy())
     before = data_files(lake, "echo"), snapshot(lake, toy())
-    old = LOGS.state(lake.table_path("echo"), "event_date").latest
+    old = LOGS.state(lake.table_place("echo"), "event_date").latest
     result = run_rebuild(lake, *days, instance, ["echo"], toy("twice"))
     assert {m["backfill_assets/unchanged"] for m in materialized(result, "echo").values()} == {True}
     assert (data_files(lake, "echo"), snapshot(lake, toy())) == before
-    new = LOGS.state(lake.table_path("echo"), "event_date").latest
+    new = LOGS.state(lake.table_place("echo"), "event_date").latest
     assert all(new[d].settings_digest != old[d].settings_digest for d in old)
 
 

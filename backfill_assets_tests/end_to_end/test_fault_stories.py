@@ -28,7 +28,6 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.inspection import inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
-from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import markers, sweep
@@ -49,6 +48,7 @@ from backfill_assets_tests.end_to_end import test_plan_stories as plans
 from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw
 from backfill_assets_tests.faults import ERRORS, RAISED, end_process, raising_at
 from backfill_assets_tests.files import Cells, stage_by_hand
+from backfill_assets_tests.logs import commit_file, versions
 from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
@@ -178,7 +178,7 @@ def sweeping(draw: Draw, world: World) -> None:
 
 def tearing(draw: Draw, world: World) -> None:
     """A power cut tears the newest commit of the lake; all others were on the disk before it began."""
-    tables = [(c, world.lake.table_path(c.name)) for c in world.contracts]
+    tables = [(c, world.lake.table_place(c.name).local()) for c in world.contracts]
     newest = [(c, commit_file(path, versions(path)[-1])) for c, path in tables if versions(path)]
     contract, file = max(newest, key=lambda found: found[1].stat().st_mtime_ns)
     file.write_bytes(file.read_bytes()[: draw(st.integers(0, 40))])
@@ -257,7 +257,9 @@ def as_made_at_once(world: World) -> None:
         assert {states.of(table, d) for d in EVERY_DAY} == {State.FRESH}
     for contract in world.contracts:
         sweep(lake, contract.name)
-        folder = markers(lake, contract.name)
+        folder = lake.root / markers(contract.name)
         assert not (folder.is_dir() and list(folder.iterdir())), contract.name
-        was_torn = any((lake.table_path(contract.name) / "_delta_log").glob("*.torn"))  # its files are kept, too
+        was_torn = any(
+            (lake.table_place(contract.name).local() / "_delta_log").glob("*.torn")
+        )  # its files are kept, too
         assert was_torn or inspect(lake, contract).lost == 0, contract.name

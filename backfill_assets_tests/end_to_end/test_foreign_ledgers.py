@@ -53,7 +53,7 @@ def lake(made: Lake, tmp_path: Path) -> Lake:
 
 def another_program(spark: "SparkSession", lake: Lake, statement: str, ledger: str) -> None:
     """A statement of Spark's on a ledger, by someone who knows nothing of us."""
-    spark.sql(statement.format(f"delta.`{lake.table_path(ledger)}`")).collect()
+    spark.sql(statement.format(f"delta.`{lake.table_place(ledger).local()}`")).collect()
 
 
 def states_of(lake: Lake) -> States:

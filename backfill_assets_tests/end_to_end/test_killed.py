@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import commits
+from backfill_assets_tests.logs import commits
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.users_do

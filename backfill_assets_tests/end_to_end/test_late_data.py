@@ -20,13 +20,13 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.homes import make_home, opened_home
+from backfill_assets_tests.logs import commits
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
 from backfill_assets_tests.processes import run_python
 

@@ -18,6 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log_state import KEEP_EVERY, LOGS
 from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import run
 
@@ -70,12 +71,12 @@ def _grown(root: Path, commits: int) -> None:
 def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
     """Repeat receipts of the newest commit, a day each, as this release writes them: with the columns of the files."""
     table = contract.name
-    path, head = lake.table_path(table), lake.store.head(table)
+    path, head = lake.table_place(table).local(), lake.store.head(table)
     newest = lake.store.receipt(table, head) or Receipt("0", table, "test", {})
     days = list(newest.days)
     for version in range(head + 1, commits):
         if version == commits - TAIL:
-            LOGS.keep(path, contract.day_column)
+            LOGS.keep(place_of(path), contract.day_column)
         day = days[version % len(days)] if days else None
         again = {} if day is None else {day: replace(newest.days[day], columns=columns_of(contract))}
         inputs = dict.fromkeys(newest.inputs, commits - 1)

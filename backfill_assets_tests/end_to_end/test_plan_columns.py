@@ -63,7 +63,7 @@ def code(lake: Lake, wide: bool, least: int = 0) -> None:
 
 def rows_of(lake: Lake) -> list[dict[str, Any]]:
     """What a reader finds, without what is NULL."""
-    found = DeltaTable(str(lake.table_path("totals"))).to_pyarrow_table().to_pylist()
+    found = DeltaTable(str(lake.table_place("totals").local())).to_pyarrow_table().to_pylist()
     told = [{name: value for name, value in row.items() if value is not None} for row in found]
     return sorted(told, key=lambda row: (row["day"], row["entity"]))
 

@@ -55,7 +55,7 @@ def test_a_reader_sees_only_the_old_or_only_the_new_of_a_chunk(tmp_path: Path) -
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
     plan = planned(lake, pipeline, chunk="3d")
-    reader = Reader(lake.table_path("staging"), plan)
+    reader = Reader(lake.table_place("staging").local(), plan)
     reader.start()
     try:
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))

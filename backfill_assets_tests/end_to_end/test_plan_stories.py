@@ -95,8 +95,8 @@ class World(Planned):
             inputs={"raw": version}, write_id=f"ledger-{version}",
         )  # fmt: skip
         write_deltalake(
-            self.lake.table_path(ARRIVALS.name), pa.Table.from_pylist(rows, arrow_schema(ARRIVALS)), mode="overwrite",
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": said.to_json()}),
+            self.lake.table_place(ARRIVALS.name).uri(), pa.Table.from_pylist(rows, arrow_schema(ARRIVALS)),
+            mode="overwrite", commit_properties=CommitProperties(custom_metadata={"userMetadata": said.to_json()}),
         )  # fmt: skip
 
     def make(self, table: str, days: Sequence[date], tags: dict[str, str], force: bool = False) -> None:

@@ -59,7 +59,7 @@ def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, race:
     assert [process.returncode for process in started] == [0] * WRITERS, [stderr for _, stderr in told]
     acknowledged = [line for stdout, _ in told for line in stdout.split()]
     assert len(acknowledged) == len(set(acknowledged)) == WRITERS * COMMITS
-    table = DeltaTable(str(lake.table_path("staging")))
+    table = DeltaTable(str(lake.table_place("staging").local()))
     recorded = [r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))]
     assert sorted(recorded) == sorted(acknowledged)
     assert table.version() == WRITERS * COMMITS  # version 0 made the table

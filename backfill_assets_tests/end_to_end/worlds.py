@@ -21,9 +21,9 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.states import States
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known, read_view
@@ -111,7 +111,7 @@ class World:
 
 def run(request: RebuildRequest) -> Candidate:
     source = request.table.contract.source
-    with load_lock(request.lake_session.lake.locks, source), prepared(request) as rebuild:
+    with load_lock(request.lake_session.lake.place, source), prepared(request) as rebuild:
         rebuild.publish()
     return rebuild.ready
 

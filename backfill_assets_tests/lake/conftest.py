@@ -9,6 +9,7 @@ import pytest
 
 from backfill_assets.lake import log
 from backfill_assets.lake.log import Commit
+from backfill_assets_tests.logs import place_of
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(table: Path, version: int) -> Commit:
         seen.append(version)
-        return really(table, version)
+        return really(place_of(table), version)
 
     monkeypatch.setattr(log, "read_commit", counting)
     return seen

@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def content(lake: Lake) -> list[dict[str, Any]]:
-    found = DeltaTable(str(lake.table_path("staging"))).to_pyarrow_table().to_pylist()
+    found = DeltaTable(str(lake.table_place("staging").local())).to_pyarrow_table().to_pylist()
     return sorted(found, key=lambda r: str(r["event_date"]))
 
 

@@ -68,7 +68,7 @@ def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(l
     assert (len(view.latest), view.foreign) == (4, frozenset())
     notes = [c.receipt.note for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
     assert notes == ["widens to value BIGINT, price DECIMAL(20,2), marks ARRAY<BIGINT>"]
-    opened = DeltaTable(str(lake.table_path("staging")))
+    opened = DeltaTable(str(lake.table_place("staging").local()))
     assert opened.metadata().partition_columns == ["event_date"]
     assert {f.name: f.nullable for f in opened.schema().fields} == {c.name: c.nullable for c in WIDE.columns}
     before = view.version
@@ -87,14 +87,14 @@ def test_every_audit_finds_what_the_receipts_say(lake: Lake) -> None:
 
 
 def test_readers_by_path_cast_older_files(lake: Lake) -> None:
-    opened = DeltaTable(str(lake.table_path("staging")))
+    opened = DeltaTable(str(lake.table_place("staging").local()))
     wanted = [(1, LARGE), (0, LARGEST), (2, LARGEST), (3, LARGEST)]
     expected = sorted((day(n), v, [v, None]) for n, v in wanted)
     queried = pa.table(QueryBuilder().register("t", opened).execute("SELECT * FROM t").read_all())
     for read in (opened.to_pyarrow_table(), queried):
         assert sorted((r["event_date"], r["value"], r["marks"]) for r in read.to_pylist()) == expected
     with connection(lake) as engine:
-        rows = selection([str(f) for f in lake.table_path("staging").rglob("*.parquet")], WIDE)
+        rows = selection([str(f) for f in lake.table_place("staging").local().rglob("*.parquet")], WIDE)
         assert engine.execute(f"SELECT max(value), max(price) FROM ({rows})").fetchone() == (LARGE, Decimal(10**15))
 
 
@@ -113,7 +113,7 @@ def test_a_day_of_narrow_files_is_put_back_as_it_was(lake: Lake) -> None:
 
 
 def test_files_of_both_types_are_written_again_as_one(lake: Lake) -> None:
-    files = [str(f) for f in sorted(lake.table_path("staging").rglob("*.parquet"))]
+    files = [str(f) for f in sorted(lake.table_place("staging").local().rglob("*.parquet"))]
     compare_rows(lake, WIDE, files, files[::-1])
     publish_by_hand(lake, WIDE, [row(3, n, None) for n in range(1000)], digest="many")
     compact(lake, WIDE, 1)

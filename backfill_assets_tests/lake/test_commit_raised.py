@@ -33,7 +33,7 @@ Row = dict[str, Any]
 STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the files are staged": (committer.commit_files, False),
     "the table is opened": (committer.open_table, True),
-    "the data is synced": (files.sync_all, True),
+    "the data is synced": (files.Folder.sync_new, True),
     "the commit is tried": (committer._commit, False),
     "the commit landed": (log.find_write, False),
     "the commit was looked up": (log.find_write, True),
@@ -116,4 +116,4 @@ def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names
     write(lake, last + 1)
     assert gone(lake, contract) == []
     assert inspect(lake, contract).lost == 0, "the next sweep removed what no version names"
-    assert not list(markers(lake, contract.name).iterdir())
+    assert not list((lake.root / markers(contract.name)).iterdir())

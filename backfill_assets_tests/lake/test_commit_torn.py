@@ -49,7 +49,7 @@ def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_
     with pytest.raises(BackfillError, match=rf"version 2 of its log is torn \({newest.name}\)"):
         content(lake)
     with pytest.raises(BackfillError, match="version 2 of its log is torn"):
-        committer.commit_receipt(lake.table_path("staging"), receipt(write_id="on top"))
+        committer.commit_receipt(lake.table_place("staging"), receipt(write_id="on top"))
     (told,) = examine_table(lake, STAGING, landed="raw")
     assert told.level is Level.ERROR
     mended(lake, told.advice)

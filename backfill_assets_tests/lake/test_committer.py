@@ -21,12 +21,13 @@ from backfill_assets.lake import committer
 from backfill_assets.lake.committer import Conflict, commit_files, commit_receipt, ensure_table, open_table
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import LiveFile, find_write
+from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import KEEP_EVERY
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.state_files import kept_versions, state_file
+from backfill_assets.lake.state_files import kept_versions
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.logs import find_write, place_of, state_file
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -45,23 +46,23 @@ def said(write_id: str) -> Any:
 def lake(tmp_path: Path) -> Lake:
     """A lake whose table staging holds a row on each of three days; its folder has a name that needs quoting."""
     made = bare_lake(tmp_path / "it's a `lake`")
-    ensure_table(path_of(made), STAGING, 30)
+    ensure_table(made, STAGING)
     commit(made, stage_by_hand(made, STAGING, rows(0, 1, 2)))
     return made
 
 
 def path_of(lake: Lake) -> Path:
-    return lake.table_path("staging")
+    return lake.table_place("staging").local()
 
 
 def commit(lake: Lake, staged: Staged, removes: list[LiveFile] | None = None) -> int:
-    version = commit_files(path_of(lake), STAGING, said(staged.write_id), staged.files, removes or [])
-    staged.keep(staged.paths)
+    version = commit_files(place_of(path_of(lake)), STAGING, said(staged.write_id), staged.files, removes or [])
+    staged.keep([f.name for f in staged.files])
     return version
 
 
 def live(lake: Lake) -> dict[str | None, LiveFile]:
-    return {f.partition: f for f in live_files(open_table(path_of(lake)), "event_date")}
+    return {f.partition: f for f in live_files(open_table(place_of(path_of(lake))), "event_date")}
 
 
 def content(lake: Lake) -> list[tuple[Any, Any]]:
@@ -79,9 +80,9 @@ def test_exactly_the_named_files_come_and_go_in_one_commit_with_its_receipt(lake
 
 
 def test_a_write_id_is_committed_once_however_often_it_is_sent(lake: Lake) -> None:
-    commit_receipt(path_of(lake), said("again"))
+    commit_receipt(place_of(path_of(lake)), said("again"))
     with pytest.raises(BackfillError, match="holds the write again already"):
-        commit_receipt(path_of(lake), said("again"))
+        commit_receipt(place_of(path_of(lake)), said("again"))
 
 
 def test_a_file_that_no_longer_lives_cannot_be_removed(lake: Lake) -> None:
@@ -94,23 +95,23 @@ def test_a_file_that_no_longer_lives_cannot_be_removed(lake: Lake) -> None:
 
 
 def vanish(staged: Staged) -> None:
-    staged.files[0].path.unlink()
+    Path(staged.files[0].uri).unlink()
 
 
 def tear(staged: Staged) -> None:
-    staged.files[0].path.write_bytes(staged.files[0].path.read_bytes()[:-9])
+    Path(staged.files[0].uri).write_bytes(Path(staged.files[0].uri).read_bytes()[:-9])
 
 
 def other_column(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), staged.files[0].path)
+    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), Path(staged.files[0].uri))
 
 
 def other_type(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": ["A"], "value": [1.5]}), staged.files[0].path)
+    pq.write_table(pa.table({"entity": ["A"], "value": [1.5]}), Path(staged.files[0].uri))
 
 
 def null_in_key(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": pa.array([None], pa.string()), "value": [1]}), staged.files[0].path)
+    pq.write_table(pa.table({"entity": pa.array([None], pa.string()), "value": [1]}), Path(staged.files[0].uri))
 
 
 def without_a_day(staged: Staged) -> None:
@@ -143,11 +144,11 @@ def test_whatever_is_wrong_with_a_file_the_table_stays_as_it_is(lake: Lake, spoi
 
 
 def test_a_commit_that_another_one_overtook_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = open_table(path_of(lake))
-    commit_receipt(path_of(lake), said("first"))
+    seen = open_table(place_of(path_of(lake)))
+    commit_receipt(place_of(path_of(lake)), said("first"))
     monkeypatch.setattr(committer, "open_table", lambda _: seen)
     with pytest.raises(Conflict, match="another commit came first"):
-        commit_receipt(path_of(lake), said("second"))
+        commit_receipt(place_of(path_of(lake)), said("second"))
     assert find_write(path_of(lake), "second") is None
 
 
@@ -159,18 +160,18 @@ def test_an_error_after_the_commit_happened_is_no_error(lake: Lake, monkeypatch:
         raise ConnectionResetError("the answer was lost")
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
-    assert commit_receipt(path_of(lake), said("late")) == 2
+    assert commit_receipt(place_of(path_of(lake)), said("late")) == 2
 
 
 def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_cannot_read(lake: Lake) -> None:
-    ensure_table(path_of(lake), RAW, 30)
+    ensure_table(lake, replace(RAW, name=STAGING.name))
     made = DeltaTable(str(path_of(lake)))
     assert [(f.name, f.nullable) for f in made.schema().fields] == [(c.name, c.nullable) for c in STAGING.columns]
     assert made.metadata().partition_columns == ["event_date"]
     settings = made.metadata().configuration
     assert settings["delta.enableDeletionVectors"] == "false"
     assert settings["delta.enableExpiredLogCleanup"] == "false"
-    assert settings["delta.deletedFileRetentionDuration"] == "interval 30 days"
+    assert settings["delta.deletedFileRetentionDuration"] == "interval 90 days"
 
 
 def test_a_table_of_the_version_before_is_refused_with_what_to_do(lake: Lake) -> None:
@@ -180,12 +181,12 @@ def test_a_table_of_the_version_before_is_refused_with_what_to_do(lake: Lake) ->
     assert plain in log.read_text()
     log.write_text(log.read_text().replace(plain, before))
     with pytest.raises(BackfillError, match=r"version 0\.1 .* made it.*catch-up"):
-        commit_receipt(path_of(lake), said("new"))
+        commit_receipt(place_of(path_of(lake)), said("new"))
 
 
 def test_the_log_keeps_every_commit_across_a_checkpoint(lake: Lake) -> None:
     for n in range(100):
-        commit_receipt(path_of(lake), said(f"w{n}"))
+        commit_receipt(place_of(path_of(lake)), said(f"w{n}"))
     log = path_of(lake) / "_delta_log"
     assert len(list(log.glob("*.json"))) == 102
     assert list(log.glob("*.checkpoint.parquet"))
@@ -194,7 +195,7 @@ def test_the_log_keeps_every_commit_across_a_checkpoint(lake: Lake) -> None:
 
 def test_every_twentieth_commit_keeps_the_state_and_one_that_cannot_be_kept_stops_no_commit(lake: Lake) -> None:
     while (version := commit(lake, stage_by_hand(lake, STAGING, rows(0)), [live(lake)[str(day(0))]])) < 2 * KEEP_EVERY:
-        assert version - max(kept_versions(path_of(lake)), default=-1) < KEEP_EVERY
+        assert version - max(kept_versions(place_of(path_of(lake))), default=-1) < KEEP_EVERY
     folder = state_file(path_of(lake), version).parent
     shutil.rmtree(folder)
     folder.write_text("no folder")

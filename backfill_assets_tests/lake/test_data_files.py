@@ -19,6 +19,7 @@ from backfill_assets.lake.data_files import (
 )
 from backfill_assets_tests.builders import STAGING, day, make_commit, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ def rows(*numbers: int) -> list[dict[str, object]]:
 
 def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    table = lake.table_path("staging")
+    table = lake.table_place("staging").local()
     write_rows(table, STAGING, rows(0, 1), Receipt("w", "staging", "manual", {}))
     write_rows(table, STAGING, rows(1), Receipt("x", "staging", "manual", {}))
     found = day_bytes(lake, STAGING)
@@ -60,17 +61,17 @@ ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
 
 def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    path = lake.table_path("staging")
+    path = lake.table_place("staging").local()
     first = publish_by_hand(lake, STAGING, ROWS).version
     second = publish_by_hand(lake, STAGING, [ROWS[1] | {"value": 2}]).version
-    before, after = (plain_files(path, v, "event_date", [day(1), day(9)]) for v in (first, second))
+    before, after = (plain_files(place_of(path), v, "event_date", [day(1), day(9)]) for v in (first, second))
     assert before is not None
     assert after is not None
     assert [len(before.paths), len(after.paths)] == [1, 1]
     assert before.paths != after.paths
     assert dict(after.columns) == {"entity": "string", "value": "bigint", "event_date": "date"}
-    every = plain_files(path, second, "event_date", None)
-    none = plain_files(path, second, "event_date", [])
+    every = plain_files(place_of(path), second, "event_date", None)
+    none = plain_files(place_of(path), second, "event_date", [])
     assert every is not None
     assert none is not None
     assert [len(every.paths), len(none.paths)] == [3, 0]
@@ -79,23 +80,25 @@ def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_pa
 
 def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path / "lake")
-    path = lake.table_path("staging")
+    path = lake.table_place("staging").local()
     version = publish_by_hand(lake, STAGING, ROWS).version
-    assert plain_files(path, version, "another_date", None) is None, "not laid out by its day"
+    assert plain_files(place_of(path), version, "another_date", None) is None, "not laid out by its day"
     odd = bare_lake(tmp_path / "a [lake]")
     version = publish_by_hand(odd, STAGING, ROWS).version
-    assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
+    assert plain_files(odd.table_place("staging"), version, "event_date", None) is None, "Spark would see a pattern"
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
-    assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"
+    assert plain_files(place_of(path), DeltaTable(path).version(), "event_date", None) is not None, (
+        "others' files, our layout"
+    )
 
 
 @pytest.mark.on_spark("it is Delta's own reader")
 def test_no_day_never_means_every_day_by_deltas_own_reader_either(tmp_path: Path, spark: "SparkSession") -> None:
     lake = bare_lake(tmp_path)
-    path = lake.table_path("staging")
+    path = lake.table_place("staging").local()
     version = publish_by_hand(lake, STAGING, ROWS).version + 1
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "invariants"]}
     make_commit(path, version, actions=[{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}])
-    assert plain_files(path, version, "event_date", []) is None
-    found = [read_frame(spark, path, version, "event_date", days).count() for days in (None, [day(1)], [])]
+    assert plain_files(place_of(path), version, "event_date", []) is None
+    found = [read_frame(spark, place_of(path), version, "event_date", days).count() for days in (None, [day(1)], [])]
     assert found == [3, 1, 0]

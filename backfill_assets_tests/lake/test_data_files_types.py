@@ -26,12 +26,12 @@ def test_older_files_are_read_in_the_wider_type(spark: "SparkSession", tmp_path:
     narrow = lake.store.view("staging", "event_date").version
     publish_by_hand(lake, WIDE, [row(1, LARGE, None)], digest="large")
     version = lake.store.view("staging", "event_date").version
-    frame = read_frame(spark, lake.table_path("staging"), version, "event_date")
+    frame = read_frame(spark, lake.table_place("staging"), version, "event_date")
     assert dict(frame.dtypes)["value"] == "bigint"
     found = sorted((r.event_date, r.value, r.marks, r.entity) for r in frame.collect())
     assert found == [(day(n), v, [v, None], "A") for n, v in enumerate((LARGEST, LARGE, LARGEST))]
     large = frame.where(f"value > {LARGEST} AND marks[0] > 1").selectExpr("value + 1 AS more")
     assert [r.more for r in large.collect()] == [LARGE + 1]
-    before = read_frame(spark, lake.table_path("staging"), narrow, "event_date")
+    before = read_frame(spark, lake.table_place("staging"), narrow, "event_date")
     assert dict(before.dtypes)["value"] == "int", "an earlier version is as it was"
     assert [r.value for r in before.collect()] == [LARGEST] * 3

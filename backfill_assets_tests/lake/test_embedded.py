@@ -89,7 +89,7 @@ def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
 
 def kept(lake: Lake) -> int:
     """Folders of gathered rows: of all writes of the table but the one that staged the files."""
-    return len(list((lake.table_path(STAGING.name) / WRITES).iterdir())) - 1
+    return len(list((lake.table_place(STAGING.name).local() / WRITES).iterdir())) - 1
 
 
 def odd(rows: str) -> str:

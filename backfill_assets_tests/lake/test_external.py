@@ -26,7 +26,8 @@ from backfill_assets.lake.external import (
     refuse_external,
     seen_contract,
 )
-from backfill_assets.lake.log import FileChange, LiveFile, commit_file
+from backfill_assets.lake.log import FileChange, LiveFile
+from backfill_assets_tests.logs import commit_file
 
 D1, D2 = date(2024, 3, 1), date(2024, 3, 2)
 ROWS = pa.table({"day": pa.array([D1, D2], pa.date32()), "id": [1, 2], "region": ["eu", "us"]})

@@ -1,41 +1,44 @@
-"""The file layer: publishing and syncing, locks between processes that death frees, and folders of links.
+"""A folder as a place: syncing, locks between processes that death frees, rights, and links.
 
-Tested here: `lake.files`, locks with real processes that speak over their pipes; nothing here sleeps or measures time.
-Not tested here: power cuts (`test_commit_steps`), and the hour after which a waiter gives up.
+Tested here: what only `lake.files.Folder` promises, beside the port (`test_place`); locks with real processes that
+speak over their pipes; nothing here sleeps or measures time. Not tested here: power cuts (`test_commit_steps`), and the
+hour after which a waiter gives up.
 """
 
 import errno
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.files import SYNC_ALL_FROM, publish, size, sync_all, table_lock, write_new
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.files import SYNC_ALL_FROM, Folder
+from backfill_assets.lake.place import AlreadyThere, size, table_lock
 from backfill_assets.lake.staging import StagedFile
-from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.processes import PIPES, start
 
 HOLD = """
 import sys
-from pathlib import Path
-from backfill_assets.lake.files import table_lock
-with table_lock(Path(sys.argv[1]), "raw"):
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.place import table_lock
+with table_lock(Folder(sys.argv[1]), "raw"):
     print("held", flush=True)
     sys.stdin.readline()
 """
 COUNT = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.files import load_lock, table_lock
-locks, kind, counter = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.place import load_lock, table_lock
+lake, kind, counter = Folder(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(10):
-    with table_lock(locks, "raw") if kind == "table" else load_lock(locks):
+    with table_lock(lake, "raw") if kind == "table" else load_lock(lake):
         seen = int(counter.read_text())
         counter.write_text("")  # whoever reads now, finds no number
         counter.write_text(str(seen + 1))
@@ -80,17 +83,8 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
     with _process(HOLD, tmp_path) as holder:
         holder.kill()
         holder.wait(60)
-        with table_lock(tmp_path, "raw"):
-            assert not _is_free(tmp_path / "raw.lock")
-
-
-def test_a_published_file_replaces_the_one_in_its_place_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    finished, target = tmp_path / "new.partial", tmp_path / "report.html"
-    finished.write_text("new")
-    target.write_text("old")
-    publish(finished, target)
-    assert target.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [target]
+        with table_lock(Folder(str(tmp_path)), "raw"):
+            assert not _is_free(tmp_path / ".locks" / "raw.lock")
 
 
 @pytest.mark.parametrize("many", [3, SYNC_ALL_FROM])
@@ -106,29 +100,69 @@ def test_files_and_their_folders_are_synced_and_many_by_one_call(
         os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
     )
     monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
-    sync_all(files, tmp_path)
+    Folder(str(tmp_path)).sync_new([file.relative_to(tmp_path).as_posix() for file in files])
     each = [str(tmp_path), str(tmp_path / "a"), *map(str, files)]
     assert sorted(synced) == sorted(each if many == 3 else ["all"])
 
 
 def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(tmp_path: Path) -> None:
     """A commit once named the size 0, and was refused by every reader, because one `stat` had met an error."""
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    assert size(tmp_path / "gone") is None
+    place = Folder(str(tmp_path))
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert size(place, "gone") is None
     with pytest.raises(OSError, match="symbolic links"):
-        size(loop)
+        size(place, "loop")
     with pytest.raises(OSError, match="symbolic links"):
-        assert StagedFile(loop, None).size
+        assert StagedFile(place, "loop", None).size
     with pytest.raises(FileNotFoundError, match="gone"):
-        assert StagedFile(tmp_path / "gone", None).size
+        assert StagedFile(place, "gone", None).size
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
-def test_a_new_file_appears_whole_and_never_replaces_one(tmp_path: Path, links: bool) -> None:
-    path = tmp_path / "folder" / "1.json"
-    for content in (b"first", b"second"):
-        refused = raising_around(Path.hardlink_to, False, lambda: PermissionError(errno.EPERM, "no hard links"))
-        with nullcontext() if links else refused:
-            assert write_new(path, content) is (content == b"first")
-    assert ({p.name for p in path.parent.iterdir()} - {".lock"}, path.read_bytes()) == ({"1.json"}, b"first")
+def test_a_new_file_appears_whole_and_never_replaces_one(
+    tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no hard links")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    place = Folder(str(tmp_path))
+    place.write("folder/1.json", b"first", if_absent=True)
+    with pytest.raises(AlreadyThere):
+        place.write("folder/1.json", b"second", if_absent=True)
+    place.link("folder/2.json", place, "folder/1.json")
+    found = {p.name: p.read_bytes() for p in (tmp_path / "folder").iterdir() if p.name != ".lock"}
+    assert found == {"1.json": b"first", "2.json": b"first"}
+
+
+@pytest.mark.parametrize("condition", ["none", "if_absent", "if_unchanged"])
+def test_what_a_condition_is_named_for_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, synced = Folder(str(tmp_path)), list[bytes | str]()
+
+    def sync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append("the folder" if path.is_dir() else path.read_bytes() + str(path == tmp_path / "a").encode())
+
+    before = place.write("a", b"1") if condition == "if_unchanged" else None
+    monkeypatch.setattr(os, "fsync", sync)
+    place.write("a", b"2", if_absent=condition == "if_absent", if_unchanged=before)
+    assert synced == ([] if condition == "none" else [b"2False", "the folder"])
+
+
+def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_place(tmp_path: Path) -> None:
+    place, before = Folder(str(tmp_path / "lake")), os.umask(0o022)
+    try:
+        for name in ("a", "b"):
+            place.write(name, b"", is_private=name == "b")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / "lake" / name).stat().st_mode & 0o077 == 0 for name in "ab"] == [False, True]
+    (tmp_path / "lake" / "theirs").symlink_to(tmp_path)
+    (tmp_path / "lake" / "c").symlink_to(tmp_path / "lake" / "a")
+    assert place.below() == ["a", "b"]
+    place.refuse_link("none/at/all")
+    with pytest.raises(BackfillError, match="a link leads out of"):
+        place.refuse_link("theirs")

@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.forgotten import (
     begin_erasure,
     doubts,
@@ -46,13 +47,13 @@ def test_nothing_is_forgotten_in_a_lake_without_a_record(lake: Lake) -> None:
 
 def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake) -> None:
     made = begin_erasure(lake, ANN, "asked for")
-    folder = made.path.parent
+    folder = lake.root / FORGOTTEN
     assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
     assert not [p for p in folder.iterdir() if b"ann" in p.read_bytes()]
-    assert begin_erasure(lake, ANN, "asked for").path == made.path, "it is not finished"
+    assert begin_erasure(lake, ANN, "asked for").name == made.name, "it is not finished"
     made.done["finished_at"] = "now"
     made.keep()
-    assert begin_erasure(lake, ANN, "asked for").path != made.path, "more of it has landed since"
+    assert begin_erasure(lake, ANN, "asked for").name != made.name, "more of it has landed since"
     assert len({e.done["hash"] for e in erasures(lake)}) == 1
 
 
@@ -79,7 +80,7 @@ def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake:
     made = begin_erasure(lake, ANN, "asked for")
     for found in ({"entity": {"Ann@example.org"}}, {"entity": ["ANN@example.org", "Ann@example.org"]}, {}):
         made.add_spellings(found)
-    (kept,) = begin_erasure(lake, ANN, "").path.parent.glob("*.spellings")
+    (kept,) = (lake.root / FORGOTTEN).glob("*.spellings")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert begin_erasure(lake, ANN, "").spellings() == {"entity": ["ANN@example.org", "Ann@example.org"]}
     assert (is_erasing(lake), len(erasures(lake))) == (True, 1)
@@ -142,7 +143,7 @@ def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(spa
 def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: Lake) -> None:
     for entity, n in (("ann-77", 0), ("ann-77", 1), ("bob-78", 1)):
         publish_by_hand(lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest="d")
-    search, table = Search(lake, Trace({"entity": "ann-77"})), lake.table_path("staging")
+    search, table = Search(lake, Trace({"entity": "ann-77"})), lake.table_place("staging").local()
     log = {p: p.read_bytes() for p in (table / "_delta_log").iterdir()}
     (aside := lake.root / ".plans" / "a.json").parent.mkdir()
     aside.write_text('{"note": "for ann-77"}')
@@ -175,5 +176,5 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
         del erasure.done["began_versions"]
     publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest")
     erase(search, erasure)
-    left = [len(list(lake.table_path("staging").rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
+    left = [len(list(lake.table_place("staging").local().rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
     assert left == [2, 1], "a day that the erasure did not touch can be put back"

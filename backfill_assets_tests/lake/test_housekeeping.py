@@ -34,17 +34,18 @@ from backfill_assets.lake.housekeeping import (
     uneven_files,
 )
 from backfill_assets.lake.ledger import FILES, read_files
-from backfill_assets.lake.log import commits, file_changes
+from backfill_assets.lake.log import checkpoint_name, file_changes
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, StagedFile, sweep
+from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.lake.store import TableStore
 from backfill_assets.load import scan
 from backfill_assets_tests.builders import STAGING, day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.lake.test_commit_raised import files_row
+from backfill_assets_tests.logs import commits, place_of
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -67,12 +68,12 @@ def publish(lake: Lake, values: dict[int, int]) -> None:
 
 
 def content(lake: Lake, version: int | None = None) -> dict[Any, Any]:
-    found = DeltaTable(str(lake.table_path("staging")), version=version).to_pyarrow_table().to_pylist()
+    found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
     return {r["event_date"]: r["value"] for r in found}
 
 
 def data_files(lake: Lake) -> list[Path]:
-    return sorted(lake.table_path("staging").glob("writes/**/*.parquet"))
+    return sorted(lake.table_place("staging").local().glob("writes/**/*.parquet"))
 
 
 def age(path: Path, days: int) -> None:
@@ -86,33 +87,35 @@ def test_files_replaced_before_the_time_go_and_the_newest_version_keeps_its_rows
     gone = remove_unneeded(lake, STAGING, LATER)
     assert (len(all_files), len(gone.replaced), len(data_files(lake))) == (5, 2, 3)
     assert content(lake) == before
-    assert gone.bytes == sum(sizes[f] for f in gone.replaced)
-    assert remove_unneeded(lake, STAGING, LATER).paths == (), "once more, there is nothing"
+    assert gone.bytes == sum(sizes[lake.table_place("staging").local(f)] for f in gone.replaced)
+    assert remove_unneeded(lake, STAGING, LATER).names == (), "once more, there is nothing"
 
 
 def test_a_file_that_no_version_names_goes_when_it_is_old_enough(lake: Lake) -> None:
-    young, old = (lake.table_path("staging") / "writes" / "elsewhere" / f"{n}.parquet" for n in ("young", "old"))
+    young, old = (
+        lake.table_place("staging").local() / "writes" / "elsewhere" / f"{n}.parquet" for n in ("young", "old")
+    )
     young.parent.mkdir()
     for file in (young, old):
         file.write_bytes(b"12345")
     age(old, 3)
     gone = remove_unneeded(lake, STAGING, datetime.now(UTC) - timedelta(days=2))
-    assert (gone.no_version, gone.bytes) == ((old,), 5)
+    assert (gone.no_version, gone.bytes) == (("writes/elsewhere/old.parquet",), 5)
     assert young.exists()
     assert not old.exists()
 
 
 def test_a_write_under_way_keeps_its_files_however_old_they_are(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 9, "event_date": day(4)}])
-    age(staged.files[0].path, 400)
+    age(Path(staged.files[0].uri), 400)
     assert remove_unneeded(lake, STAGING, LATER).no_version == ()
-    assert staged.files[0].path.exists()
+    assert Path(staged.files[0].uri).exists()
     staged.drop()
     sweep(lake, STAGING.name)
 
 
 def test_a_link_in_place_of_the_folder_of_writes_is_refused(lake: Lake, tmp_path: Path) -> None:
-    writes = lake.table_path("staging") / "writes"
+    writes = lake.table_place("staging").local() / "writes"
     writes.rename(tmp_path / "elsewhere")
     writes.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Exception, match="a link leads out of"):
@@ -121,11 +124,11 @@ def test_a_link_in_place_of_the_folder_of_writes_is_refused(lake: Lake, tmp_path
 
 def test_old_checkpoints_go_and_every_version_opens(lake: Lake) -> None:
     for n in range(57):
-        commit_receipt(lake.table_path("staging"), receipt(write_id=f"w{n}"))
-    log = lake.table_path("staging") / "_delta_log"
+        commit_receipt(lake.table_place("staging"), receipt(write_id=f"w{n}"))
+    log = lake.table_place("staging").local() / "_delta_log"
     assert len(list(log.glob("*.checkpoint.parquet"))) == 3
     gone = remove_unneeded(lake, STAGING, datetime.now(UTC) - timedelta(days=1))
-    assert [f.name for f in gone.checkpoints] == [f"{19:020d}.checkpoint.parquet"]
+    assert gone.checkpoints == (checkpoint_name(19),)
     assert [content(lake, v)[day(1)] for v in (1, 2, 30, 60)] == [1, 2, 3, 3]
 
 
@@ -142,17 +145,17 @@ def test_no_version_since_the_time_loses_a_file(
         lake = bare_lake(Path(folder))
         publish(lake, {0: 1, 1: 1, 2: 1})
         for number, value, back in writes:
-            latest = LOGS.state(lake.table_path("staging"), "event_date").latest
+            latest = LOGS.state(lake.table_place("staging"), "event_date").latest
             if back and latest[day(number)].version > 1:
                 wanted = RestoreRequest(STAGING, {day(number): 1}, {day(number): latest[day(number)].version})
                 restore_partitions(lake, wanted, Provenance("back"))
             elif latest[day(number)].entry.built != "held":
                 publish(lake, {number: value})
-        history = list(commits(lake.table_path("staging")))
+        history = list(commits(lake.table_place("staging")))
         since = history[min(newest, len(history) - 1)].at
         held = {c.version: content(lake, c.version) for c in history[1:]}
-        for file in find_unneeded(lake, STAGING, since).paths[:stopped_after]:
-            file.unlink()
+        for name in find_unneeded(lake, STAGING, since).names[:stopped_after]:
+            lake.table_place("staging").delete(name)
         remove_unneeded(lake, STAGING, since)
         promised = [v for v, after in pairwise(history[1:]) if after.at >= since] + history[-1:]
         for commit in promised:
@@ -171,10 +174,10 @@ def split(in_parts: Lake, number: int, parts: int = 3) -> Staged:
     staged = stage_by_hand(in_parts, STAGING, rows(number, range(parts)))
     for part in range(1, parts):
         more = stage_by_hand(in_parts, STAGING, rows(number, range(part * 10, part * 10 + 4)))
-        target = staged.files[0].path.with_name(f"part-{part}.parquet")
-        more.files[0].path.rename(target)
+        target = Path(staged.files[0].uri).with_name(f"part-{part}.parquet")
+        Path(more.files[0].uri).rename(target)
         more.drop()
-        staged.files = (*staged.files, StagedFile(target, str(day(number))))
+        staged.files = (*staged.files, staged.file(target, str(day(number))))
     return staged
 
 
@@ -210,8 +213,8 @@ def test_small_files_of_a_day_become_one_and_nothing_else_changes(in_parts: Lake
     after = in_parts.store.view("staging", "event_date")
     assert (after.latest, after.foreign, after.version) == (view.latest, view.foreign, view.version + 1)
     assert audit_table(in_parts, STAGING) == held
-    path = in_parts.table_path("staging")
-    changes = [*file_changes(path, after.version)]
+    path = in_parts.table_place("staging").local()
+    changes = [*file_changes(place_of(path), after.version)]
     assert [c.moves_rows for c in changes] == [False] * len(changes), "readers of changes see none"
     assert DeltaTable(str(path), version=view.version).to_pyarrow_table().num_rows == sum(p.rows for p in held.values())
     assert not compact(in_parts, STAGING, WHOLE), "once more, nothing is uneven"
@@ -226,7 +229,7 @@ def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(in_
     assert files_by_day(in_parts) == [3, 1, 1], "as it was written"
     assert uneven_files(in_parts, STAGING, WHOLE) == {}, "held"
     publish_in_parts(in_parts, 1, 2)
-    write_rows(in_parts.table_path("staging"), STAGING, rows(1, [99]))
+    write_rows(in_parts.table_place("staging").local(), STAGING, rows(1, [99]))
     assert uneven_files(in_parts, STAGING, WHOLE) == {}, "foreign"
 
 
@@ -259,7 +262,9 @@ def test_a_day_that_was_written_meanwhile_is_left_as_it_is(in_parts: Lake) -> No
 
 
 def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
-    (in_parts.table_path("staging") / uneven_files(in_parts, STAGING, WHOLE)[str(day(0))][0].path).write_bytes(b"PAR1")
+    (in_parts.table_place("staging").local() / uneven_files(in_parts, STAGING, WHOLE)[str(day(0))][0].path).write_bytes(
+        b"PAR1"
+    )
     with pytest.raises(Altered):
         compact(in_parts, STAGING, WHOLE)
 

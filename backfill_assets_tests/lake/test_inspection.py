@@ -18,7 +18,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
-from backfill_assets.lake.log import HEAD, LOG, commit_file, versions
+from backfill_assets.lake.log import HEAD, LOG
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows
@@ -26,6 +26,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import commit_file, versions
 from backfill_assets_tests.operations.planned import Planned, arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -46,7 +47,7 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def table(lake: Lake) -> Path:
     """Its folder."""
-    return lake.table_path(STAGING.name)
+    return lake.table_place(STAGING.name).local()
 
 
 def data_file(table: Path) -> Path:
@@ -139,7 +140,7 @@ def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_ot
     with pytest.raises(BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"):
         read_files(lake.store, source)
     found = mend(lake, files, SAID)
-    assert [str(lake.table_path(files.name) / f.path) for f in found.lost] == [str(lost)]
+    assert [str(lake.table_place(files.name).local() / f.path) for f in found.lost] == [str(lost)]
     assert [r.path for r in read_files(lake.store, source)] == ["a", "c"]
     *_, last = lake.store.commits(files.name)
     assert last.receipt is not None
@@ -182,7 +183,7 @@ def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Pa
         took_stock(lake, FILES, path)
     newest_file(lake, FILES).unlink()
     mend(lake, FILES, SAID)
-    table = lake.table_path("files")
+    table = lake.table_place("files").local()
     commit_file(table, versions(table)[-1]).write_bytes(b"")
     found = mend(lake, FILES, SAID)
     assert (len(found.torn), len(found.lost)) == (1, 1)
@@ -198,11 +199,11 @@ def test_a_mend_that_was_stopped_after_it_set_the_commit_aside_is_gone_on_with_b
         took_stock(lake, FILES, path)
     newest_file(lake, FILES).unlink()
     mend(lake, FILES, SAID)
-    table = lake.table_path("files")
+    table = lake.table_place("files").local()
     torn = versions(table)[-1]
     commit_file(table, torn).write_bytes(b"")
     with monkeypatch.context() as patch:
-        patch.setattr(files, "sync", raises_memory_error)
+        patch.setattr(files.Folder, "sync", raises_memory_error)
         with pytest.raises(MemoryError):
             mend(lake, FILES, SAID)
     assert versions(table)[-1] == torn - 1
@@ -212,7 +213,7 @@ def test_a_mend_that_was_stopped_after_it_set_the_commit_aside_is_gone_on_with_b
     assert [r.path for r in read_files(lake.store)] == ["a"]
 
 
-def raises_memory_error(_folder: Path) -> None:
+def raises_memory_error(*_: object) -> None:
     raise MemoryError
 
 
@@ -230,8 +231,8 @@ def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_pat
 def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     took_stock(lake, FILES, "a")
-    commit_file(lake.table_path("files"), 1).unlink()
-    commit_file(lake.table_path("files"), 0).write_bytes(b"")
+    commit_file(lake.table_place("files").local(), 1).unlink()
+    commit_file(lake.table_place("files").local(), 0).write_bytes(b"")
     mend(lake, FILES, SAID)
     assert read_files(lake.store) == []
     took_stock(lake, FILES, "b")
@@ -241,7 +242,7 @@ def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) 
 def test_a_version_that_was_set_aside_never_becomes_the_number_of_other_rows(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     torn = made.write("features", {0: 9})
-    commit_file(made.lake.table_path("features"), torn).write_bytes(b"")
+    commit_file(made.lake.table_place("features").local(), torn).write_bytes(b"")
     mend(made.lake, made.contract("features"), SAID)
     commit = next(made.lake.store.commits("features", torn - 1))
     assert commit.receipt is not None

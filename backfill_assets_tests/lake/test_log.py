@@ -13,9 +13,10 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.log import actions, commits, find_write, read_commit, versions
+from backfill_assets.lake.log import actions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
+from backfill_assets_tests.logs import commits, find_write, place_of, read_commit, versions
 
 COLUMN = "event_date"
 
@@ -26,7 +27,7 @@ COLUMN = "event_date"
 def test_a_folder_without_a_log_has_no_versions(table: Path) -> None:
     assert versions(table) == []
     assert list(commits(table)) == []
-    assert LOGS.state(table, COLUMN) == TableView()
+    assert LOGS.state(place_of(table), COLUMN) == TableView()
 
 
 def test_only_commit_files_are_versions(table: Path) -> None:
@@ -82,14 +83,14 @@ def test_a_torn_newest_commit_is_refused_and_names_its_file(table: Path, content
     make_commit(table, 0)
     make_commit(table, 1).write_bytes(content)
     with pytest.raises(BackfillError, match=r"version 1 of its log is torn \(0{19}1\.json\)"):
-        LOGS.state(table, COLUMN)
+        LOGS.state(place_of(table), COLUMN)
     assert read_commit(table, 0).version == 0
 
 
 def test_a_commit_that_is_being_written_under_another_name_is_not_seen(table: Path) -> None:
     commit_days(table, 0, 0)
     (table / "_delta_log" / ".00000000000000000001.json.crc.tmp").write_bytes(b"")
-    assert LOGS.state(table, COLUMN).version == 0
+    assert LOGS.state(place_of(table), COLUMN).version == 0
 
 
 def test_commit_info_is_found_on_any_line(table: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_commit_without_commit_info_is_foreign(table: Path) -> None:
 
 def test_the_actions_of_a_commit_come_as_they_stand(table: Path) -> None:
     make_commit(table, 0, receipt(), [add("2024-02-26")])
-    assert [next(iter(a)) for a in actions(table, 0)] == ["commitInfo", "add"]
+    assert [next(iter(a)) for a in actions(place_of(table), 0)] == ["commitInfo", "add"]
 
 
 # did my commit happen?
@@ -138,7 +139,7 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
     commit_days(table, 0, 0, 1, 2)
     commit_days(table, 1, 1)
     commit_days(table, 2, 2, 3)
-    found = LOGS.state(table, COLUMN)
+    found = LOGS.state(place_of(table), COLUMN)
     assert found.version == 2
     assert {d: r.version for d, r in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
     assert found.latest[day(1)].entry == DayEntry(1, "content-1", "digest-1")
@@ -148,7 +149,7 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
 def test_a_stamp_keeps_who_wrote_it_with_which_code(table: Path) -> None:
     held = {day(0): DayEntry(7, "A", "d", Built.HELD)}
     make_commit(table, 0, receipt(days=held, run_id="run-7", code_digest="code", settings_digest="settings"))
-    day_receipt = LOGS.state(table, COLUMN).latest[day(0)]
+    day_receipt = LOGS.state(place_of(table), COLUMN).latest[day(0)]
     assert (day_receipt.run_id, day_receipt.code_digest, day_receipt.settings_digest) == ("run-7", "code", "settings")
     assert day_receipt.entry.built is Built.HELD
 
@@ -159,7 +160,7 @@ def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table
     commit_days(table, 1, 0, inputs={"raw": 5, "quarantine": 1}, frontier=late)
     commit_days(table, 2, 0, inputs={"raw": 4}, frontier=early)
     commit_days(table, 3, 0)
-    found = LOGS.state(table, COLUMN)
+    found = LOGS.state(place_of(table), COLUMN)
     assert found.inputs == {"raw": 4, "quarantine": 1}
     assert found.frontier == late
 
@@ -171,7 +172,7 @@ def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None
     commit_days(table, 0, 0, 1, 2)
     remove = {"remove": {**add(str(day(2)))["add"], "dataChange": True}}
     make_commit(table, 1, actions=[add(str(day(1))), remove])
-    found = LOGS.state(table, COLUMN)
+    found = LOGS.state(place_of(table), COLUMN)
     assert found.foreign == {day(1), day(2)}
     assert found.latest[day(1)].version == 0, "the receipt stays"
     assert found.version == 1
@@ -181,14 +182,14 @@ def test_a_foreign_commit_that_changes_no_data_touches_no_day(table: Path) -> No
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[add(str(day(0)), data_change=False)], info={"operation": "OPTIMIZE"})
     make_commit(table, 2, actions=[{"metaData": {"id": "x"}}], info={"operation": "SET TBLPROPERTIES"})
-    assert LOGS.state(table, COLUMN).foreign == set()
+    assert LOGS.state(place_of(table), COLUMN).foreign == set()
 
 
 def test_our_next_write_of_a_day_makes_it_ours_again(table: Path) -> None:
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[add(str(day(0))), add(str(day(1)))])
     commit_days(table, 2, 1)
-    assert LOGS.state(table, COLUMN).foreign == {day(0)}
+    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
 
 
 UNSAID = {
@@ -207,29 +208,29 @@ def test_where_a_foreign_commit_does_not_say_which_days_all_known_ones_count(
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[action])
     commit_days(table, 2, 2)
-    assert LOGS.state(table, COLUMN).foreign == {day(0), day(1)}
+    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0), day(1)}
 
 
 def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(table: Path) -> None:
     commit_days(table, 0, 0, 9)
     make_commit(table, 1, actions=[add("2024-02", "event_month")])
-    found = LOGS.state(table, COLUMN).foreign
+    found = LOGS.state(place_of(table), COLUMN).foreign
     assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
     commit_days(table, 2, 0)
-    assert day(0) not in LOGS.state(table, COLUMN).foreign
+    assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
 
 
 def test_a_foreign_note_in_user_metadata_is_no_receipt(table: Path) -> None:
     commit_days(table, 0, 0)
     make_commit(table, 1, actions=[add(str(day(0)))], info={"userMetadata": '{"backfill_assets":1}'})
-    assert LOGS.state(table, COLUMN).foreign == {day(0)}
+    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
 
 
 @pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
 def test_a_foreign_partition_value_that_is_no_day_is_read_as_not_saying_which(table: Path, value: str) -> None:
     commit_days(table, 0, 0)
     make_commit(table, 1, actions=[add(value)])
-    assert LOGS.state(table, COLUMN).foreign == {day(0)}
+    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
 
 
 def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one(table: Path) -> None:
@@ -237,7 +238,7 @@ def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one
     path = make_commit(table, 1, actions=[add(str(day(0)))])
     path.write_text(path.read_text()[:-20])
     with pytest.raises(BackfillError, match="version 1 of its log is torn"):
-        LOGS.state(table, COLUMN)
+        LOGS.state(place_of(table), COLUMN)
 
 
 def test_a_log_whose_beginning_is_lost_has_a_gap(table: Path) -> None:
@@ -248,4 +249,4 @@ def test_a_log_whose_beginning_is_lost_has_a_gap(table: Path) -> None:
 
 def test_day_keys_are_dates(table: Path) -> None:
     commit_days(table, 0, 0)
-    assert all(type(d) is date for d in LOGS.state(table, COLUMN).latest)
+    assert all(type(d) is date for d in LOGS.state(place_of(table), COLUMN).latest)

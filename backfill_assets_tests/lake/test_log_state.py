@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.log_state import LOGS, LogCache
 from backfill_assets_tests.builders import STAGING, add, commit_days, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import commit_file, place_of
 
 COLUMN = "event_date"
 ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
@@ -24,11 +24,11 @@ def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Pat
     logs = LogCache()
     for version in range(5):
         commit_days(table, version, version)
-    first = logs.state(table, COLUMN)
-    assert logs.state(table, COLUMN) == first
+    first = logs.state(place_of(table), COLUMN)
+    assert logs.state(place_of(table), COLUMN) == first
     assert read == [0, 1, 2, 3, 4]
     commit_days(table, 5, 2)
-    assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
+    assert logs.state(place_of(table), COLUMN) == LogCache().state(place_of(table), COLUMN)
     assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
     assert first.latest[day(2)].version == 2, "what was handed out stays as it was"
 
@@ -37,58 +37,58 @@ def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) 
     logs = LogCache()
     for version in range(3):
         commit_days(table, version, version)
-        assert [c.version for c in logs.commits(table)] == list(range(version + 1))
+        assert [c.version for c in logs.commits(place_of(table))] == list(range(version + 1))
     assert read == [0, 1, 2]
     commit_days(table, 2, 7)
-    assert [c.receipt and set(c.receipt.days) for c in logs.commits(table)][2] == {day(7)}
+    assert [c.receipt and set(c.receipt.days) for c in logs.commits(place_of(table))][2] == {day(7)}
 
 
 def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
     logs = LogCache()
     for version in range(3):
         commit_days(table, version, version)
-    logs.state(table, COLUMN)
+    logs.state(place_of(table), COLUMN)
     for version in range(3):
         commit_file(table, version).unlink()
     commit_days(table, 0, 9)
-    assert set(logs.state(table, COLUMN).latest) == {day(9)}
+    assert set(logs.state(place_of(table), COLUMN).latest) == {day(9)}
 
 
 def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
     logs = LogCache()
     commit_days(table, 0, 1)
     commit_days(table, 1, 2)
-    logs.state(table, COLUMN)
+    logs.state(place_of(table), COLUMN)
     path = commit_file(table, 1)
     before = path.stat()
     path.write_text(path.read_text().replace(str(day(2)), str(day(3))))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert set(logs.state(table, COLUMN).latest) == {day(1), day(3)}
+    assert set(logs.state(place_of(table), COLUMN).latest) == {day(1), day(3)}
 
 
 def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(table: Path) -> None:
     logs = LogCache()
     for version in range(3):
         commit_days(table, version, version)
-    before = logs.state(table, COLUMN)
+    before = logs.state(place_of(table), COLUMN)
     path = commit_file(table, 2)
     content = path.read_text()
     path.write_text("")
     with pytest.raises(BackfillError, match="torn"):
-        logs.state(table, COLUMN)
+        logs.state(place_of(table), COLUMN)
     path.write_text(content)
-    assert logs.state(table, COLUMN) == before
+    assert logs.state(place_of(table), COLUMN) == before
 
 
 def test_a_log_that_lost_a_commit_is_refused_at_the_next_one(table: Path) -> None:
     logs = LogCache()
     for version in range(3):
         commit_days(table, version, version)
-    logs.state(table, COLUMN)
+    logs.state(place_of(table), COLUMN)
     commit_file(table, 1).unlink()
     commit_days(table, 3, 3)
     with pytest.raises(BackfillError, match="lacks version 1"):
-        logs.state(table, COLUMN)
+        logs.state(place_of(table), COLUMN)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15))
@@ -98,26 +98,26 @@ def test_looks_in_between_change_nothing_about_what_a_look_gives(
     table, logs, version = tmp_path_factory.mktemp("log") / "staging", LogCache(), 0
     for what, number in story:
         if what == "look":
-            assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
+            assert logs.state(place_of(table), COLUMN) == LogCache().state(place_of(table), COLUMN)
             continue
         if what == "ours":
             commit_days(table, version, number, inputs={"raw": version})
         else:
             make_commit(table, version, actions=[add(str(day(number)))])
         version += 1
-    assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
+    assert logs.state(place_of(table), COLUMN) == LogCache().state(place_of(table), COLUMN)
 
 
 def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, STAGING, ROWS)
-    path = lake.table_path(STAGING.name)
-    newest = LOGS.opened(path)
-    assert LOGS.opened(path) is newest is LOGS.opened(path, 1)
-    assert LOGS.opened(path, 0) is not newest
+    path = lake.table_place(STAGING.name).local()
+    newest = LOGS.opened(place_of(path))
+    assert LOGS.opened(place_of(path)) is newest is LOGS.opened(place_of(path), 1)
+    assert LOGS.opened(place_of(path), 0) is not newest
     publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
-    assert (LOGS.opened(path).version(), LOGS.opened(path, 1).version()) == (2, 1)
+    assert (LOGS.opened(place_of(path)).version(), LOGS.opened(place_of(path), 1).version()) == (2, 1)
     last = commit_file(path, 2)
-    opened = LOGS.opened(path)
+    opened = LOGS.opened(place_of(path))
     last.write_bytes(last.read_bytes())
-    assert LOGS.opened(path) is not opened
+    assert LOGS.opened(place_of(path)) is not opened

@@ -23,12 +23,12 @@ from backfill_assets.core.plans import target_of
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, prepare_restore, release_partitions, restore_partitions
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import place_of, read_commit
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -50,15 +50,15 @@ def rows(values: Mapping[int, int]) -> list[dict[str, Any]]:
 
 
 def path_of(lake: Lake) -> Path:
-    return lake.table_path("staging")
+    return lake.table_place("staging").local()
 
 
 def entry(lake: Lake, of: date) -> DayEntry:
-    return LOGS.state(path_of(lake), "event_date").latest[of].entry
+    return LOGS.state(place_of(path_of(lake)), "event_date").latest[of].entry
 
 
 def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
-    latest = LOGS.state(path_of(lake), "event_date").latest
+    latest = LOGS.state(place_of(path_of(lake)), "event_date").latest
     return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: latest[d].version for d in targets}), SAID)
 
 
@@ -214,7 +214,7 @@ class World:
             self.states.append({**self.states[-1], n: value})
 
     def roll_back(self, n: int, to: int) -> None:
-        latest = LOGS.state(path_of(self.lake), "event_date").latest
+        latest = LOGS.state(place_of(path_of(self.lake)), "event_date").latest
         if day(n) not in latest:
             return
         at = to % len(self.states)
@@ -250,7 +250,7 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     for version, held in list(enumerate(world.states))[1:]:
         assert content(lake, version) == {day(n): v for n, v in held.items()}
     found = audit_table(lake, STAGING)  # DuckDB, over the files of the newest version
-    latest = LOGS.state(path_of(lake), "event_date").latest
+    latest = LOGS.state(place_of(path_of(lake)), "event_date").latest
     for at, receipt in latest.items():
         assert receipt.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)

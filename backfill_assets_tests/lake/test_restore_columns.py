@@ -15,11 +15,11 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.audit import audit_as_written
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import read_commit
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -45,7 +45,7 @@ def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_aga
             seen = {day(0): receipt(lake).version}
             restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), SAID)
             assert table_at(lake) == held
-        said = read_commit(lake.table_path("staging"), target).receipt
+        said = read_commit(lake.table_place("staging"), target).receipt
         assert said is not None
         release_partitions(lake, after, [day(0)], SAID)
         assert receipt(lake).entry == said.days[day(0)]
@@ -58,5 +58,5 @@ def receipt(lake: Lake) -> DayReceipt:
 
 def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
     """The rows, without what is NULL in them."""
-    found = DeltaTable(str(lake.table_path("staging")), version=version).to_pyarrow_table().to_pylist()
+    found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in found]

@@ -57,7 +57,7 @@ def other(lake: Lake) -> "Iterator[tuple[subprocess.Popen[str], str]]":
 
 
 def writes(lake: Lake) -> set[str]:
-    return {p.name for p in (lake.table_path("staging") / WRITES).iterdir()}
+    return {p.name for p in (lake.table_place("staging").local() / WRITES).iterdir()}
 
 
 def test_what_is_dropped_leaves_nothing_and_dropping_twice_is_dropping_once(lake: Lake) -> None:
@@ -65,14 +65,14 @@ def test_what_is_dropped_leaves_nothing_and_dropping_twice_is_dropping_once(lake
     staged.drop()
     staged.drop()
     assert writes(lake) == set()
-    assert list(markers(lake, "staging").iterdir()) == []
+    assert list((lake.root / markers("staging")).iterdir()) == []
 
 
 def test_what_is_kept_stays_and_the_rest_of_the_write_goes(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, ROWS)
-    staged.keep(staged.paths[:1])
+    staged.keep([staged.files[0].name])
     staged.drop()
-    assert [f.path.exists() for f in staged.files] == [True, False, False]
+    assert [Path(f.uri).exists() for f in staged.files] == [True, False, False]
 
 
 @pytest.mark.usefixtures("processes")
@@ -91,13 +91,13 @@ def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_
 
 def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
-    (markers(lake, "staging") / done.write_id).touch()  # killed between the commit and tidying up
-    published = sorted((lake.table_path("staging") / WRITES).rglob("*.parquet"))
+    ((lake.root / markers("staging")) / done.write_id).touch()  # killed between the commit and tidying up
+    published = sorted((lake.table_place("staging").local() / WRITES).rglob("*.parquet"))
     unchanged = published[0].with_name("part-1.parquet")
     unchanged.write_bytes(b"of a day that did not change")
     assert sweep(lake, "staging") == 0
-    assert sorted((lake.table_path("staging") / WRITES).rglob("*.parquet")) == published
-    assert list(markers(lake, "staging").iterdir()) == []
+    assert sorted((lake.table_place("staging").local() / WRITES).rglob("*.parquet")) == published
+    assert list((lake.root / markers("staging")).iterdir()) == []
 
 
 @pytest.mark.parametrize("of", ["the table", "all tables"])
@@ -105,7 +105,7 @@ def test_a_sweep_takes_no_file_for_a_marker_through_a_link(lake: Lake, tmp_path:
     theirs = tmp_path / "theirs" / "staging" / "diary.txt"
     theirs.parent.mkdir(parents=True)
     theirs.touch()
-    place = markers(lake, "staging")
+    place = lake.root / markers("staging")
     link, target = (place, theirs.parent) if of == "the table" else (place.parent, theirs.parent.parent)
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(target)
@@ -117,7 +117,7 @@ def test_a_sweep_takes_no_file_for_a_marker_through_a_link(lake: Lake, tmp_path:
 @pytest.mark.parametrize("of", ["the write", "all writes"])
 def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
-    folder = lake.table_path("staging") / WRITES
+    folder = lake.table_place("staging").local() / WRITES
     theirs = tmp_path / "theirs"
     (theirs / done.write_id).mkdir(parents=True)
     (theirs / done.write_id / "mine.parquet").touch()
@@ -127,18 +127,18 @@ def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: 
     else:
         folder.rename(tmp_path / "moved")
         folder.symlink_to(theirs)
-    (markers(lake, "staging") / done.write_id).touch()
+    ((lake.root / markers("staging")) / done.write_id).touch()
     with pytest.raises(BackfillError, match=f"a link leads out of {lake.tables}"):
         sweep(lake, "staging")
     assert (theirs / done.write_id / "mine.parquet").exists()
 
 
 def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:
-    ensure_table(lake.table_path("files"), FILES, 30)
+    ensure_table(lake, FILES)
     now = datetime(2024, 3, 1, tzinfo=UTC)
     row = ("landed", "a", "sha", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None)
     (file,) = stage_rows(lake, FILES, [row]).files
-    (read,) = pq.read_table(file.path).to_pylist()
+    (read,) = pq.read_table(Path(file.uri)).to_pylist()
     assert tuple(read.values()) == row
 
 
@@ -150,7 +150,7 @@ def staged_by_spark(spark: "SparkSession", lake: Lake, *cells: tuple[object, ...
 def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", lake: Lake) -> None:
     staged = staged_by_spark(spark, lake, ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1)), ("C", 3, None))
     assert [f.partition for f in staged.files] == [str(day(0)), str(day(1)), None]
-    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {f.path for f in staged.files}
+    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {Path(f.uri) for f in staged.files}
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
     assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
 

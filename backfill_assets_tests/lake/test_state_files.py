@@ -21,10 +21,10 @@ from backfill_assets.core.frontier import FRONTIERS
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.log_state import KEEP_EVERY, LogCache, false_states
-from backfill_assets.lake.state_files import KEPT, content_of, keep_state, kept_versions, state_file
+from backfill_assets.lake.state_files import KEPT, content_of, keep_state, kept_versions
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
+from backfill_assets_tests.logs import commit_file, place_of, state_file
 
 COLUMN = "event_date"
 LENGTH = 2 * KEEP_EVERY + 5
@@ -36,21 +36,21 @@ def _history(table: Path, length: int = LENGTH, keep: bool = True) -> None:
     for version in range(length):
         commit_days(table, version, version % 7, inputs={"raw": version})
         if keep:
-            logs.keep(table, COLUMN)
+            logs.keep(place_of(table), COLUMN)
 
 
 def _folded(table: Path, version: int | None = None) -> TableView:
     """The state by all commits alone."""
     bare = table.parent / "bare" / table.name
     shutil.copytree(table, bare, ignore=shutil.ignore_patterns(".state"))
-    found = LogCache().state(bare, COLUMN, version)
+    found = LogCache().state(place_of(bare), COLUMN, version)
     shutil.rmtree(bare.parent)
     return found
 
 
 def _everything(table: Path, state: TableView) -> Any:
     """A state with what does not count for equality."""
-    return json.loads(json.dumps(content_of(table, COLUMN, state)))
+    return json.loads(json.dumps(content_of(place_of(table), COLUMN, state)))
 
 
 def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -65,7 +65,7 @@ def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_a_new_process_reads_the_newest_state_and_the_commits_after_it(table: Path, read: list[int]) -> None:
     _history(table)
     read.clear()
-    found = LogCache().state(table, COLUMN)
+    found = LogCache().state(place_of(table), COLUMN)
     assert read == list(range(2 * KEEP_EVERY, LENGTH))
     assert found == _folded(table)
 
@@ -73,9 +73,9 @@ def test_a_new_process_reads_the_newest_state_and_the_commits_after_it(table: Pa
 def test_an_earlier_version_is_read_from_the_newest_state_before_it(table: Path, read: list[int]) -> None:
     _history(table)
     read.clear()
-    assert LogCache().state(table, COLUMN, KEEP_EVERY + 2).version == KEEP_EVERY + 2
+    assert LogCache().state(place_of(table), COLUMN, KEEP_EVERY + 2).version == KEEP_EVERY + 2
     assert read == list(range(KEEP_EVERY, KEEP_EVERY + 3))
-    assert LogCache().state(table, COLUMN, 3).version == 3
+    assert LogCache().state(place_of(table), COLUMN, 3).version == 3
 
 
 def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
     left = state_file(table, 0).with_name(f"{state_file(table, 19).name}.f00d")
     left.write_bytes(b"half of a sta")
     _history_goes_on(table, 5 * KEEP_EVERY, 6 * KEEP_EVERY)
-    assert [v + 1 for v in kept_versions(table)] == [5 * KEEP_EVERY, 6 * KEEP_EVERY]
+    assert [v + 1 for v in kept_versions(place_of(table))] == [5 * KEEP_EVERY, 6 * KEEP_EVERY]
     assert len(list(left.parent.iterdir())) == KEPT, "what a killed writer left is gone"
 
 
@@ -91,14 +91,14 @@ def _history_goes_on(table: Path, first: int, stop: int) -> None:
     logs = LogCache()
     for version in range(first, stop):
         commit_days(table, version, version % 7)
-        logs.keep(table, COLUMN)
+        logs.keep(place_of(table), COLUMN)
 
 
 def test_a_state_is_never_overwritten(table: Path) -> None:
     _history(table, KEEP_EVERY)
     (path,) = state_file(table, 0).parent.iterdir()
     before = path.read_bytes()
-    keep_state(table, COLUMN, TableView(KEEP_EVERY - 1))
+    keep_state(place_of(table), COLUMN, TableView(KEEP_EVERY - 1))
     assert path.read_bytes() == before
 
 
@@ -107,15 +107,15 @@ def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) 
     for path in state_file(table, 0).parent.iterdir():
         path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz"))
     commit_days(table, LENGTH, 3)
-    LogCache().keep(table, COLUMN)
+    LogCache().keep(place_of(table), COLUMN)
     assert [p.name for p in state_file(table, 0).parent.iterdir()] == [state_file(table, LENGTH).name]
 
 
 def test_a_table_of_an_earlier_release_gets_a_state_at_its_next_commit(table: Path) -> None:
     _history(table, keep=False)
     commit_days(table, LENGTH, 3)
-    LogCache().keep(table, COLUMN)
-    assert kept_versions(table) == [LENGTH]
+    LogCache().keep(place_of(table), COLUMN)
+    assert kept_versions(place_of(table)) == [LENGTH]
 
 
 @pytest.mark.parametrize("ahead", [0, 1, KEEP_EVERY, 10 * KEEP_EVERY])
@@ -129,20 +129,20 @@ def test_states_of_another_log_keep_no_state_of_this_one_from_being_kept(
         path.unlink()
         state_file(table, int(path.name[:20]) + ahead).write_bytes(content)
     commit_days(table, LENGTH, 3)
-    LogCache().keep(table, COLUMN)
+    LogCache().keep(place_of(table), COLUMN)
     read.clear()
-    found = LogCache().state(table, COLUMN)
+    found = LogCache().state(place_of(table), COLUMN)
     assert read == [], "it is kept, though others have later versions in their names"
     assert found == _folded(table)
-    assert {*kept_versions(table)} & {*range(LENGTH + 1, 99 * KEEP_EVERY)} == set()
+    assert {*kept_versions(place_of(table))} & {*range(LENGTH + 1, 99 * KEEP_EVERY)} == set()
 
 
 def test_a_state_that_fits_is_not_kept_anew_before_so_many_commits(table: Path) -> None:
     _history(table)
-    before = kept_versions(table)
+    before = kept_versions(place_of(table))
     commit_days(table, LENGTH, 3)
-    LogCache().keep(table, COLUMN)
-    assert kept_versions(table) == before
+    LogCache().keep(place_of(table), COLUMN)
+    assert kept_versions(place_of(table)) == before
 
 
 # what is passed over
@@ -179,10 +179,10 @@ def test_a_state_that_does_not_fit_is_passed_over(table: Path, harm: Callable[[P
     _history(table)
     harm(state_file(table, 2 * KEEP_EVERY - 1))
     read.clear()
-    found = LogCache().state(table, COLUMN)
+    found = LogCache().state(place_of(table), COLUMN)
     assert read == list(range(KEEP_EVERY, LENGTH)), "the state before it is taken"
     assert _everything(table, found) == _everything(table, _folded(table))
-    assert false_states(table, COLUMN) == [], "nobody takes it"
+    assert false_states(place_of(table), COLUMN) == [], "nobody takes it"
 
 
 def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read: list[int]) -> None:
@@ -192,7 +192,7 @@ def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read:
     for version in range(LENGTH):
         commit_days(table, version, 1, reason="again")
     read.clear()
-    assert set(LogCache().state(table, COLUMN).latest) == {day(1)}
+    assert set(LogCache().state(place_of(table), COLUMN).latest) == {day(1)}
     assert read == list(range(LENGTH))
 
 
@@ -200,14 +200,14 @@ def test_a_state_beyond_the_head_is_passed_over(table: Path) -> None:
     _history(table)
     for version in range(KEEP_EVERY + 3, LENGTH):
         commit_file(table, version).unlink()
-    assert LogCache().state(table, COLUMN) == _folded(table)
+    assert LogCache().state(place_of(table), COLUMN) == _folded(table)
 
 
 def test_states_go_with_a_copy_of_their_table(table: Path, read: list[int], tmp_path: Path) -> None:
     _history(table)
     read.clear()
     shutil.copytree(table, tmp_path / "copies" / "renamed")
-    found = LogCache().state(tmp_path / "copies" / "renamed", COLUMN)
+    found = LogCache().state(place_of(tmp_path / "copies" / "renamed"), COLUMN)
     assert found == _folded(table)
     assert read[: LENGTH - 2 * KEEP_EVERY] == list(range(2 * KEEP_EVERY, LENGTH))
 
@@ -216,14 +216,14 @@ def test_a_forged_state_is_found(table: Path) -> None:
     _history(table)
     forged = state_file(table, 2 * KEEP_EVERY - 1)
     _rewrite(forged, lambda c: c["days"].pop(str(day(2))))
-    assert false_states(table, COLUMN) == [forged]
+    assert false_states(place_of(table), COLUMN) == [forged.relative_to(table).as_posix()]
 
 
 def test_a_forged_count_that_decides_nothing_is_found_too(table: Path) -> None:
     _history(table)
     forged = state_file(table, KEEP_EVERY - 1)
     _rewrite(forged, lambda c: next(iter(c["days"].values()))[3].update(rows=7))
-    assert false_states(table, COLUMN) == [forged]
+    assert false_states(place_of(table), COLUMN) == [forged.relative_to(table).as_posix()]
 
 
 # random histories
@@ -257,10 +257,10 @@ def test_a_kept_state_and_the_commits_after_it_give_what_all_commits_give(
         is_ours = not isinstance(what, list)
         make_commit(table, version, what if is_ours else None, () if is_ours else what)
         if version in kept:
-            keep_state(table, COLUMN, LogCache().state(table, COLUMN))
-    assert false_states(table, COLUMN) == []
+            keep_state(place_of(table), COLUMN, LogCache().state(place_of(table), COLUMN))
+    assert false_states(place_of(table), COLUMN) == []
     for at in (None, min(wanted, len(history) - 1)):
-        found, whole = LogCache().state(table, COLUMN, at), _folded(table, at)
+        found, whole = LogCache().state(place_of(table), COLUMN, at), _folded(table, at)
         assert found == whole
         assert list(found.latest) == list(whole.latest)
         assert _everything(table, found) == _everything(table, whole)

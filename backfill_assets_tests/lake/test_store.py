@@ -18,6 +18,7 @@ from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.store import TableStore, changed_by_others
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.logs import place_of
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -90,7 +91,7 @@ def two_days(tmp_path: Path) -> Lake:
 @pytest.fixture
 def folder(two_days: Lake) -> Path:
     """Its folder."""
-    return two_days.table_path(STAGING.name)
+    return two_days.table_place(STAGING.name).local()
 
 
 def entities(rows: list[dict[str, Any]]) -> list[str]:
@@ -104,11 +105,11 @@ def test_a_query_sees_each_table_at_its_own_version(two_days: Lake) -> None:
 
 
 def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:
-    assert not changed_by_others(folder, STAGING.day_column)
+    assert not changed_by_others(place_of(folder), STAGING.day_column)
     added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
     write_deltalake(str(folder), added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())), mode="append")
     DeltaTable(str(folder)).delete("entity = 'A'")
-    assert changed_by_others(folder, STAGING.day_column)
+    assert changed_by_others(place_of(folder), STAGING.day_column)
     assert entities(two_days.store.rows(STAGING.name)) == ["B", "C"]
     assert entities(two_days.store.own_rows(STAGING.name, STAGING.day_column)) == ["A", "B"]
 

@@ -17,13 +17,13 @@ from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import release, releases, too_late_contract, waiting
 from backfill_assets.landing.content_store import identity
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.lake.test_ledger import _event
+from backfill_assets_tests.logs import commits
 from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -50,7 +50,7 @@ def test_nothing_waits_where_nothing_was_ever_late(tmp_path: Path) -> None:
     assert waiting(lake, date.min, date.max) == {}
     assert releases(lake) == ()
     assert release(LakeSession(lake), HAPPENED, OTHER, "why") == {}
-    assert not lake.table_path(TOO_LATE).exists()
+    assert not lake.table_place(TOO_LATE).local().exists()
 
 
 def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_for(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
     lake = late_lake(tmp_path)
     assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {(ARRIVED, HAPPENED): 2}
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file"})),)
-    said = [c.receipt for c in commits(lake.table_path(TOO_LATE), -1) if c.receipt is not None][-1]
+    said = [c.receipt for c in commits(lake.table_place(TOO_LATE), -1) if c.receipt is not None][-1]
     assert (said.reason, said.note, said.days) == (REPLAY, "the sender was down", {})
     assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, "rows leave with the load that takes them"
 
@@ -72,12 +72,12 @@ def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(t
     lake, now = late_lake(tmp_path), identity("file", "a.csv")
     release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down")
     rows = [_event("a.csv", name, ARRIVED, recorded_at=midnight(d)) for name, d in (("file", HAPPENED), (now, OTHER))]
-    write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, receipt(FILES.name, {}))
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),)
 
 
 def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     tags = {"event_days_from": str(HAPPENED), "event_days_to": str(OTHER), "arrival_days": str(ARRIVED)}
-    commit_receipt(lake.table_path(TOO_LATE), Receipt("1", TOO_LATE, REPLAY, {}, tags=tags))
+    commit_receipt(lake.table_place(TOO_LATE), Receipt("1", TOO_LATE, REPLAY, {}, tags=tags))
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)

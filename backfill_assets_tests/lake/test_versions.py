@@ -16,7 +16,6 @@ import pytest
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess, Process
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.versions import (
     UNSEEN_SECONDS,
@@ -30,6 +29,8 @@ from backfill_assets.lake.versions import (
     versions_seen,
 )
 from backfill_assets.lake.view import settled_view
+from backfill_assets_tests.files import write_json
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
@@ -97,8 +98,8 @@ def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: P
     assert end(made) == [2, 1], "features of the run failed: staging moves on all the same"
     write(made, "features")
     assert end(made) == [2, 2]
-    count = len(entries(made.root))
-    assert (end(made), len(entries(made.root))) == ([2, 2], count), "nothing moved, nothing is written"
+    count = len(entries(place_of(made.root)))
+    assert (end(made), len(entries(place_of(made.root)))) == ([2, 2], count), "nothing moved, nothing is written"
 
 
 def test_commits_of_a_run_that_still_runs_and_what_is_made_from_them_wait_for_its_end(made: Planned) -> None:
@@ -208,7 +209,7 @@ def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Pla
 
 
 def test_a_table_that_was_moved_away_and_made_anew_is_read_as_it_is(made: Planned, tmp_path: Path) -> None:
-    made.lake.table_path("staging").rename(tmp_path / "away")
+    made.lake.table_place("staging").local().rename(tmp_path / "away")
     assert seen(made) == [-1, 1]
     made.write("staging", {0: 5})
     head = made.view("staging").version
@@ -231,7 +232,7 @@ def test_writers_at_once_give_each_entry_a_number_of_its_own(made: Planned) -> N
     last = newest(made.lake)
     assert last is not None
     assert (last.number, last.unfinished) == (first.number + 2 * len(names), ())
-    assert entries(made.root) == list(range(1, last.number + 1))
+    assert entries(place_of(made.root)) == list(range(1, last.number + 1))
 
 
 def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None:

@@ -47,19 +47,19 @@ def _land(lake: Lake, sha: str, number: int) -> None:
     times = {"first_scan": NOON, "recorded_at": NOON, "counted_by": "s", "home_day": day(number)}
     row = {"event": LANDED, "path": f"{sha}.csv", "sha256": sha, "arrival_date": day(number), **times}
     counts = {"rows": 3, "bad_rows": 1, "usable_rows": 2, "size": 1, "mtime_ns": 1, "note": None}
-    write_rows(lake.table_path("files"), FILES, [{**row, **counts}], receipt("files", {}))
+    write_rows(lake.table_place("files").local(), FILES, [{**row, **counts}], receipt("files", {}))
 
 
 def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
     row = {"arrival_date": day(number), "event_date": day(number), "arrival_month": "2024-02", "fingerprint": "F"}
     counts = {"deliveries": 2, "keys": 2, "moved_keys": 0, "greatest_lateness_s": 5}
     said = receipt("arrivals", {day(number): DayEntry(1, "F", "R")}, inputs={"raw": raw_version}, **facts)
-    write_rows(lake.table_path("arrivals"), ARRIVALS, [{**row, **counts}], said)
+    write_rows(lake.table_place("arrivals").local(), ARRIVALS, [{**row, **counts}], said)
 
 
 def _load(lake: Lake, sha: str, number: int) -> None:
     digest = Story(as_of=NOON).land(day(number), sha).digest("raw", day(number))
-    make_commit(lake.table_path("raw"), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)}))
+    make_commit(lake.table_place("raw").local(), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)}))
 
 
 def test_a_new_lake_is_seen_as_empty(lake: Lake) -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_landed_since_makes_its_day_stale(lake: Lake) -> None:
 
 
 def test_other_tables_of_the_folder_are_not_looked_at(lake: Lake) -> None:
-    make_commit(lake.table_path("somebody_elses"), 0).write_bytes(b"torn")
+    make_commit(lake.table_place("somebody_elses").local(), 0).write_bytes(b"torn")
     assert "somebody_elses" not in read_view(lake, CONTRACTS).tables
 
 
@@ -185,7 +185,9 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
         _load(lake, "s", 0)
         _arrive(lake, 0, 0)
         for contract in CONTRACTS[1:]:
-            make_commit(lake.table_path(contract.name), 0, receipt(contract.name, {day(0): DayEntry(1, "F", "D")}))
+            make_commit(
+                lake.table_place(contract.name).local(), 0, receipt(contract.name, {day(0): DayEntry(1, "F", "D")})
+            )
 
     overtaken = _overtaken(lake, "view", table, made)
     seen = {name: found.version for name, found in read_view(overtaken, CONTRACTS).tables.items()}

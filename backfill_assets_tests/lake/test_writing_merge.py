@@ -50,7 +50,7 @@ def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
 
 
 def table(lake: Lake) -> DeltaTable:
-    return DeltaTable(str(lake.table_path("arrivals")))
+    return DeltaTable(str(lake.table_place("arrivals").local()))
 
 
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

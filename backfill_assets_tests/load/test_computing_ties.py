@@ -75,7 +75,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
 def _unwritten(lake: Lake) -> Iterator[None]:
     yield
     if lake.store.exists("sums"):
-        lake.table_path("sums").rename(lake.root / f"aside_{uuid4().hex}")
+        lake.table_place("sums").local().rename(lake.root / f"aside_{uuid4().hex}")
 
 
 def query(text: str, frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":

@@ -100,13 +100,13 @@ def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_withou
 ) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 10:00:00", None, "k")], FIRST)
     backfill(lake, FIRST, FIRST, ["raw"], toy())
-    named = LOGS.state(lake.table_path("raw"), "arrival_date").version
+    named = LOGS.state(lake.table_place("raw"), "arrival_date").version
     land(lake, "next.jsonl", [delivery(2, f"{FIRST + ONE_DAY} 10:00:00", f"{FIRST} 10:00:00", "late")])
     with death_before_the_ledger():
         backfill(lake, FIRST + ONE_DAY, FIRST + ONE_DAY, ["raw"], toy())
-    assert LOGS.state(lake.table_path("raw"), "arrival_date").version > named
+    assert LOGS.state(lake.table_place("raw"), "arrival_date").version > named
     backfill(lake, FIRST, FIRST, ["echo"], toy())
-    assert LOGS.state(lake.table_path("echo"), "event_date").inputs == {"raw": named}
+    assert LOGS.state(lake.table_place("echo"), "event_date").inputs == {"raw": named}
 
 
 @dataclass(frozen=True)

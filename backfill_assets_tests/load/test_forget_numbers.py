@@ -45,7 +45,7 @@ def made(folder: Path, select: str) -> Lake:
 def erase(lake: Lake, entity: str, kind: type[Erasure] = Erasure) -> None:
     trace = Trace({"entity": entity})
     begun = begin_erasure(lake, trace.values, "asked")
-    forget_landed(LakeSession(lake), trace, kind(begun.path, begun.done))
+    forget_landed(LakeSession(lake), trace, kind(begun.lake, begun.name, begun.done))
 
 
 class Killed(Erasure):

@@ -20,9 +20,9 @@ from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, InputMissing, SettingsError
 from backfill_assets.core.plans import KEEP_GOOD, WriteMode
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
@@ -90,7 +90,7 @@ def run(
 ) -> KeptBack:  # fmt: skip
     """One run of a table; raises what it is refused for, and returns the days that it kept back."""
     asked = request_of_days(lake, table, days, tables_of, mode=mode, on_bad_days=on_bad_days)
-    with load_lock(lake.locks), prepared(asked) as rebuild:
+    with load_lock(lake.place), prepared(asked) as rebuild:
         rebuild.publish()
         return rebuild.kept_back
 

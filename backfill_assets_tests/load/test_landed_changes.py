@@ -174,7 +174,7 @@ def count(lake: Lake) -> None:
     first, today = datetime(2026, 1, 1, tzinfo=UTC), counting_digest(lake.settings)
     again = {"counted_by": today, "recorded_at": first + ONE_DAY}
     rows = [landed(START + ONE_DAY * i, first) | again for i in range(DAYS)]
-    write_rows(lake.table_path(FILES.name), FILES, rows, Receipt("again", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, Receipt("again", FILES.name, "scan", {}))
 
 
 @pytest.fixture

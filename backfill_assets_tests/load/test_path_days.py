@@ -46,7 +46,7 @@ def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
 def numbers(lake: Lake, first: date, last: date) -> list[int]:
     """The `seq` of all rows of raw, after a load of these days."""
     backfill(lake, first, last, ["raw"])
-    return sorted(r["seq"] for r in DeltaTable(str(lake.table_path("raw"))).to_pyarrow_table().to_pylist())
+    return sorted(r["seq"] for r in DeltaTable(str(lake.table_place("raw").local())).to_pyarrow_table().to_pylist())
 
 
 def days_of(lake: Lake) -> dict[str, list[date]]:
@@ -73,7 +73,7 @@ def counted_by_an_earlier_release(lake: Lake) -> None:
         "bad_rows": 0, "usable_rows": 1, "size": seen.st_size, "mtime_ns": seen.st_mtime_ns, "first_scan": NOW,
         "home_day": DECEMBER, "recorded_at": NOW, "counted_by": counting_digest(lake.settings), "note": None,
     }  # fmt: skip
-    write_rows(lake.table_path(FILES.name), FILES, [record], receipt(FILES.name, {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [record], receipt(FILES.name, {}))
 
 
 def test_a_lake_of_an_earlier_release_keeps_its_days_and_corrections_follow_them(lake: Lake) -> None:

@@ -64,7 +64,7 @@ def test_the_engine_expects_all_rows_of_the_files_that_a_day_came_in_for_it_read
         "home_day": day(0), "recorded_at": now, "counted_by": "", "note": None,
     }  # fmt: skip
     rows = [row | {"arrival_date": d, "rows": n, "usable_rows": n} for d, n in ((day(0), 2), (day(1), 1_000_000))]
-    write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, receipt(FILES.name, {}))
     session = _Expecting(lake)
     (named,) = _records_naming(session, [day(0)])
     assert (named.path, session.told) == ("a", [1_000_002])

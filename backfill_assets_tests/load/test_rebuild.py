@@ -145,7 +145,7 @@ def test_a_read_of_a_consumer_that_fails_with_the_new_rows_refuses_their_days_an
     rebuild.candidate = replace(
         rebuild.ready, staged=stage_by_hand(lake, contract, [row]), settled=frozenset({START + ONE_DAY})
     )
-    (lake.table_path("staging") / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
+    (lake.table_place("staging").local() / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
     found = {f.day: f for f in rebuild._judge(SPAN) if f.check == READS}
     assert (found[START].refuses, found[START + ONE_DAY].refuses) == (True, False)
     assert f"the read `{read}` fails: " in found[START].message

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
+from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.scan import accept_all, scan_all
 from backfill_assets_tests.builders import receipt, write_rows
@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Lake:
             "usable_rows": 1, "size": 1, "mtime_ns": 1, "first_scan": NOW, "home_day": DAY, "recorded_at": NOW,
             "counted_by": "", "note": None,
         }  # fmt: skip
-        write_rows(found.table_path(ledger.name), ledger, [row], receipt(ledger.name, {}))
+        write_rows(found.table_place(ledger.name).local(), ledger, [row], receipt(ledger.name, {}))
     return found
 
 
@@ -84,6 +84,6 @@ def test_what_changed_is_followed_in_the_source_that_a_path_names_or_in_all(lake
 
 
 def test_a_load_of_one_source_does_not_wait_for_another(lake: Lake) -> None:
-    with load_lock(lake.locks, "events"), load_lock(lake.locks, "truth"):
-        names = {path.name for path in lake.locks.iterdir()}
+    with load_lock(lake.place, "events"), load_lock(lake.place, "truth"):
+        names = {path.name for path in (lake.root / ".locks").iterdir()}
     assert names == {"load.events.lock", "load.truth.lock"}

@@ -55,7 +55,7 @@ def _make(root: Path) -> None:
     for contract in pipeline.contracts:
         write(lake, contract.name, pipeline, rows.get(contract.name, []), span)
     said = Receipt("w", ARRIVALS.name, "manual", {}, inputs={"raw": 0}, frontier=FRONTIER)
-    write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [], said)
+    write_rows(lake.table_place(ARRIVALS.name).local(), ARRIVALS, [], said)
 
 
 def write(lake: Lake, table: str, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], days: Sequence[date]) -> None:
@@ -64,7 +64,7 @@ def write(lake: Lake, table: str, pipeline: Pipeline, rows: Sequence[Mapping[str
     entries = {day: DayEntry(3, "F", "digest") for day in days}
     if table != "raw":
         entries[days[-1]] = DayEntry(0, "0", "digest", Built.PENDING)
-    write_rows(lake.table_path(table), contract, rows, Receipt(f"write-{table}", table, "manual", entries))
+    write_rows(lake.table_place(table).local(), contract, rows, Receipt(f"write-{table}", table, "manual", entries))
 
 
 def delivery_of(day: date, number: int, late: timedelta | None) -> dict[str, Any]:

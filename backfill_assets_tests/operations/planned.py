@@ -27,11 +27,11 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, STAGING, WINDOW, day, receipt, write_rows
 from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.synthetic import landed
 
 DAYS = 8
@@ -74,14 +74,14 @@ class Planned:
         self.write("raw", dict.fromkeys(everything, 1))
         rows = [arrival(day(n), f"F-{n}") for n in everything]
         said = receipt("arrivals", {day(n): DayEntry(1, f"F-{n}", "") for n in everything}, inputs={"raw": 1})
-        write_rows(self.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
+        write_rows(self.lake.table_place(ARRIVALS.name).local(), ARRIVALS, rows, said)
         for table in BUILT:
             self.write(table, dict.fromkeys(everything, 1))
 
     def list_files(self) -> None:
         """Write the ledger of landed files, without which the gate takes raw's rows for rows that never landed."""
         rows = [landed(day(n), datetime(2026, 1, 1, tzinfo=UTC)) for n in range(DAYS)]
-        write_rows(self.lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
+        write_rows(self.lake.table_place(FILES.name).local(), FILES, rows, receipt(FILES.name, {}))
 
     def contract(self, table: str) -> Contract:
         """The contract of a table."""
@@ -118,11 +118,11 @@ class Planned:
 
     def view(self, table: str) -> TableView:
         """The table's receipts."""
-        return LOGS.state(self.lake.table_path(table), self.contract(table).day_column)
+        return LOGS.state(self.lake.table_place(table), self.contract(table).day_column)
 
     def values(self, table: str, version: int | None = None) -> list[int]:
         """The value of every day that has a row, ascending by day, as delta-rs reads them."""
-        rows = DeltaTable(str(self.lake.table_path(table)), version=version).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(str(self.lake.table_place(table).local()), version=version).to_pyarrow_table().to_pylist()
         return [r["value"] for r in sorted(rows, key=lambda r: r[self.contract(table).day_column])]
 
     def of(self, table: str, state: State) -> list[date]:
@@ -135,16 +135,16 @@ def scatter(made: Planned, table: str, number: int) -> None:
     """Lay a day of a table out in two files, as an engine of several tasks does."""
     contract = made.contract(table)
     path, [live] = (
-        made.lake.table_path(table),
+        made.lake.table_place(table).local(),
         [f for f in files_of(made.lake, contract) if f.partition == str(day(number))],
     )
     staged = stage_by_hand(made.lake, contract, [{"entity": "A", "value": 1, contract.day_column: day(number)}])
     [first] = staged.files
-    second = StagedFile(first.path.with_name("part-1.parquet"), first.partition)
-    pq.write_table(pq.read_table(first.path, partitioning=None).slice(0, 0), second.path)
+    second = staged.file(Path(first.uri).with_name("part-1.parquet"), first.partition)
+    pq.write_table(pq.read_table(Path(first.uri), partitioning=None).slice(0, 0), second.uri)
     staged.tried = True
-    rewrite_files(path, contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
-    staged.keep({str(first.path), str(second.path)})
+    rewrite_files(place_of(path), contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
+    staged.keep({first.name, second.name})
 
 
 @cache
@@ -169,7 +169,7 @@ def narrower(lake: Lake) -> Pipeline:
 def with_narrow_staging(folder: Path) -> Planned:
     """A lake of which staging's files have INT, where its contract says BIGINT now; features are made from it."""
     found = Planned(folder / "lake")
-    found.lake.table_path("staging").rename(folder / "staging of BIGINT")
+    found.lake.table_place("staging").local().rename(folder / "staging of BIGINT")
     found.pipeline = narrower(found.lake)
     for table in BUILT:
         found.write(table, dict.fromkeys(range(DAYS), 1))

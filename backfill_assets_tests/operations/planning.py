@@ -141,7 +141,7 @@ def bare_staging(root: Path) -> tuple[Lake, Pipeline]:
     pipeline = replace(pipeline, tables=tuple(replace(t, account=None) for t in pipeline.tables))
     for table in pipeline.tables:
         if not table.is_landed:
-            shutil.rmtree(lake.table_path(table.name))
+            shutil.rmtree(lake.table_place(table.name).local())
     return lake, pipeline
 
 

@@ -18,12 +18,12 @@ from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.logs import versions
 
 START = date(2024, 2, 26)
 Made = tuple[Lake, Pipeline]
@@ -69,7 +69,7 @@ def _make(root: Path, days: int, windows: tuple[int, int]) -> Pipeline:
     _land(lake, span)
     told = {d: DayEntry(1, f"F-{d}", "") for d in span}
     said = Receipt("write-arrivals", ARRIVALS.name, "manual", told, inputs={"raw": 1})
-    write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [_arrival(d) for d in span], said)
+    write_rows(lake.table_place(ARRIVALS.name).local(), ARRIVALS, [_arrival(d) for d in span], said)
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
     return pipeline
@@ -78,7 +78,7 @@ def _make(root: Path, days: int, windows: tuple[int, int]) -> Pipeline:
 def _land(lake: Lake, span: DayRange) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     said = Receipt("write-files", FILES.name, "scan", {})
-    write_rows(lake.table_path(FILES.name), FILES, [landed(d, now) for d in span], said)
+    write_rows(lake.table_place(FILES.name).local(), FILES, [landed(d, now) for d in span], said)
     for day in span:
         path = lake.root / "landing" / f"{day}.jsonl"
         path.parent.mkdir(exist_ok=True)
@@ -100,7 +100,7 @@ def build(
     contract = next(c for c in (*pipeline.contracts, QUARANTINE) if c.name == table)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     codes = pipeline.codes.get(table)
-    path = lake.table_path(table)
+    path = lake.table_place(table).local()
     version = len(versions(path))
     entries = {
         d: DayEntry(n, f"F{version}", (digests or {}).get(d) or _digest(states, table, d)) for d, n in rows.items()

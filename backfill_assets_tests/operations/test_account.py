@@ -13,11 +13,11 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, read_files
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, account
 from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -32,10 +32,10 @@ def counted(lake: Lake, pipeline: Pipeline, day: date, rows: int, **counts: int)
     """Load a day again, its receipt with what the load counted."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     entry = DayEntry(rows, "F", states.digests.of("raw", day), counts={"duplicates": 0, **counts})
-    path = lake.table_path("raw")
+    path = lake.table_place("raw").local()
     make_commit(path, len(versions(path)), Receipt("w", "raw", "manual", {day: entry}))
     said = Receipt("a", "arrivals", "manual", {}, inputs={"raw": len(versions(path)) - 1})
-    make_commit(lake.table_path("arrivals"), len(versions(lake.table_path("arrivals"))), said)
+    make_commit(lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said)
 
 
 def test_a_load_that_counted_everything_adds_up(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_rows_that_are_nowhere_are_no_duplicates(tmp_path: Path) -> None:
 def test_where_an_older_load_did_not_count_nothing_is_subtracted(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     build(lake, pipeline, "raw", {START: 1})
-    make_commit(lake.table_path("arrivals"), 1, Receipt("a", "arrivals", "manual", {}, inputs={"raw": 2}))
+    make_commit(lake.table_place("arrivals").local(), 1, Receipt("a", "arrivals", "manual", {}, inputs={"raw": 2}))
     found = accounted(lake, pipeline)
     assert (found.wrong, found.uncounted) == ({}, {START: 2})
     assert (found.duplicates_per_1000, found.to_dict()["duplicates"]) == (None, None)
@@ -68,7 +68,7 @@ def test_where_an_older_load_did_not_count_nothing_is_subtracted(tmp_path: Path)
 def test_of_a_stale_day_only_what_is_new_is_not_loaded(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     more = {**landed(START, NOW), "path": "more.jsonl", "sha256": "more", "rows": 2}
-    write_rows(lake.table_path(FILES.name), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
     found = accounted(lake, pipeline)
     assert (found.rows, found.raw, found.waiting, found.wrong) == (11, 9, {START: 2}, {})
 
@@ -76,7 +76,7 @@ def test_of_a_stale_day_only_what_is_new_is_not_loaded(tmp_path: Path) -> None:
 def test_rows_of_a_withdrawn_file_are_told_until_the_day_is_loaded_again(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     gone = {**landed(START, NOW.replace(year=2027)), "event": "withdrawn"}
-    write_rows(lake.table_path(FILES.name), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
     found = accounted(lake, pipeline)
     assert (found.rows, found.raw, found.surplus, found.waiting) == (6, 9, {START: 3}, {})
     assert sum(rows for rows, _ in found.parts()) == found.rows

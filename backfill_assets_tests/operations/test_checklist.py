@@ -12,7 +12,6 @@ import pytest
 
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.view import Source
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
@@ -24,6 +23,7 @@ from backfill_assets.operations.standing import DIFFERS, PROOFS, Proof
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.model import plan_json
 from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.files import write_json
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
 from backfill_assets_tests.operations.late_lake import delivery_of, late_lake, write
 from backfill_assets_tests.operations.planning import DAYS as PLAN_DAYS
@@ -124,7 +124,7 @@ def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_un
     contract = pipeline.table("staging").contract
     for at in (day, day + timedelta(days=1)):
         twice = [{**one, "event_key": "k"} for one in good_rows(at)]
-        write_rows(lake.table_path("staging"), contract, twice)
+        write_rows(lake.table_place("staging").local(), contract, twice)
     again = loads(lake, pipeline)[NEWEST]
     assert (again.holds, "row(s) of staging repeat a key that is current" in again.evidence) == (False, True)
     assert "--tables staging" in again.fix
@@ -171,5 +171,5 @@ def test_a_lake_that_was_proven_and_bounded_holds_all_until_another_program_writ
     found = loads(lake, pipeline)
     assert {n: i.evidence for n, i in found.items() if not i.holds} == {}
     contract = pipeline.table("staging").contract
-    write_rows(lake.table_path("staging"), contract, good_rows(date.fromisoformat(DAYS[1])))
+    write_rows(lake.table_place("staging").local(), contract, good_rows(date.fromisoformat(DAYS[1])))
     assert not loads(lake, pipeline)[WHOLE].holds

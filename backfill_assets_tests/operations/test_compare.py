@@ -101,7 +101,7 @@ def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_
 
 
 def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake) -> None:
-    for file in lake.table_path("t").rglob("*.parquet"):
+    for file in lake.table_place("t").local().rglob("*.parquet"):
         file.write_bytes(bytes(file.stat().st_size))
     report = compare(PIPELINE, asked(), Moment(lake, 2), Moment(lake, at=datetime.now(UTC) + ONE_DAY))
     assert not report.differing

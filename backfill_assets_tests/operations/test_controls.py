@@ -49,7 +49,7 @@ def judged(lake: Lake) -> ControlOutcome:
 def test_a_table_that_was_doubled_by_an_append_breaks_its_control(root: Path) -> None:
     lake = declare(root)
     assert judged(lake).holds
-    path = str(lake.table_path(TABLE))
+    path = str(lake.table_place(TABLE).local())
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
     found = judged(lake)
     assert (found.holds, found.broken) == (False, 2)

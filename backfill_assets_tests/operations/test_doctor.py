@@ -14,12 +14,12 @@ from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.versions import record
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
+from backfill_assets_tests.logs import commit_file
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 from backfill_assets_tests.own import TWO_SOURCES
 from backfill_assets_tests.strangers import give_away
@@ -33,7 +33,7 @@ def _about(lake: Lake, object: str) -> list[Diagnosis]:
 
 
 def _staging(lake: Lake) -> Path:
-    return lake.table_path("staging")
+    return lake.table_place("staging").local()
 
 
 def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_hurt_table_is_told_with_what_to_do(
 
 def test_a_ledger_that_another_program_changed_is_told_with_the_load_that_mends_it(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 2)
-    arrivals = DeltaTable(str(lake.table_path("arrivals")))
+    arrivals = DeltaTable(str(lake.table_place("arrivals").local()))
     arrivals.delete(f"arrival_date = '{START}'")
     (found,) = _about(lake, "the table arrivals")
     assert found.level is Level.WARN
@@ -257,6 +257,6 @@ def test_settings_that_name_a_table_that_is_not_there_are_no_valid_ones(tmp_path
 def test_rows_of_a_withdrawn_file_that_are_still_loaded_are_told_as_less(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 3)
     gone = {**landed(START, WITHDRAWN), "event": "withdrawn"}
-    write_rows(lake.table_path(FILES.name), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
     (told,) = [d for d in _about(lake, "the ledger") if "landed rows" in d.what]
     assert "less 3 loaded from files, or by settings, that no longer count" in told.what

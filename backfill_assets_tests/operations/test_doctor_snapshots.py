@@ -43,7 +43,7 @@ def test_a_changed_byte_is_found_by_reading_all_and_a_missing_file_at_once(reade
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert [d.level for d in examine_snapshots(reader.lake)] == [Level.OK]
     [deep] = examine_snapshots(reader.lake, deep=True)
-    assert (deep.level, "holds other bytes" in deep.what) == (Level.ERROR, True)
+    assert (deep.level, "has other bytes" in deep.what) == (Level.ERROR, True)
     file.write_bytes(content + b"x")
     assert "has another size" in next(examine_snapshots(reader.lake)).what
     file.unlink()

@@ -113,7 +113,7 @@ def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(made: Pl
     for value in (2, 3, 4):
         made.write("staging", dict.fromkeys(range(DAYS), value))
     export(made.lake, made.pipeline, "staging", str(out))
-    shutil.rmtree(made.lake.table_path("staging"))
+    shutil.rmtree(made.lake.table_place("staging").local())
     made.write("staging", dict.fromkeys(range(DAYS), 5))
     done = export(made.lake, made.pipeline, "staging", str(out))
     assert (len(done.replaced), done.newer) == (DAYS, 0)

@@ -11,7 +11,6 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import CANDIDATES, RUNS, SNAPSHOTS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.staging import filling
@@ -31,6 +30,7 @@ from backfill_assets.operations.forget import (
     trace_of,
 )
 from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.files import write_json
 from backfill_assets_tests.lakes import configure
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, Planned

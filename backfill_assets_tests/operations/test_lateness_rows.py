@@ -37,7 +37,7 @@ def delivery(arrival: datetime, event: datetime | None, number: int = 0) -> dict
 def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -> tuple[TableStore, str, int]:
     """A table of that name in a lake's store, at its first version."""
     lake = bare_lake(folder)
-    write_rows(lake.table_path(contract.name), contract, list(rows))
+    write_rows(lake.table_place(contract.name).local(), contract, list(rows))
     return lake.store, contract.name, 0
 
 
@@ -78,7 +78,7 @@ def vars_of(spread: Any) -> tuple[float, ...]:
 def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Path) -> None:
     days = [midnight(FIRST + ONE_DAY * n) for n in range(3)]
     store, raw, first = table(tmp_path, contract("raw"), [delivery(d, d) for d in days])
-    write_rows(bare_lake(tmp_path).table_path(raw), contract("raw"), [delivery(days[1], days[0])])
+    write_rows(bare_lake(tmp_path).table_place(raw).local(), contract("raw"), [delivery(days[1], days[0])])
     assert [d.day for d in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
         FIRST,
         FIRST + ONE_DAY,

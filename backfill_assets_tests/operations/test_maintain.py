@@ -29,6 +29,7 @@ from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
 from backfill_assets_tests.operations.synthetic import landed
 
@@ -126,10 +127,10 @@ def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_
     made.write("staging", {0: 9})
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
-        assert entries(made.root) == [1]
+        assert entries(place_of(made.root)) == [1]
         assert replaced(maintain(made.lake, made.pipeline, keep_days=14)) == {"staging": 2, "features": 2}
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 1}, "readers moved on"
-        assert entries(made.root) == [2], "no file of the older one is promised any more"
+        assert entries(place_of(made.root)) == [2], "no file of the older one is promised any more"
 
 
 def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(made: Planned) -> None:
@@ -154,7 +155,7 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
 def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(made: Planned) -> None:
     record = landed(day(0), datetime.now(UTC))
     name = str(record["sha256"])
-    write_rows(made.lake.table_path(FILES.name), FILES, [record], receipt("files", {}))
+    write_rows(made.lake.table_place(FILES.name).local(), FILES, [record], receipt("files", {}))
     land(made.lake.stock, f"{name}.jsonl-1.parquet", b"parsed")
     os.utime(land(made.lake.root / "landing", f"{day(0)}.jsonl", b"{}\n" * 3).path, ns=(0, 0))
     assert maintain(made.lake, made.pipeline).copies == (0, 0), "it is not asked for"

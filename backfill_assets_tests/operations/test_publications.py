@@ -17,10 +17,10 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, DaysHeld
 from backfill_assets.core.states import State
-from backfill_assets.lake import files
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.housekeeping import remove_unneeded
+from backfill_assets.lake.log import data_names
 from backfill_assets.lake.replace import Provenance, replace_days_locked
 from backfill_assets.lake.staging import Staged, stage_links
 from backfill_assets.lake.versions import unfinished
@@ -97,7 +97,7 @@ def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(bes
 
 def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(beside: CandidateWorld) -> None:
     beside.build_all(5)
-    links = beside.there.lake.table_path("features")
+    links = beside.there.lake.table_place("features").local()
 
     def lose() -> None:
         for file in links.rglob("*.parquet"):
@@ -206,7 +206,7 @@ def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: CandidateWo
     discard_candidate(beside.made.lake, "v2")
     assert candidate_names(beside.made.lake) == []
     maintain(beside.made.lake, beside.made.pipeline)
-    path = beside.made.lake.table_path("staging")
+    path = beside.made.lake.table_place("staging").local()
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
 
 
@@ -227,7 +227,7 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
 ) -> None:
     beside.build_all(5)
     made, contract = beside.made, beside.made.contract("staging")
-    for file in beside.there.lake.table_path("staging").rglob("*.parquet"):
+    for file in beside.there.lake.table_place("staging").local().rglob("*.parquet"):
         os.utime(file, (LONG_AGO, LONG_AGO))
     linked: list[Staged] = []
     days = made.view("staging").latest
@@ -235,7 +235,7 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
     def link() -> None:
         linked.append(stage_links(made.lake, contract, beside.there.lake, days, beside.there.view("staging").version))
 
-    with doing_before(files.below, link):
+    with doing_before(data_names, link):
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
-    assert all(f.path.exists() for f in linked[0].files)
+    assert all(Path(f.uri).exists() for f in linked[0].files)
     linked[0].drop()

@@ -66,7 +66,7 @@ def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> Non
 
 @pytest.mark.parametrize("table", ["features", "features_as_known"])
 def test_rows_that_features_lack_or_have_too_many_show_on_their_days(lake: Lake, table: str) -> None:
-    DeltaTable(str(lake.table_path(table))).delete("feature_date = '2024-03-02'")
+    DeltaTable(str(lake.table_place(table).local())).delete("feature_date = '2024-03-02'")
     lacking = {(b.name, b.day) for b in layers(lake).balances if not b.is_equal}
     assert (f"rows of {table}", date(2024, 3, 2)) in lacking
     double(lake, table)
@@ -76,7 +76,7 @@ def test_rows_that_features_lack_or_have_too_many_show_on_their_days(lake: Lake,
 
 def double(lake: Lake, table: str) -> None:
     """Append all rows of a table to it, as an unguarded script would."""
-    path = str(lake.table_path(table))
+    path = str(lake.table_place(table).local())
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
 
 
@@ -84,9 +84,9 @@ def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lak
     fine = run("reconcile", "--layers", "--lake", lake.root)
     assert fine.exit_code == 0
     assert "7 landed = 5 raw + 1 quarantine + 0 too_late + 1 duplicates" in fine.stdout
-    (broken,) = lake.table_path("quarantine").rglob("*.parquet")
+    (broken,) = lake.table_place("quarantine").local().rglob("*.parquet")
     pq.write_table(pq.read_table(broken).slice(1), broken)
-    (commit,) = (lake.table_path("quarantine") / "_delta_log").glob("*1.json")
+    (commit,) = (lake.table_place("quarantine").local() / "_delta_log").glob("*1.json")
     commit.write_text(re.sub('"size":[0-9]+', f'"size":{broken.stat().st_size}', commit.read_text()))
     wrong = run("reconcile", "--layers", "--lake", lake.root)
     assert wrong.exit_code == 1

@@ -37,10 +37,12 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
         {"arrival_date": START, "source_file": "a", "row_number": n, "text": "x", "reason": reason}
         for n, reason in enumerate(("bad", "worse", "bad"))
     ]
-    write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
+    write_rows(
+        lake.table_place(QUARANTINE.name).local(), QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {})
+    )
     copy = {**landed(START, NOW), "path": "copy.jsonl"}
     new = {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7}
-    write_rows(lake.table_path(FILES.name), FILES, [copy, new], Receipt("f", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [copy, new], Receipt("f", FILES.name, "scan", {}))
     found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert found.account.files == DAYS + 1, "a copy is no second file"
     assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
@@ -52,9 +54,11 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
     lake = open_lake(tmp_path)
     pipeline = make_pipeline(tables(lake.settings))
     for source, rows in (("events", [landed(START, NOW)]), ("truth", [{**landed(START, NOW), "rows": 7}])):
-        write_rows(lake.table_path(named(FILES.name, source)), FILES, rows, Receipt("f", FILES.name, "scan", {}))
+        write_rows(
+            lake.table_place(named(FILES.name, source)).local(), FILES, rows, Receipt("f", FILES.name, "scan", {})
+        )
     refused = [{"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}]
-    path = lake.table_path(named(QUARANTINE.name, "truth"))
+    path = lake.table_place(named(QUARANTINE.name, "truth")).local()
     write_rows(path, QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
     found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert (found.account.rows, dict(found.quarantine)) == (10, {"bad": 1})

@@ -14,13 +14,13 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
-from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.plans.files import keep_plan, only_runner
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.files import publish_by_hand
+from backfill_assets_tests.logs import read_commit
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -47,7 +47,7 @@ def test_a_chunk_goes_back_through_all_its_tables_and_nothing_else_moves(made: P
     for table in ("staging", "features"):
         assert made.values(table) == [1, 2, 2, 1, 1, 1, 1, 1]
         assert made.of(table, State.HELD) == [day(3), day(4)]
-        said = read_commit(made.lake.table_path(table), 4).receipt
+        said = read_commit(made.lake.table_place(table), 4).receipt
         assert said is not None
         assert said.tags["by"] == "ann@desk"
         assert (said.tags["plan"], said.tags["chunk"], said.note) == ("p1", "2", "off by one")
@@ -126,7 +126,7 @@ def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Plann
 
 def test_rows_that_a_foreign_program_wrote_since_are_refused_unless_told(made: Planned) -> None:
     contract = made.contract("staging")
-    write_rows(made.lake.table_path("staging"), contract, [{"entity": "X", "value": 8, "event_date": day(4)}])
+    write_rows(made.lake.table_place("staging").local(), contract, [{"entity": "X", "value": 8, "event_date": day(4)}])
     with pytest.raises(BackfillError, match="a program that leaves no receipt"):
         preview(made.lake, made.pipeline, SECOND)
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1", chunk="2", over_newer=True), SAID)

@@ -45,7 +45,7 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
     lake, pipeline = synthetic_lake(tmp_path, 2)
     bad = {"arrival_date": START, "source_file": "s", "row_number": 1, "text": "{", "reason": "not JSON"}
     said = receipt(QUARANTINE.name, {START: DayEntry(1, "F", "digest")})
-    write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, [bad], said)
+    write_rows(lake.table_place(QUARANTINE.name).local(), QUARANTINE, [bad], said)
     report = show(lake, pipeline, "raw", START)
     assert [(f.path, f.rows) for f in report.files] == [(f"{START}.jsonl", 3)]
     assert report.quarantine == {"not JSON": 1}

@@ -44,7 +44,9 @@ def keep(reader: LakeReader, name: str = "spring", **more: object) -> Snapshot:
 def rebuilt_and_vacuumed(reader: LakeReader, times: int) -> None:
     for n in range(times):
         write(reader, [version_of_event(0, "a", n), version_of_event(1, "c", n)], f"again {n}")
-    gone = DeltaTable(str(reader.lake.table_path(TABLE))).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    gone = DeltaTable(str(reader.lake.table_place(TABLE).local())).vacuum(
+        0, dry_run=False, enforce_retention_duration=False
+    )
     assert gone, "the vacuum took something away"
 
 
@@ -65,7 +67,7 @@ def test_it_shares_no_bytes_with_the_table_nor_with_another_snapshot(reader: Lak
     keep(reader)
     keep(reader, "twin")
     before = reader.snapshot("spring").table(TABLE).arrow()
-    for file in reader.lake.table_path(TABLE).rglob("*.parquet"):
+    for file in reader.lake.table_place(TABLE).local().rglob("*.parquet"):
         file.write_bytes(b"overwritten in place")
     assert reader.snapshot("spring").table(TABLE).arrow() == before
     held = held_bytes(reader.lake, "spring")
@@ -83,12 +85,12 @@ def test_a_data_file_that_was_altered_is_neither_kept_nor_read_as_what_was_writt
     reader: LakeReader, same_size: bool
 ) -> None:
     """Rewritten in place with other rows; one of the same size only its rows can tell."""
-    [file, *_] = sorted(reader.lake.table_path(TABLE).rglob("event_date=2024-03-01/*.parquet"))
+    [file, *_] = sorted(reader.lake.table_place(TABLE).local().rglob("event_date=2024-03-01/*.parquet"))
     size = file.stat().st_size
     rows = pq.ParquetFile(file).read()
     pq.write_table(rows.slice(0, rows.num_rows - 1), file, compression="none")
     if same_size:
-        for log in (reader.lake.table_path(TABLE) / "_delta_log").glob("*.json"):
+        for log in (reader.lake.table_place(TABLE).local() / "_delta_log").glob("*.json"):
             lines = log.read_text().splitlines(keepends=True)
             now = f'"size":{file.stat().st_size}'
             log.write_text("".join(n.replace(f'"size":{size}', now) if "=2024-03-01" in n else n for n in lines))

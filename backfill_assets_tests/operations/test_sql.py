@@ -221,7 +221,7 @@ def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeR
 
 def test_days_that_are_not_fit_are_told_beside_the_answer(reader: LakeReader) -> None:
     assert ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging").unfit == {}
-    DeltaTable(str(reader.lake.table_path(TABLE))).delete("event_key = 'a'")  # another program
+    DeltaTable(str(reader.lake.table_place(TABLE).local())).delete("event_key = 'a'")  # another program
     found = ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging")
     assert (found.rows.num_rows, found.unfit) == (3, {TABLE: "stale 2024-03-01"})
 

@@ -14,7 +14,6 @@ import pytest
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DayDifference
@@ -25,7 +24,7 @@ from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeV
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.operations.standing import EQUAL, PROOFS, Proof, attention, proof_alarms, unproven
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.files import bare_lake, write_json
 from backfill_assets_tests.operations.test_drift import PIPELINE, TABLE
 
 pytestmark = pytest.mark.quick

@@ -14,12 +14,12 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
 from backfill_assets_tests.processes import run_python
@@ -65,7 +65,7 @@ def test_asked_why_it_names_the_input_days_that_were_written_since(tmp_path: Pat
 def test_a_day_that_another_program_touched_is_stale(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     add = {"path": "x", "size": 1, "dataChange": True, "partitionValues": {"event_date": str(START)}}
-    make_commit(lake.table_path("staging"), 2, actions=[{"add": add}])
+    make_commit(lake.table_place("staging").local(), 2, actions=[{"add": add}])
     first = status(lake, pipeline).tables["staging"][0]
     assert (first.state, first.reason) == (State.STALE, "a commit that is not ours touched it")
 
@@ -73,7 +73,7 @@ def test_a_day_that_another_program_touched_is_stale(tmp_path: Path) -> None:
 def test_arrival_days_whose_ledger_another_program_touched_are_stale_and_say_so(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     hurt = START + ONE_DAY * 3
-    DeltaTable(str(lake.table_path("arrivals"))).delete(f"arrival_date = '{hurt}'")
+    DeltaTable(str(lake.table_place("arrivals").local())).delete(f"arrival_date = '{hurt}'")
     report = status(lake, pipeline)
     touched = [d for d in report.tables["raw"] if d.state is State.STALE]
     assert {d.day for d in touched} == {d for d in report.days or () if d.month == hurt.month}
@@ -126,15 +126,15 @@ def as_of(lake: Lake, moment: datetime | None) -> Lake:
 def reload(lake: Lake, pipeline: Pipeline, day: date) -> None:
     """Load a raw day as the lake's settings are now, and name it in the ledger."""
     build(lake, pipeline, "raw", {day: 3})
-    version = len(versions(lake.table_path("raw"))) - 1
+    version = len(versions(lake.table_place("raw"))) - 1
     said = Receipt("a", "arrivals", "manual", {}, inputs={"raw": version}, frontier=lake.settings.as_of)
-    make_commit(lake.table_path("arrivals"), len(versions(lake.table_path("arrivals"))), said)
+    make_commit(lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said)
 
 
 def test_raw_days_after_as_of_are_not_missing(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     rows = [landed(START + ONE_DAY * n, NOW) for n in (DAYS + 1, DAYS + 2)]
-    write_rows(lake.table_path(FILES.name), FILES, rows, Receipt("f", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, Receipt("f", FILES.name, "scan", {}))
     stopped = as_of(lake, end_of(DAYS))
     assert status(stopped, pipeline).days == DayRange(START, START + ONE_DAY * DAYS)
     (beyond,) = status(stopped, pipeline, DayRange(rows[0]["arrival_date"], rows[1]["arrival_date"])).tables["raw"]
@@ -153,7 +153,9 @@ CHANGED = "its landed files, as_of or what `replay-late` released changed since:
 def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     tags = {"event_days_from": str(START), "event_days_to": str(START), "arrival_days": str(START)}
-    make_commit(lake.table_path("too_late"), 0, Receipt("r", "too_late", "replay-late", {}, note="n", tags=tags))
+    make_commit(
+        lake.table_place("too_late").local(), 0, Receipt("r", "too_late", "replay-late", {}, note="n", tags=tags)
+    )
     assert why_raw(lake, pipeline, START) == CHANGED.format(1)
     last = START + ONE_DAY * (DAYS - 1)
     noon = end_of(DAYS) - timedelta(hours=12)
@@ -162,7 +164,7 @@ def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_p
     reload(stopped, pipeline, last)
     assert why_raw(lake, pipeline, last) == CHANGED.format(1)
     more = {**landed(START + ONE_DAY, NOW), "path": "more.jsonl", "sha256": "more"}
-    write_rows(lake.table_path(FILES.name), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
     assert why_raw(lake, pipeline, START + ONE_DAY) == CHANGED.format(2)
 
 
@@ -170,7 +172,7 @@ def test_days_that_follow_from_stale_ones_are_told(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     assert status(lake, pipeline).following() == {}
     more = {**landed(START, NOW), "path": "more.jsonl", "sha256": "more"}
-    write_rows(lake.table_path(FILES.name), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
     assert why_raw(lake, pipeline, START) == CHANGED.format(2)
     report = status(lake, pipeline)
     assert report.following() == {"staging": 1, "features": 3, "features_as_known": 3, "labels": 3, "training": 3}

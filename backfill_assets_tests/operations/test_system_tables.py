@@ -98,7 +98,7 @@ def test_landed_rows_and_rejected_ones_are_named_with_file_and_reason(made: Plan
     made.list_files()
     bad = [{"arrival_date": day(1), "source_file": "f", "row_number": n, "text": "x", "reason": "why"} for n in (1, 2)]
     said = Receipt("w", QUARANTINE.name, "landing", {day(1): DayEntry(2, "F", "d")})
-    write_rows(made.lake.table_path(QUARANTINE.name), QUARANTINE, bad, said)
+    write_rows(made.lake.table_place(QUARANTINE.name).local(), QUARANTINE, bad, said)
     assert rows(made, "FROM system.rejected") == [("", "quarantine", day(1), "f", "why", 2)]
     assert rows(made, "SELECT count(*), min(day), max(day) FROM system.landed") == [(DAYS, day(0), day(DAYS - 1))]
 
@@ -123,7 +123,7 @@ def test_proofs_and_controls_are_checks_too(made: Planned) -> None:
     assert [row[:2] for row in again] == found, "a day that was passed over keeps its verdict"
     assert not any("passed over" in row[2] for row in again)
     lake = Lake(made.lake.root, made.lake.settings.model_copy(update={"controls": {"total": None}}))
-    lake.locks.mkdir(parents=True, exist_ok=True)
+    (lake.root / ".locks").mkdir(parents=True, exist_ok=True)
     keep_outcomes(lake, [ControlOutcome("total", False, 3, "1, expected 2")])
     query = 'SELECT "check", outcome, what FROM system.checks WHERE day IS NULL'
     told = ask(lake, made.pipeline, query).rows.to_pylist()

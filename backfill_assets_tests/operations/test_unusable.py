@@ -35,7 +35,7 @@ def landed(lake: Lake, files: Mapping[str, tuple[date, int, int, str | None]], s
             "recorded_at": SEEN, "counted_by": "", "note": note,
         })  # fmt: skip
     ledger = of_source(FILES, source)
-    write_rows(lake.table_path(ledger.name), ledger, rows, receipt(ledger.name, {}))
+    write_rows(lake.table_place(ledger.name).local(), ledger, rows, receipt(ledger.name, {}))
 
 
 def kept(arrived: date, number: int, reason: str) -> dict[str, Any]:

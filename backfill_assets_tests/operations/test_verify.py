@@ -17,13 +17,12 @@ from deltalake import write_deltalake
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.inspection import mend
-from backfill_assets.lake.log import checkpoint_file, commit_file, versions
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.state_files import state_file
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.copies import keep
+from backfill_assets_tests.logs import checkpoint_file, commit_file, state_file, versions
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 WRITES = 21  # a checkpoint comes with every twentieth commit
@@ -83,28 +82,28 @@ def flip_a_byte_that_holds_no_row(made: Planned) -> None:
 
 
 def flip_a_byte_of_a_checkpoint(made: Planned) -> None:
-    flip(checkpoint_file(made.lake.table_path("staging"), 19), 200)
+    flip(checkpoint_file(made.lake.table_place("staging").local(), 19), 200)
 
 
 def edit_a_receipt(made: Planned) -> None:
-    commit = commit_file(made.lake.table_path("staging"), 3)
+    commit = commit_file(made.lake.table_place("staging").local(), 3)
     commit.write_text(commit.read_text().replace('reason\\":\\"test', 'reason\\":\\"TEST', 1))
 
 
 def edit_the_newest_receipt(made: Planned) -> None:
-    table = made.lake.table_path("staging")
+    table = made.lake.table_place("staging").local()
     commit = commit_file(table, versions(table)[-1])
     commit.write_text(commit.read_text().replace('reason\\":\\"test', 'reason\\":\\"TEST', 1))
 
 
 def truncate_the_newest_commit(made: Planned) -> None:
-    table = made.lake.table_path("raw")
+    table = made.lake.table_place("raw").local()
     commit = commit_file(table, versions(table)[-1])
     commit.write_bytes(commit.read_bytes()[:-40])
 
 
 def delete_the_newest_commit(made: Planned) -> None:
-    table = made.lake.table_path("raw")
+    table = made.lake.table_place("raw").local()
     commit_file(table, versions(table)[-1]).unlink()
 
 
@@ -113,7 +112,7 @@ def append_rows(made: Planned) -> None:
     rows = pq.ParquetFile(data_file(made, "features", 5)).read()
     days = pa.array([day(5)] * rows.num_rows, pa.date32())
     column = made.contract("features").partition_column
-    write_deltalake(str(made.lake.table_path("features")), rows.append_column(column, days), mode="append")
+    write_deltalake(str(made.lake.table_place("features").local()), rows.append_column(column, days), mode="append")
 
 
 def rewrite_a_day(made: Planned) -> None:
@@ -122,11 +121,11 @@ def rewrite_a_day(made: Planned) -> None:
     column = made.contract("features").partition_column
     where = f"{column} = '{day(7)}'"
     table = rows.append_column(column, days).slice(0, 0)
-    write_deltalake(str(made.lake.table_path("features")), table, mode="overwrite", predicate=where)
+    write_deltalake(str(made.lake.table_place("features").local()), table, mode="overwrite", predicate=where)
 
 
 def forge_a_state(made: Planned) -> None:
-    kept = state_file(made.lake.table_path("staging"), 19)
+    kept = state_file(made.lake.table_place("staging").local(), 19)
     text = gzip.decompress(kept.read_bytes()).decode()
     kept.write_bytes(gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode()))
 
@@ -179,7 +178,7 @@ def test_all_harms_at_once_are_named_each(made: Planned) -> None:
 @pytest.mark.usefixtures("storages")
 def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_other_rows(made: Planned) -> None:
     delete_the_newest_commit(made)
-    before = versions(made.lake.table_path("raw"))[-1]
+    before = versions(made.lake.table_place("raw"))[-1]
     assert names(wrong(made), "raw", f"version(s) {before + 1}, the newest of its log, are gone", "mend raw --yes")
     mend(made.lake, made.contract("raw"), Provenance("test"))
     [newest] = made.lake.store.commits("raw", before)
@@ -213,7 +212,7 @@ def test_files_of_earlier_versions_are_read_when_asked(made: Planned) -> None:
 @pytest.mark.usefixtures("storages")
 def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(made: Planned) -> None:
     """As earlier releases wrote it: commits that name no digests, and no note beside the log."""
-    table = made.lake.table_path("features")
+    table = made.lake.table_place("features").local()
     for version in versions(table):
         commit = commit_file(table, version)
         actions = [json.loads(line) for line in commit.read_text().splitlines()]

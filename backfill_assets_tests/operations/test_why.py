@@ -44,7 +44,7 @@ def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -
     build(*made, "staging", {START: 9})
     assert reason(made, "features") == "its inputs changed since"
     receipt = next(
-        c.receipt for c in LogCache().commits(made[0].table_path("features")) if c.receipt and START in c.receipt.days
+        c.receipt for c in LogCache().commits(made[0].table_place("features")) if c.receipt and START in c.receipt.days
     )
     told = in_full(states(made), "features", START, receipt)
     assert f"staging {START} was written after version 1, from which this day was made" in told

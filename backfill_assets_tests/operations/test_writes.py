@@ -17,12 +17,12 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.system_tables import write_parquet
 from backfill_assets.operations.writes import FOREIGN, NEWEST_WRITES, DayAudit, TableWrite, audit, durations, writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -39,7 +39,7 @@ def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
     entries = {START: DayEntry(5, "F", "d"), START + ONE_DAY * 2: DayEntry(6, "F", "d")}
     said = Receipt("w", "staging", "late_data", entries, "run-2", "a note", seconds=1.5)
     later = datetime.now(UTC) + timedelta(days=1)
-    make_commit(lake.table_path("staging"), 2, said, info={"inCommitTimestamp": int(later.timestamp() * 1000)})
+    make_commit(lake.table_place("staging").local(), 2, said, info={"inCommitTimestamp": int(later.timestamp() * 1000)})
     found = writes(lake, pipeline)
     assert [w.table for w in found[1:]].count("staging") == 1
     newest = found[0]
@@ -114,7 +114,7 @@ def test_writes_are_found_by_plan_and_by_the_day_of_their_commit(made: Planned) 
 
 def test_a_commit_without_a_receipt_is_told_as_such(made: Planned) -> None:
     row = {"entity": "X", "value": 1, "event_date": day(3)}
-    write_rows(made.lake.table_path("staging"), made.contract("staging"), [row])
+    write_rows(made.lake.table_place("staging").local(), made.contract("staging"), [row])
     newest = audit(made.lake, made.pipeline, "staging")[0]
     assert (newest.day, newest.by, newest.version) == (None, FOREIGN, 4)
 
@@ -130,7 +130,7 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
 
 
 def test_days_count_as_changed_where_fingerprints_of_two_kinds_say_nothing(made: Planned) -> None:
-    path, receipt = made.lake.table_path("staging"), made.states().latest("staging", day(5))
+    path, receipt = made.lake.table_place("staging").local(), made.states().latest("staging", day(5))
     assert receipt
     for number, scheme in enumerate((SCHEME - 1, SCHEME, SCHEME)):
         told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(receipt.entry, scheme=scheme)})

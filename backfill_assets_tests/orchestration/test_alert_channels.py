@@ -17,6 +17,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.orchestration.alert_channels import MAIL_TO, TRIES, WEBHOOK, Message, Posted, Tries, post, webhook
 from backfill_assets.orchestration.alerts import DAY_SECONDS
 from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook
 
 MESSAGE = Message("subject", "text")
@@ -26,7 +27,7 @@ AT_ONCE = Tries(pauses_seconds=(0.0, 0.0))
 
 @pytest.fixture
 def posted(tmp_path: Path) -> Posted:
-    return Posted(tmp_path / "told.json", AT_ONCE)
+    return Posted(place_of(tmp_path), "alerts", AT_ONCE)
 
 
 @pytest.mark.parametrize(

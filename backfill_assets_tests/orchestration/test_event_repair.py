@@ -15,7 +15,6 @@ import pytest
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake.gates import Finding
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble
@@ -27,6 +26,7 @@ from backfill_assets.orchestration.verdicts import RunFindings, Verdicts
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, make_commit
 from backfill_assets_tests.homes import opened_home
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import build, end_of
 from backfill_assets_tests.orchestration.ticking import Made, day, seen
 
@@ -213,7 +213,7 @@ def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_
     there, pipeline = lake
     receipt = pipeline.states(read_view(there, pipeline.contracts)).latest("staging", day(1))
     assert receipt
-    path, back = there.table_path("staging"), replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD)
+    path, back = there.table_place("staging").local(), replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD)
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
     follow_receipts(on_disk, *seen(*lake))
     assert shown(on_disk, "staging") == {"made": DAYS}

@@ -37,7 +37,7 @@ def refuse(opened: Opened, day: date, *reasons: str) -> None:
         for n, r in enumerate(reasons, 1)
     ]
     said = Receipt(f"w-{day}", "quarantine", "manual", {day: DayEntry(len(rows), "F", "d")})
-    write_rows(opened.lake.table_path(QUARANTINE.name), QUARANTINE, rows, said)
+    write_rows(opened.lake.table_place(QUARANTINE.name).local(), QUARANTINE, rows, said)
 
 
 def told(instance: dg.DagsterInstance, name: str) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_they_are_external_assets_beside_raw_that_nobody_can_materialize(opened:
     for name in BESIDE:
         assert [d.asset_key.path[-1] for d in specs[name].deps] == ["raw"]
         assert specs[name].group_name == specs["raw"].group_name
-        assert specs[name].metadata["dagster/uri"] == opened.lake.table_path(name).as_uri()
+        assert specs[name].metadata["dagster/uri"] == opened.lake.table_place(name).local().as_uri()
     job = definitions.resolve_job_def("rebuild")
     assert not {k.path[-1] for k in job.asset_layer.executable_asset_keys} & set(BESIDE)
 

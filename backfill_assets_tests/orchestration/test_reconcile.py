@@ -12,12 +12,12 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.log import versions
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.metadata import WRITE_ID
 from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
 from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import Made, seen
 
@@ -36,7 +36,7 @@ def lake(lake: Made, instance: dg.DagsterInstance) -> Made:
 
 def commit(lake: Made, run_id: str, **facts: Any) -> int:
     """One more write of staging, by this run; its version."""
-    path = lake[0].table_path("staging")
+    path = lake[0].table_place("staging").local()
     version = len(versions(path))
     make_commit(path, version, receipt(days=WRITTEN, run_id=run_id, write_id=f"w-{version}", **facts))
     return version

@@ -52,7 +52,7 @@ def begun(instance: dg.DagsterInstance, lake: Lake, process: PlacedProcess | Non
     markers = markers_of(instance, lake)
     markers.mark(run_id)
     if process is not None:
-        (markers.folder / run_id).write_text(json.dumps(asdict(process)))
+        lake.place.local(f"{markers.folder}/{run_id}").write_text(json.dumps(asdict(process)))
     return run_id
 
 
@@ -93,7 +93,7 @@ def test_a_living_run_is_never_taken_for_dead_while_its_steps_write_its_marker(
         done.set()
         writer.join()
     assert ended == []
-    assert [p.name for p in markers.folder.iterdir()] == [run_id]
+    assert lake[0].place.names(markers.folder) == [run_id]
 
 
 def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
@@ -110,7 +110,7 @@ def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whos
 ) -> None:
     run_id = begun(instance, lake[0], DEAD)
     said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
-    make_commit(lake[0].table_path("staging"), 2, said)
+    make_commit(lake[0].table_place("staging").local(), 2, said)
     for looking in (other, instance):
         lines = reconcile(looking, *seen(*lake))
         assert "staging: 1 day(s) of version 2 recorded from the receipt" in lines
@@ -150,18 +150,18 @@ def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
     monkeypatch.setattr(PlacedProcess, "is_gone", ends_now)
     assert end_dead_runs(instance, lake[0]) == []
     assert status(instance, run_id) is SUCCESS
-    assert not list(markers_of(instance, lake[0]).folder.iterdir())
+    assert not lake[0].place.names(markers_of(instance, lake[0]).folder)
 
 
 def test_a_marker_that_a_power_cut_left_empty_ends_its_run(instance: dg.DagsterInstance, lake: Made) -> None:
     run_id = begun(instance, lake[0])
-    (markers_of(instance, lake[0]).folder / run_id).write_text("")
+    lake[0].place.local(f"{markers_of(instance, lake[0]).folder}/{run_id}").write_text("")
     assert end_dead_runs(instance, lake[0])
     assert status(instance, run_id) is FAILURE
 
 
 def test_files_that_a_link_leads_to_are_no_markers(instance: dg.DagsterInstance, lake: Made, tmp_path: Path) -> None:
-    folder, theirs = markers_of(instance, lake[0]).folder, tmp_path / "theirs"
+    folder, theirs = lake[0].place.local(markers_of(instance, lake[0]).folder), tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "thesis").touch()
     folder.parent.mkdir(exist_ok=True)

@@ -32,7 +32,7 @@ class Ran:
     def __init__(self, lake: Lake, instance: dg.DagsterInstance) -> None:
         self.lake, self.instance = lake, instance
         self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
-        self.latest = {t: LOGS.state(lake.table_path(t), "event_date").latest for t in TABLES}
+        self.latest = {t: LOGS.state(lake.table_place(t), "event_date").latest for t in TABLES}
         self.recorded = {(t, d): metadata(instance, t, d) for t in TABLES for d in DAYS}
 
     def checked(self, table: str) -> dict[str, tuple[bool, dict[str, Any]]]:

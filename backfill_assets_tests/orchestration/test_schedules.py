@@ -78,7 +78,7 @@ def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(lake:
     path = lake.root / "lake.toml"
     path.write_text(path.read_text() + "[lateness]\nrolling_days = 4\ndelay_days = 1\n")
     held = {day(3): DayEntry(3, "F", "digest", Built.HELD), day(DAYS): DayEntry(3, "F", "digest", Built.HELD)}
-    make_commit(lake.table_path("staging"), 2, receipt("staging", held))
+    make_commit(lake.table_place("staging").local(), 2, receipt("staging", held))
     assert [span[:2] for span in asked(lake, ROLLING, day(DAYS))] == [
         (str(day(1)), str(day(2))),
         (str(day(4)), str(day(4))),

@@ -16,7 +16,6 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
@@ -31,6 +30,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import build
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
@@ -77,7 +77,7 @@ def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
 def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_ours_again(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
-    path = lake[0].table_path("staging")
+    path = lake[0].table_place("staging").local()
     add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {"event_date": str(day(2))}}
     make_commit(path, len(versions(path)), actions=[{"add": add}])
     alarm = late(lake, instance).alarms["foreign staging"]

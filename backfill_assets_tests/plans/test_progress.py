@@ -94,7 +94,7 @@ def test_writes_of_a_plan_are_found_in_a_table_that_was_moved_away_and_made_anew
     pins = Pins({}, {}, {}, {"staging": made.view("staging").version})
     since = replace(plan(), pins=pins, created=utc_now())
     assert not writes_of_plan(made.lake, since, "staging").chunks
-    made.lake.table_path("staging").rename(tmp_path / "away")
+    made.lake.table_place("staging").local().rename(tmp_path / "away")
     for number in (1, 2):
         made.write("staging", {number: 5}, plan=since.id, chunk=str(number))
     assert {*writes_of_plan(made.lake, since, "staging").chunks} == {1, 2}

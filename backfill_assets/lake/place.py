@@ -1,0 +1,202 @@
+"""The port `Place`: where a lake's files lie, as names of text below it; errors by condition, and what follows from it.
+
+Not here: the folder that fills it (`files`), and what a file means. Each docstring of a verb begins with its atomicity.
+An object store can fill it: no verb needs a rename, a hard link, or a folder that exists. Programs that take addresses
+(Spark, DuckDB, delta-rs) get them from `uri` and `local`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
+
+from backfill_assets.core.errors import TransientError
+
+LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
+LOCKS = ".locks"  # outside the tables, so that no reader sees them
+
+
+class Gone(FileNotFoundError):
+    """There is no file of that name."""
+
+
+class AlreadyThere(FileExistsError):
+    """A file of that name is there, and was to be created."""
+
+
+class Held(TransientError):
+    """Another process holds the lock."""
+
+
+class Changed(OSError):
+    """The file is not the one that was read: somebody replaced, wrote to or deleted it."""
+
+
+class Token(NamedTuple):
+    """What tells one content of a name from the next: a file that is replaced or written to gets another."""
+
+    mark: tuple[int | str, ...]  # of this kind of place; not to be looked into
+    size: int  # bytes
+    changed_at: float  # when the content changed last, seconds since 1970
+
+
+class Place(Protocol):
+    """A lake's folder, or one below it. Equal places are equal values.
+
+    A name is relative, with `/` between its parts. Every verb may raise OSError where the place does not answer; one
+    that is given a name of no file raises `Gone`, unless it says otherwise.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def name(self) -> str:
+        """The last part of the place's own name, e.g. of a table."""
+
+    def at(self, name: str) -> Self:
+        """The place below this one; it need not exist."""
+
+    def names(self, folder: str = "") -> list[str]:
+        """Not atomic: what comes or goes meanwhile may be among them or not. The names of files and folders directly in
+        a folder, in no order; empty if there is no such folder."""
+
+    def below(self, folder: str = "") -> list[str]:
+        """Not atomic, as `names`. The files at any depth below a folder, ascending, named from this place."""
+
+    def token(self, name: str) -> Token | None:
+        """Atomic. The token of a file; None if it is gone."""
+
+    def open(self, name: str) -> BufferedReader:
+        """Not atomic: only a file that is never written to in its place reads as one content. A file to read and seek
+        in."""
+
+    def write(
+        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
+        is_private: bool = False,
+    ) -> Token:  # fmt: skip
+        """Atomic: readers see the content before or this one, whole. Returns its token. `is_private`: only the owner of
+        the lake reads it.
+
+        With a condition it is also safe against a power cut when this returns, and of many that try at once one does
+        it: `if_absent` raises AlreadyThere if there is a file; `if_unchanged` raises Changed if its token is another.
+        """
+
+    def put(self, name: str, finished: Path) -> None:
+        """Atomic, and safe against a power cut when this returns. Make a finished file of this machine the content of a
+        name; the file is gone afterwards."""
+
+    def link(self, name: str, source: "Place", source_name: str) -> None:
+        """Not atomic: the content may be copied. Give the content of a file, which is never written to, a further name,
+        which keeps it when the other goes."""
+
+    def point(self, name: str, folder: Path) -> None:
+        """Atomic. Let the files of a folder elsewhere, which others write, be read below a name, unless it is taken."""
+
+    def move(self, name: str, new: str) -> None:
+        """Not atomic: both names may be seen. Give a file, or a folder with its files, another name in its folder."""
+
+    def delete(self, name: str) -> None:
+        """Atomic. Delete a file; harmless if it is gone."""
+
+    def delete_below(self, folder: str) -> None:
+        """Not atomic: stopped halfway, some files are left. Delete a folder with all its files; leaves what it may not
+        delete."""
+
+    def prune(self, folder: str) -> None:
+        """Not atomic. Delete a folder if it is empty, and those above it, below this place, that are empty then."""
+
+    def sync(self, *names: str) -> None:
+        """Not atomic. What an engine wrote to these files, and the names in these folders, outlast a power cut when
+        this returns."""
+
+    def sync_new(self, names: Collection[str]) -> None:
+        """Not atomic. As `sync`, with every folder from this place on that lists the files."""
+
+    def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> AbstractContextManager[None]:
+        """Atomic: one holder at a time; it ends when its process dies. Waits for so many seconds, then raises Held,
+        naming `what`. It spares waiting and repeating: what is committed is safe without it."""
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """Atomic. Create a marker that this process holds until it calls what is returned, or dies."""
+
+    def abandoned(self, folder: str) -> Iterator[str]:
+        """Atomic for each: the names in a folder of the markers that nobody holds; each is held while the caller
+        handles it."""
+
+    def refuse_link(self, folder: str) -> None:
+        """Not atomic. Raise BackfillError if a folder leads out of this place by a symbolic link."""
+
+    def uri(self, name: str = "") -> str:
+        """The address of a file or folder that every engine takes."""
+
+    def local(self, name: str = "") -> Path:
+        """The path of a file or folder for programs of this machine that take no other address."""
+
+    def prepared(self, folder: str) -> Path:
+        """Atomic. As `local`, of a folder that exists, for an engine that fills it."""
+
+
+def exists(place: Place, name: str) -> bool:
+    """Whether a file is there."""
+    return place.token(name) is not None
+
+
+def size(place: Place, name: str) -> int | None:
+    """Bytes of a file; None if it is gone. Raises OSError if the place does not say."""
+    token = place.token(name)
+    return None if token is None else token.size
+
+
+def read(place: Place, name: str) -> bytes:
+    """The bytes of a small file; raises Gone."""
+    with place.open(name) as opened:
+        return opened.read()
+
+
+def lines(place: Place, name: str) -> Iterator[bytes]:
+    """Lines of a file, one at a time: a commit of 3,650 days has 40 MiB. Raises Gone."""
+    with place.open(name) as opened:
+        yield from opened
+
+
+def ends(place: Place, name: str, count: int) -> tuple[bytes, bytes]:
+    """First and last `count` bytes of a file; raises Gone."""
+    with place.open(name) as opened:
+        head = opened.read(count)
+        opened.seek(max(0, opened.seek(0, 2) - count))
+        return head, opened.read()
+
+
+def sha256_of_bytes(place: Place, name: str) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal, read in blocks; raises Gone."""
+    with place.open(name) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def read_json(place: Place, name: str) -> dict[str, Any]:
+    """The object in a small JSON file; empty where there is no readable one."""
+    try:
+        found = json.loads(read(place, name))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(place: Place, name: str, content: Mapping[str, Any]) -> None:
+    """Write a small JSON file; readers see the one before or this one."""
+    place.write(name, json.dumps(dict(content)).encode())
+
+
+def table_lock(lake: Place, table: str) -> AbstractContextManager[None]:
+    """The write lock of a table. The committer is this process, so nothing of it can still commit once it is dead."""
+    return lake.lock(f"{LOCKS}/{table}.lock", f"the table {table}")
+
+
+def load_lock(lake: Place, source: str = "") -> AbstractContextManager[None]:
+    """The lock of loading a source's raw table and its ledgers, from the first read to the last commit."""
+    if source:
+        return lake.lock(f"{LOCKS}/load.{source}.lock", f"the load of the source {source}")
+    return lake.lock(f"{LOCKS}/load.lock", "the load of raw")

@@ -1,0 +1,46 @@
+"""A table's log by its folder, for tests that look into it, or harm it.
+
+Lives here: functions of `lake.log` and `lake.state_files` that take a path, and the paths of their files. Does not live
+here: making commits (`builders`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from backfill_assets.lake import log, state_files
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.log import Commit
+from backfill_assets.lake.place import Place
+
+
+def place_of(table: Path | Place) -> Place:
+    """The place in a folder."""
+    return Folder(str(table)) if isinstance(table, Path) else table
+
+
+def commit_file(table: Path | Place, version: int) -> Path:
+    return place_of(table).local(log.commit_name(version))
+
+
+def checkpoint_file(table: Path | Place, version: int) -> Path:
+    return place_of(table).local(log.checkpoint_name(version))
+
+
+def state_file(table: Path | Place, version: int) -> Path:
+    return place_of(table).local(state_files.state_name(version))
+
+
+def versions(table: Path | Place) -> list[int]:
+    return log.versions(place_of(table))
+
+
+def commits(table: Path | Place, after: int = -1) -> Iterator[Commit]:
+    return log.commits(place_of(table), after)
+
+
+def read_commit(table: Path | Place, version: int) -> Commit:
+    return log.read_commit(place_of(table), version)
+
+
+def find_write(table: Path | Place, write_id: str, after: int = -1) -> int | None:
+    return log.find_write(place_of(table), write_id, after)
