@@ -231,7 +231,9 @@ class Story:
 
     def _made_with(self, table: str) -> str:
         contract = next((c for c in CONTRACTS if c.name == table), None)
-        settings_alone = LakeView(self.start, self.as_of, self.grace, {}, {})  # all that is asked of it, for each stamp
+        settings_alone = LakeView(
+            self.start, self.as_of, self.grace, {}, {}
+        )  # all that is asked of it, for each receipt
         return parameters_of(contract, settings_alone).to_json() if contract else ""
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":

@@ -123,7 +123,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
             raise _held_error(current, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
     for chunk in todo:
-        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
+        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.shown} "
         estimate = f"about {current.seconds_left(chunk):.0f} s left"
         worker.report(f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {estimate}")
     if todo:

@@ -177,10 +177,10 @@ def recomputed(engine: str, report: "Recomputation") -> Iterator[str | PageSecti
     if rows:
         columns = ("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns")
         samples = [row for v in report.verdicts for row in _sample_rows(v.samples)]
-        unlike = TextTable(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
+        differing = TextTable(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
         why = (
             "A day of landed rows differs where an engine reads a value otherwise: `quarantine` says why. Any other "
             "day reads more than its own inputs, or days of a chunk outside its window: see `guide own-tables`."
         )
-        yield PageSection("Days that differ", [TextTable(columns, rows), unlike], [why])
+        yield PageSection("Days that differ", [TextTable(columns, rows), differing], [why])
     yield from (f"{table} was not computed: {reason}" for table, reason in report.refused)

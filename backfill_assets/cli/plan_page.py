@@ -109,7 +109,14 @@ def _window_section(current: "Progress") -> PageSection:
 
 def _steps_section(current: "Progress") -> PageSection:
     rows = [
-        [c.chunk.number, c.chunk.days, c.chunk.kind, c.state, priced(c.price) if c.price else "-", took_text(c.took)]
+        [
+            c.chunk.number,
+            c.chunk.days,
+            c.chunk.kind.shown,
+            c.state,
+            priced(c.price) if c.price else "-",
+            took_text(c.took),
+        ]
         for c in current.chunks
     ]
     lines = [f"all chunks: {priced(total(current.plan))}{so_far(current)}"]

@@ -68,20 +68,20 @@ class ComparedColumn:
         return self._beyond(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
 
     @property
-    def unlike(self) -> str:
+    def differs(self) -> str:
         """Return the condition on l and r under which the values are not identical; 0.0 and -0.0 are not."""
-        return self._unlike(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
+        return self._differs(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
 
     @property
     def is_floating(self) -> bool:
         """Return whether values have a sign of zero, infinities and NaN."""
         return self.type in ("DOUBLE", "FLOAT")
 
-    def figures(self) -> list[str]:
+    def aggregates(self) -> list[str]:
         """Return aggregates over pairs of rows: values beyond tolerance, values within it, then values of each look."""
-        beyond, unlike = self._beyond(self.left, self.right), self._unlike(self.left, self.right)
-        looks = [f"{unlike} AND ({look})" for look in self.looks().values()]
-        return [f"count(*) FILTER (WHERE {c})" for c in (beyond, f"{unlike} AND NOT ({beyond})", *looks)]
+        beyond, differs = self._beyond(self.left, self.right), self._differs(self.left, self.right)
+        looks = [f"{differs} AND ({look})" for look in self.looks().values()]
+        return [f"count(*) FILTER (WHERE {c})" for c in (beyond, f"{differs} AND NOT ({beyond})", *looks)]
 
     def looks(self) -> Mapping[str, str]:
         """Return conditions by what a difference looks like, within tolerance or beyond it."""
@@ -108,7 +108,7 @@ class ComparedColumn:
             conditions["sign of zero"] = f"{one} = 0 AND {two} = 0"
         return conditions
 
-    def _unlike(self, one: str, two: str) -> str:
+    def _differs(self, one: str, two: str) -> str:
         signs = f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))" if self.is_floating else ""
         return f"({one} IS DISTINCT FROM {two}{signs})"
 

@@ -120,17 +120,17 @@ class Matching:
         left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
         same = f'{self._same_key("l", "r")} AND l."@n" = r."@n"'
         beyond = " OR ".join(c.beyond for c in self._values) or "false"
-        unlike = " OR ".join(c.unlike for c in self._values) or "false"
+        differs = " OR ".join(c.differs for c in self._values) or "false"
         shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
         shown += [f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}" for c in self._values]
         kinds = {
             'l."@n" IS NULL AND r."@n" > 1': DOUBLED_RIGHT, 'l."@n" IS NULL': MISSING_LEFT,
             'r."@n" IS NULL AND l."@n" > 1': DOUBLED_LEFT, 'r."@n" IS NULL': MISSING_RIGHT,
-            beyond: DIFFERS, unlike: WITHIN,
+            beyond: DIFFERS, differs: WITHIN,
         }  # fmt: skip
         kind = " ".join(f"WHEN {condition} THEN '{word}'" for condition, word in kinds.items())
         other = f"ELSE '{EQUAL}'"
-        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {unlike}'
+        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {differs}'
         return (
             f'SELECT coalesce(l."@day", r."@day") AS "@day", CASE {kind} {other} END AS "@kind", '
             f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
@@ -148,19 +148,21 @@ class Matching:
     def column_differences(self) -> tuple[ColumnCount, ...]:
         """Return the compared columns with the values that differ."""
         values = self._values
-        figures = [f for c in values for f in c.figures()]
+        aggregates = [a for c in values for a in c.aggregates()]
         in_both_sides = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
-        cells = iter(self._run(f"SELECT {', '.join(figures)} FROM off WHERE {in_both_sides}")[0] if figures else ())
+        cells = iter(
+            self._run(f"SELECT {', '.join(aggregates)} FROM off WHERE {in_both_sides}")[0] if aggregates else ()
+        )
         counts = []
         for c in self.columns:
-            differing, within, *looks = [next(cells) for _ in c.figures()] if c in values else (0, 0)
+            differing, within, *looks = [next(cells) for _ in c.aggregates()] if c in values else (0, 0)
             named = {word: n for word, n in zip(c.looks(), looks, strict=False) if n}
             counts.append(ColumnCount(c.name, c.left_type, c.right_type, differing, within, named, c.same_kind))
         return tuple(counts)
 
     def changed_by_day(self) -> dict[date | None, dict[str, int]]:
         """Return per day and column the values that differ beyond tolerance; columns without any are left out."""
-        counts = ['"@day"', *(c.figures()[0] for c in self._values)]
+        counts = ['"@day"', *(c.aggregates()[0] for c in self._values)]
         rows = self._run(f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1")
         names = [c.name for c in self._values]
         return {day: {c: n for c, n in zip(names, cells, strict=True) if n} for day, *cells in rows}

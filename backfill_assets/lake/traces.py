@@ -253,7 +253,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
-    """The blocks of a stream; raises where it is too long, or in an encoding of unknown signs for the entity."""
+    """The blocks of a stream. Raises Unsearched where it is too long, UnicodeDecodeError where its encoding is unknown
+    and could hold the entity in other bytes."""
     read, is_any, decoder = 0, trace.is_single_byte, getincrementaldecoder("utf-8")()
     while block := opened.read(BLOCK):
         read += len(block)

@@ -115,7 +115,7 @@ def ticked(name: str) -> str:
 
 
 def in_spark(column: FileColumn, role: str) -> str:
-    """Spark SQL that makes of the column what a delivery needs as `role`."""
+    """Spark SQL that turns the column into the delivery's column of this `role`."""
     name = ticked(column.name)
     if role == "op":
         if column.ops == "plain":

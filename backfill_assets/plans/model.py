@@ -32,6 +32,11 @@ class ChunkKind(StrEnum):
     CHUNK = "chunk"
     BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
 
+    @property
+    def shown(self) -> str:
+        """The word for people: `boundary` where files of plans say `seams`."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True)
 class PlanChunk:

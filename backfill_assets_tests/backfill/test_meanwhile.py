@@ -74,7 +74,7 @@ def planned(made: Planned, tables: Sequence[str], **policy: object) -> Plan:
     return plan
 
 
-def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(made: Planned) -> None:
+def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_boundary_chunk(made: Planned) -> None:
     codes = {"staging": Codes("code-2", "settings-1")}
     made.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **codes})
     plan = planned(made, BUILT, chunk="4d", max_parallel=2)
@@ -83,7 +83,7 @@ def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(made: Planne
     now = run_plan(lambda: (made.lake, made.pipeline), plan, worker)
     assert (now.state, now.is_done) == ("finished", True)
     assert worker.told[:3] == [(2, "staging"), (1, "staging"), (1, "features")]
-    assert set(worker.told[3:]) <= {(3, "staging"), (3, "features")}, "the days over the cut are the seams'"
+    assert set(worker.told[3:]) <= {(3, "staging"), (3, "features")}, "the days over the cut are the boundary chunk's"
     assert made.of("features", State.STALE) == []
 
 
@@ -113,13 +113,13 @@ def test_a_chunk_that_lacked_what_another_at_once_made_is_made_after_it(made: Pl
     assert worker.tries[:7] == [1, 2, 3, 2, 3, 3, 4]
 
 
-def test_the_seams_make_scattered_days_of_a_table_in_one_run_around_held_days(made: Planned) -> None:
+def test_the_boundary_chunk_makes_scattered_days_of_a_table_in_one_run_around_held_days(made: Planned) -> None:
     made.write("staging", {0: 5, 7: 5})
     plan, version = planned(made, ["features"], chunk="4d"), made.view("features").version
     held = RollbackRequest(table="features", days=DayRange(day(5), day(6)), to_version=version)
 
     def lands(number: int) -> None:
-        """After the last chunk but the seams."""
+        """After the last chunk before the boundary chunk."""
         if number == 2:
             for late in (0, 3, 6):
                 lands_for(made, late)

@@ -224,7 +224,9 @@ def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() 
 
 
 @given(spans, units, st.integers(1, 5), orders)
-def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, canary: int, order: Order) -> None:
+def test_the_canary_is_first_and_the_boundary_chunk_is_last(
+    days: DayRange, unit: str, canary: int, order: Order
+) -> None:
     chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
     assert chunks[0].kind is ChunkKind.CANARY
     assert len(chunks[0].days) == min(canary, len(days))

@@ -178,7 +178,7 @@ def judge(lake: Lake, plan: str) -> None:
     assert {c["state"] for c in ended["progress"]} == {"done"}
     whole = len(ended["progress"])
     numbers = sorted(str(n) for n in range(1, whole))
-    for table in TABLES:  # the seams are the last: with inputs as they were, they have nothing to do
+    for table in TABLES:  # the boundary chunk is the last: with inputs as they were, they have nothing to do
         assert sorted(chunks_of(lake, table, plan)) == numbers, "a chunk took effect twice, or not at all"
     told = told_file(lake).read_text()
     for number in range(1, whole + 1):

@@ -146,7 +146,7 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
     assert found.latest[day(1)].write_id == "write-1"
 
 
-def test_a_stamp_keeps_who_wrote_it_with_which_code(table: Path) -> None:
+def test_a_days_receipt_keeps_who_wrote_it_with_which_code(table: Path) -> None:
     held = {day(0): DayEntry(7, "A", "d", Built.HELD)}
     make_commit(table, 0, receipt(days=held, run_id="run-7", code_digest="code", settings_digest="settings"))
     day_receipt = LOGS.state(place_of(table), COLUMN).latest[day(0)]

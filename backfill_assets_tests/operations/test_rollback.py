@@ -163,14 +163,14 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     assert made.values("staging")[3:5] == [1, 1]
 
 
-def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tmp_path: Path) -> None:
+def test_what_the_boundary_chunk_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tmp_path: Path) -> None:
     found = Planned(tmp_path / "lake")
     days = DayRange(day(1), day(5))
     plan = make_plan(found.lake, found.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0)))
     keep_plan(found.lake, plan)
     found.chunk(1, (1, 2), 2, plan.id)
     found.chunk(2, (3, 4), 3, plan.id)
-    found.chunk(3, (2, 3), 4, plan.id)  # the seams
+    found.chunk(3, (2, 3), 4, plan.id)  # the boundary chunk
     roll_back(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="1"), SAID)
     assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
     found.write("staging", {3: 9})

@@ -117,6 +117,7 @@ def _points(
     points = grouped.withColumn("point", F.explode(F.array(*ends, *parts))).where("point IS NOT NULL")
 
     def _contribution(measure: Measure) -> Column:
+        """What a point adds to a measure of its own reach, or holds of it; NULL at points of other reaches."""
         held, side = F.col(partials[measure.part, measure.value]), F.col("point.side")
         own = F.col("point.which") == reaches.index(measure.reach)
         if measure.is_added:
