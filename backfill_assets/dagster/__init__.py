@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from backfill_assets.dagster.component import LakeComponent
     from backfill_assets.dagster.daily import daily_table
     from backfill_assets.dagster.definitions import build_lake_defs
+    from backfill_assets.dagster.external import external_table
     from backfill_assets.dagster.io_manager import LakeIOManager
     from backfill_assets.dagster.resource import LakeResource
     from backfill_assets.dagster.stale import is_stale
@@ -25,6 +26,7 @@ __all__ = [
     "LakeResource",
     "build_lake_defs",
     "daily_table",
+    "external_table",
     "is_stale",
     "lake_checks",
 ]
@@ -37,6 +39,7 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
             "component": ("LakeComponent",),
             "daily": ("Input", "daily_table"),
             "definitions": ("build_lake_defs",),
+            "external": ("external_table",),
             "io_manager": ("LakeIOManager",),
             "resource": ("LakeResource",),
             "stale": ("is_stale",),

@@ -19,6 +19,7 @@ from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
+from backfill_assets.dagster.external import external_in, follow
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.dagster.rules import DECLARED
@@ -36,7 +37,7 @@ from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.io_manager import as_failures, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata
-from backfill_assets.orchestration.reconcile import look_for_green_days
+from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
 from backfill_assets.orchestration.verdicts import log_verdicts
 from backfill_assets.orchestration.work_tags import work_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -96,11 +97,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if self._wrote:
             record(lake, pipeline.contracts, f"run {self._run.run_id[:8]}", self._run.run_id)
         if context.instance is not None:
-            look_for_green_days(context.instance, lake, pipeline.states(read_view(lake, pipeline.contracts)))
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            look_for_green_days(context.instance, lake, states)
+            follow_observations(context.instance, lake, states)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
         with as_failures():
+            self._follow(context)
             lake = lake_at(self.lake)
             pinned = self._pinned(lake, context)
             contract = pinned.pipeline.contract(table_of(context.asset_key), "Nothing was read")
@@ -145,6 +149,19 @@ class LakeIOManager(dg.ConfigurableIOManager):
         except BaseException:
             self._pins.pop(context.op_def.name, None)
             raise
+
+    def _follow(self, context: dg.InputContext) -> None:
+        """Take in the tables of others before the step first reads one, which the lake may not know yet. What the step
+        has read stays as it was."""
+        known = self._pins.get(context.op_def.name if self._run is not None else "")
+        external = external_in(context)
+        if external is None or (known is not None and external.name in known.states.contracts):
+            return
+        pipeline = chosen_pipeline(lake := follow(self.lake, external))
+        if known is not None:
+            read = {name: known.states.view.table(name).version for name in known.loaded}
+            states = pipeline.states(read_view(lake, pipeline.contracts, read))
+            self._pins[context.op_def.name] = replace(known, pipeline=pipeline, states=states)
 
     def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""

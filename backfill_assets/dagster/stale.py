@@ -19,8 +19,10 @@ from backfill_assets.core.needs import Needs, identities, needs
 from backfill_assets.core.process import lake_folder
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import look_at
+from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration.naming import Naming
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -72,11 +74,14 @@ class _LakeTables:
         return next((name for name in names if name in states.contracts), None)
 
     def lake_at_tick(self, at: datetime) -> _LakeAtTick | None:
-        """The lake as the tick of the moment `at` first saw it; None where there is no lake."""
+        """The lake as the tick of the moment `at` first saw it, with what others wrote until then; None where there is
+        no lake. Tables of others that cannot be read are kept for `status`."""
         if not (self.root / FILE_NAME).exists():
             return None
         if not self._newest or self._newest[0][0] != at:
             pipeline = chosen_pipeline(lake := look_at(self.root))
+            _, failed = observe_each(lake, pipeline.contracts)
+            keep_attention(lake.root, "is_stale", "external", {str(n): str(e) for n, e in enumerate(failed)})
             states = pipeline.states(read_view(lake, pipeline.contracts))
             self._newest[:] = [(at, _LakeAtTick(states, needs(states, {}, at.astimezone(UTC).date())))]
         return self._newest[0][1]

@@ -7,7 +7,7 @@ read a version of it as of any table, and receipts say which rows each day has. 
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ class ExternalTable:
     table: str  # its folder, relative to lake.toml
     day: str  # its column with the day, a DATE
     description: str = ""
+    made_by: str = ""  # the key of the project's asset that stands for it
+    first_day: date | None = None  # days before it are left out
 
 
 def external_table(name: str, *, table: str, day: str, description: str = "") -> ExternalTable:
@@ -82,7 +84,7 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == (table.name, str(place), table.day):
             return contract
-    return seen_contract(table.name, place, table.day, table.description, open_external(table.name, place))
+    return seen_contract(replace(table, table=str(place)), open_external(table.name, place))
 
 
 def _place(root: Path, table: ExternalTable) -> Path:
@@ -124,12 +126,12 @@ def _has_vectors(opened: "DeltaTable") -> bool:
         return True
 
 
-def seen_contract(
-    name: str, place: Path, day: str, description: str, opened: "DeltaTable", made_by: str = ""
-) -> Contract:
-    """The contract of an opened table of others. Columns of types that no column of a lake has are left out. Raises
-    BackfillError where its column with the day is no DATE, or its files are laid out by another column."""
+def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
+    """The contract of a table of others (in an absolute folder) as it was opened. Columns of types that no column of a
+    lake has are left out. Raises BackfillError where its column with the day is no DATE, or its files are laid out by
+    another column."""
     kinds = {column: str(kind) for column, kind in column_types(opened).items() if kind is not None}
+    name, place, day = table.name, table.table, table.day
     if kinds.get(day) != "DATE":
         is_there = day in {f.name for f in opened.schema().fields}
         why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
@@ -139,10 +141,17 @@ def seen_contract(
         culprit = f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can be read"
         raise refused(name, culprit, PLAIN)
     return Contract(
-        name, description or f"A table of others, in {place}.",
+        name, table.description or f"A table of others, in {place}.",
         tuple(Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()),
-        day, (), (), partition_by=None if laid_out else "", made_by=made_by, external=str(place),
+        day, (), (), partition_by=None if laid_out else "", made_by=table.made_by, first_day=table.first_day,
+        external=place,
     )  # fmt: skip
+
+
+def declaration_of(contract: Contract) -> ExternalTable:
+    """The declaration of a table of others that has this contract."""
+    named = contract.name, contract.external, contract.day_column, contract.description
+    return ExternalTable(*named, contract.made_by, contract.first_day)
 
 
 def days_between(first: date, last: date) -> Iterator[date]:

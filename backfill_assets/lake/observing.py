@@ -31,6 +31,7 @@ from backfill_assets.lake.external import (
     days_between,
     days_by_footer,
     days_of_change,
+    declaration_of,
     link_of,
     open_external,
     references,
@@ -99,9 +100,7 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         version = opened.version()
         if _is_seen(lake, contract, opened):
             return Observed(contract.name, version)
-        now = seen_contract(
-            contract.name, Path(contract.external), contract.day_column, contract.description, opened, contract.made_by
-        )
+        now = seen_contract(declaration_of(contract), opened)
         declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
 
@@ -118,8 +117,12 @@ def _is_seen(lake: Lake, contract: Contract, opened: "DeltaTable") -> bool:
     return waits and seen.get(EXTERNAL) == _version_text(lake, contract, opened)
 
 
+def _first_day(lake: Lake, contract: Contract) -> date:
+    return max(lake.settings.start_date, contract.first_day or lake.settings.start_date)
+
+
 def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
-    where = f"{contract.external}, days from {lake.settings.start_date}"
+    where = f"{contract.external}, days from {_first_day(lake, contract)}"
     return f"version {opened.version()} of {opened.metadata().id} in {where}"
 
 
@@ -129,7 +132,7 @@ class _Look:
     def __init__(self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]) -> None:
         self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
         self.path, self.place = lake.table_place(contract.name), Path(contract.external)
-        self.start, self.end = lake.settings.start_date, utc_today() + AHEAD
+        self.start, self.end = _first_day(lake, contract), utc_today() + AHEAD
         self.link, self.before = link_of(self.place), lake.store.view(contract.name, contract.day_column)
         self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
         self.path.point(self.link, self.place)

@@ -60,7 +60,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
-        for table in (n for n, c in states.contracts.items() if c.external or not c.made_by):
+        for table in (name for name, contract in states.contracts.items() if not contract.made_by):
             newest = states.view.table(table).version  # later commits are for the next call: `states` lacks their days
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.version > newest:
@@ -107,6 +107,22 @@ def _record(
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
     how = ", put back or released," if undoing else ""
     return True, [f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
+
+
+def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
+    """Record what was observed of tables that others write and that assets of a project stand for, up to the versions
+    in `states`."""
+    if not (tables := [n for n, c in states.contracts.items() if c.external and c.made_by]):
+        return
+    markers = markers_of(instance, lake)
+    with FileLock(lake.locks / "reconcile.lock"):
+        seen = markers.recorded()
+        for table in tables:
+            for commit in lake.store.commits(table, seen.get(table, -1)):
+                if commit.receipt is not None and commit.version <= states.view.table(table).version:
+                    _record_observed(instance, states, table, commit, commit.receipt, PLAIN)
+            seen[table] = states.view.table(table).version
+        write_json(markers.reported, seen)
 
 
 def _record_observed(

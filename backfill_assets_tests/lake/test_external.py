@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.external import (
+    ExternalTable,
     Reference,
     contract_of,
     days_by_footer,
@@ -34,7 +35,7 @@ ROWS = pa.table({"day": pa.array([D1, D2], pa.date32()), "id": [1, 2], "region":
 
 
 def contract_at(place: Path, day: str = "day") -> Contract:
-    return seen_contract("orders", place, day, "", open_external("orders", place))
+    return seen_contract(ExternalTable("orders", str(place), day), open_external("orders", place))
 
 
 def edited(place: Path, action: str, changes: Mapping[str, Any]) -> None:

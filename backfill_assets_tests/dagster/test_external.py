@@ -1,0 +1,139 @@
+"""Tables that others write, as assets that a project's daily assets read.
+
+Tested here: `dagster.external` and the IO manager over it, by runs in this process. Not tested here: which days a look
+finds (`lake/test_observing.py`), and conditions in a daemon (`test_stale.py`).
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets import Input
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.states import State
+from backfill_assets.dagster import daily_table, external_table, is_stale
+from backfill_assets.lake.home import look_at
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.standing import attention
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.dagster.projects import cause, materialize, rows
+
+D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))
+
+
+def orders(*rows_: tuple[date, str, int]) -> pa.Table:
+    days, ids, amounts = zip(*rows_, strict=True)
+    return pa.table({"order_date": pa.array(days, pa.date32()), "id": list(ids), "amount": list(amounts)})
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_deltalake(tmp_path / "orders", orders((D1, "a", 1), (D2, "b", 2), (D3, "c", 4)), partition_by="order_date")
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def project(place: Path) -> list[Any]:
+    """A table of others, and what a project makes of two days of it."""
+
+    @daily_table(inputs=[Input("erp/orders", before=1)], day="day", start="2024-03-01")
+    def sums(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
+        found = []
+        for key in context.partition_keys:
+            day = date.fromisoformat(key)
+            read = [r["amount"] for r in orders.to_pylist() if 0 <= (day - r["order_date"]).days <= 1]
+            found.append({"day": day, "total": sum(read)})
+        return pa.Table.from_pylist(found, schema=pa.schema([("day", pa.date32()), ("total", pa.int64())]))
+
+    return [external_table("erp/orders", table=place, day="order_date", start="2024-03-01"), sums]
+
+
+def stale_days(lake: Path) -> list[str]:
+    pipeline = chosen_pipeline(opened := look_at(lake))
+    states = pipeline.states(read_view(opened, pipeline.contracts))
+    return [str(d) for d in states.view.table("sums").latest if states.of("sums", d) is State.STALE]
+
+
+def condition(lake: Path, assets: Sequence[Any], instance: dg.DagsterInstance) -> None:
+    """One tick of `is_stale` for the assets."""
+    given = [a.map_asset_specs(lambda s: s.replace_attributes(automation_condition=is_stale(lake))) for a in assets[1:]]
+    dg.evaluate_automation_conditions(dg.Definitions(assets=[assets[0], *given]), instance)
+
+
+def test_a_step_reads_it_by_days_and_its_receipt_names_the_version(
+    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    lake = tmp_path / "lake"
+    result = materialize(lake, project, "2024-03-01", "2024-03-03", instance=instance)
+    assert result.success, cause(result)
+    assert rows(lake, "sums") == [(D1, 1), (D2, 3), (D3, 6)]
+    store = look_at(lake).store
+    (write,) = [c.receipt for c in store.commits("sums") if c.receipt is not None and c.receipt.days]
+    assert write.inputs == {"erp__orders": store.head("erp__orders")}
+    seen = store.receipt("erp__orders", store.head("erp__orders"))
+    assert seen is not None
+    assert seen.tags["external"] == f"version 0 of {DeltaTable(place).metadata().id} in {place}, days from 2024-03-01"
+
+
+def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
+    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    lake, key = tmp_path / "lake", dg.AssetKey(["erp", "orders"])
+    materialize(lake, project, "2024-03-01", "2024-03-03", instance=instance)
+    DeltaTable(place).update(updates={"amount": "7"}, predicate="id = 'b'")
+    condition(lake, project, instance)
+    assert stale_days(lake) == ["2024-03-02", "2024-03-03"]
+    assert materialize(lake, project, "2024-03-02", "2024-03-03", instance=instance).success
+    assert rows(lake, "sums") == [(D1, 1), (D2, 8), (D3, 11)]
+    assert stale_days(lake) == []
+    records = instance.fetch_observations(key, limit=10).records
+    assert sorted(str(r.partition_key) for r in records) == ["2024-03-01", "2024-03-02", "2024-03-02", "2024-03-03"]
+
+
+def test_a_table_that_cannot_be_read_is_kept_for_status(
+    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    lake = tmp_path / "lake"
+    materialize(lake, project, "2024-03-01", instance=instance)
+    (place / "_delta_log").rename(tmp_path / "log")
+    condition(lake, project, instance)
+    (line,) = attention(lake)
+    assert f"no Delta table lies in {place}" in line
+    result = materialize(lake, project, "2024-03-02", instance=instance)
+    assert f"external table erp__orders: no Delta table lies in {place}" in cause(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"table": "s3://bucket/orders", "start": "2024-03-01"}, "lies in an object store"),
+        ({"table": "orders"}, "it has no first day"),
+        (
+            {"table": "o", "start": "2024-03-01", "partitions_def": dg.DailyPartitionsDefinition("2024-03-01")},
+            "both give its first day",
+        ),
+    ],
+)
+def test_words_that_no_table_has_are_refused(words: dict[str, Any], told: str) -> None:
+    with pytest.raises(SettingsError, match=f"external table orders: .*{told}"):
+        external_table("orders", day="order_date", **words)
+
+
+def test_a_name_that_the_lake_has_is_refused(
+    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    lake = tmp_path / "lake"
+    materialize(lake, project, "2024-03-01", instance=instance)
+
+    @daily_table(inputs=[Input("sums")], day="day", start="2024-03-01")
+    def more(sums: pa.Table) -> pa.Table:
+        return sums
+
+    spec = external_table("sums", table=place, day="order_date", start="2024-03-01")
+    assert "has a table sums of its own" in cause(materialize(lake, [spec, more], "2024-03-01", instance=instance))
