@@ -10,13 +10,22 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
+from backfill_assets.core.clock import utc_now
+from backfill_assets.lake.files import sha256_of_bytes
 from backfill_assets.lake.home import Lake
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+from backfill_assets.orchestration.ticks import SCAN, landing_tick, late_data_tick
+from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.reading import open_lake
 from backfill_assets.testing import new_lake, rows_of
 from backfill_assets_tests.lakes import SHARED
 
@@ -94,6 +103,11 @@ def command(lake: Lake) -> Command:
     return run
 
 
+def tree(place: Path) -> dict[str, str]:
+    """The digest of every file of the others' table."""
+    return {str(p.relative_to(place)): sha256_of_bytes(p) for p in place.rglob("*") if p.is_file()}
+
+
 def spent(lake: Lake, day: date) -> dict[str, int]:
     return {row["customer"]: row["amount"] for row in rows_of(lake, "spent", day)}
 
@@ -118,3 +132,77 @@ def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: Path, command:
     assert command("scan", "--json")["external"]["orders"]["days"] == []
     assert "Nothing to do" in command("catch-up")
     assert {row["customer"] for row in rows_of(lake, "orders", D3)} == {"ben", "cid"}
+
+
+def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(
+    lake: Lake, place: Path, command: Command
+) -> None:
+    command("catch-up")
+    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    command("catch-up")
+    before, days = tree(place), ("--from", str(D1), "--to", str(D3))
+    theirs = "others write it, in"
+    assert theirs in command("backfill", *days, "--tables", "orders", code=1)
+    assert theirs in command("plan", *days, "--tables", "orders", code=1)
+    assert theirs in command("rollback", "--table", "orders", "--to-version", "1", *days, "--yes", code=1)
+    assert "written by others" in command("candidate", "create", "v2", "--tables", "orders", code=1)
+    assert theirs in command("maintain", "--tables", "orders", "--keep-days", "1", "--yes", code=1)
+    command("maintain", "--keep-days", "1", "--yes")
+    assert "all is well" in command("verify", "--deep")
+    assert "orders" in command("snapshot", "create", "march", *days)
+    assert tree(place) == before
+    DeltaTable(place).delete()
+    kept = open_lake(lake.root).snapshot("march").table("orders").arrow()
+    assert sorted(kept.column("amount").to_pylist()) == [1, 2, 5, 8]
+
+
+def test_days_of_a_reader_are_put_back_and_a_candidate_reads_what_the_lake_has_seen(
+    lake: Lake, place: Path, command: Command
+) -> None:
+    command("catch-up")
+    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    command("catch-up")
+    command("rollback", "--table", "spent", "--to-version", "1", "--from", str(D2), "--to", str(D2), "--yes")
+    assert (spent(lake, D2), spent(lake, D3)) == ({"ada": 5, "ben": 2}, {"ada": 5, "ben": 8})
+    command("release", "spent", "--from", str(D2), "--to", str(D2), "--yes")
+    command("candidate", "create", "v2", "--tables", "spent")
+    candidate = lake.root / ".candidates" / "v2"
+    done = CliRunner().invoke(app, ["--lake", str(candidate), "catch-up"])
+    assert done.exit_code == 0, done.output
+    assert spent(Lake(candidate, lake.settings, shared=lake.root, own=frozenset({"spent"})), D2) == {"ada": 6, "ben": 2}
+
+
+def test_sensors_look_and_request_what_follows_and_each_changed_day_is_observed(
+    lake: Lake, place: Path, command: Command
+) -> None:
+    command("catch-up")
+    defs = assemble(lake.root, tables_at(lake.root))
+    context, key = LakeContext(lake.root, tables_at(lake.root)), dg.AssetKey("orders")
+    with dg.DagsterInstance.ephemeral() as instance:
+        late_data_tick(instance, context, utc_now())
+        assert landing_tick(instance, context, utc_now()).requests == []
+        DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+        (asked,) = landing_tick(instance, context, utc_now()).requests
+        assert asked.job_name == SCAN
+        assert defs.resolve_job_def(SCAN).execute_in_process(instance=instance).success
+        assert landing_tick(instance, context, utc_now()).requests == []
+        (rebuild,) = late_data_tick(instance, context, utc_now()).requests
+        assert (rebuild.tags[RANGE_START], rebuild.tags[RANGE_END]) == (str(D2), str(D3))
+        late_data_tick(instance, context, utc_now())
+        observed = [str(r.partition_key) for r in instance.fetch_observations(key, limit=10).records]
+    assert sorted(observed) == [str(D1), str(D2), str(D2), str(D3)]
+    assert defs.resolve_asset_graph().get(dg.AssetKey("spent")).parent_keys == {key}
+
+
+def test_an_entity_is_forgotten_once_the_others_have_removed_it(lake: Lake, place: Path, command: Command) -> None:
+    with (lake.root / "lake.toml").open("a") as settings:
+        settings.write('[features]\nentity = ["customer"]\n')
+    command("catch-up")
+    told = command("forget", "ada", "--note", "asked for", "--yes", code=1)
+    assert "orders, which others write, has 2 row(s) of it, and they come back" in told
+    DeltaTable(place).delete("customer = 'ada'")
+    command("catch-up")
+    command("forget", "ada", "--note", "asked for", "--yes")
+    assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ben": 2}, {"ben": 2}, {"ben": 8}]
+    held = [p for p in (lake.root / "tables").rglob("*.parquet") if b"ada" in p.read_bytes()]
+    assert held == []
