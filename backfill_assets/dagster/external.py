@@ -80,12 +80,12 @@ def follow(folder: str | Path, table: ExternalTable) -> Lake:
     """The lake in a folder, made if there is none, which knows the table and has seen the newest version of all tables
     of others. Raises BackfillError where this one cannot be read."""
     lake = lake_for(folder, table.first_day or date.max)
-    known = find_declared(lake.root, table.name)
+    known = find_declared(lake.place, table.name)
     if known is None or replace(declaration_of(known.contract), description="") != table:
         contract = seen_contract(table, open_external(table.name, Path(table.table)))
         _refuse_other(lake, contract)
         with lake.store.lock(table.name):
-            declare(lake.root, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
+            declare(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
     _, failed = observe_each(lake, chosen_pipeline(lake).contracts)
     raise_first([error for error in failed if table.name in str(error)])
     return lake
@@ -93,7 +93,7 @@ def follow(folder: str | Path, table: ExternalTable) -> Lake:
 
 def _refuse_other(lake: Lake, contract: Contract) -> None:
     """Raise SettingsError where the lake has a table of that name which others do not write."""
-    known = find_declared(lake.root, contract.name)
+    known = find_declared(lake.place, contract.name)
     if lake.store.exists(contract.name) and (known is None or not known.contract.external):
         raise _refused(
             dg.AssetKey(contract.made_by.split("/")), f"the lake {lake.root} has a table {contract.name} of its own",

@@ -7,7 +7,7 @@ day stale. Days before the lake's first day are left out; days without rows betw
 """
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -26,6 +26,7 @@ from backfill_assets.lake.audit import audit
 from backfill_assets.lake.committer import commit_references, ensure_table
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare
+from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.external import (
     Reference,
     days_between,
@@ -39,6 +40,7 @@ from backfill_assets.lake.external import (
     seen_contract,
 )
 from backfill_assets.lake.files import Folder
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.log_state import LOGS
@@ -103,6 +105,24 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         now = seen_contract(declaration_of(contract), opened)
         declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
+
+
+def entity_there(lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """For each table of others whose newest observed version has rows with these values, by column: that they are
+    there, and what to do about it. A table that lacks one of the columns is passed over."""
+    for contract in (c for c in contracts if c.external and {*values} <= {*c.column_names}):
+        rows = selection(lake.store.data_files(contract), contract) if lake.store.exists(contract.name) else ""
+        with connection(lake) as engine:
+            query = f"SELECT count(*) FROM ({rows}) WHERE {is_entity(values)}"
+            (found,) = (engine.execute(query).fetchone() if rows else None) or (0,)
+        if found:
+            fix = f"Have its owner remove them in {contract.external}, then `backfill-assets catch-up`"
+            yield f"{contract.name}, which others write, has {found} row(s) of it, and they come back", fix
+
+
+def is_entity(values: Mapping[str, str]) -> str:
+    """The condition that a row has these values, by column, as tables show them."""
+    return " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
 
 
 def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:

@@ -15,13 +15,14 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
-from backfill_assets.lake.embedded import connection, literal, selection
+from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, SNAPSHOTS
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.observing import entity_there, is_entity
 from backfill_assets.lake.place import LOCKS
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_log import root_of
@@ -165,7 +166,7 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
             span = f"--from {min(held)} --to {max(held)}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
-    yield from _of_others(request)
+    yield from (_obstacle(*told) for told in entity_there(lake, request.pipeline.contracts, request.trace.values))
     for folder in DROPS:
         names = [n for n in _top_names(request, folder, found) if not n.startswith(".")]
         if names and folder not in request.drops:
@@ -223,34 +224,13 @@ def others(request: ForgetRequest) -> dict[str, dict[str, str]]:
     return {name: dict(sorted(days.items())) for name, days in found if days}
 
 
-def _of_others(request: ForgetRequest) -> Iterator[BackfillError]:
-    for contract in (c for c in request.pipeline.contracts if c.external):
-        if rows := _rows_there(request, contract):
-            fix = f"Have its owner remove them in {contract.external}, then `backfill-assets catch-up`"
-            yield _obstacle(f"{contract.name}, which others write, has {rows} row(s) of it, and they come back", fix)
-
-
-def _rows_there(request: ForgetRequest, contract: Contract) -> int:
-    """The number of the entity's rows in the newest observed version of a table of others."""
-    if not {*request.trace.values} <= {*contract.column_names} or not request.lake.store.exists(contract.name):
-        return 0
-    rows = selection(request.lake.store.data_files(contract), contract)
-    with connection(request.lake) as engine:
-        (found,) = engine.execute(f"SELECT count(*) FROM ({rows}) WHERE {_is_entity(request)}").fetchone() or (0,)
-    return int(found)
-
-
-def _is_entity(request: ForgetRequest) -> str:
-    return " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in request.trace.values.items())
-
-
 def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
     lake, values = request.lake, request.trace.values
     if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
         return {}
     hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
     day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
-    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({_is_entity(request)}) IS NOT TRUE"
+    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_entity(values)}) IS NOT TRUE"
     sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
     with connection(lake) as engine:
         sums_by_day = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()

@@ -115,14 +115,14 @@ def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States
     if not (tables := [n for n, c in states.contracts.items() if c.external and c.made_by]):
         return
     markers = markers_of(instance, lake)
-    with FileLock(lake.locks / "reconcile.lock"):
+    with reconciling(lake):
         seen = markers.recorded()
         for table in tables:
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None and commit.version <= states.view.table(table).version:
                     _record_observed(instance, states, table, commit, commit.receipt, PLAIN)
             seen[table] = states.view.table(table).version
-        write_json(markers.reported, seen)
+        write_json(lake.place, markers.reported, seen)
 
 
 def _record_observed(

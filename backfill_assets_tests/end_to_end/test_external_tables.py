@@ -4,6 +4,7 @@ Tested here: the way from a change in the others' table to the rebuilt day, by t
 here: what one look finds (`lake/test_observing.py`), and what can be read of a table (`lake/test_external.py`).
 """
 
+import hashlib
 import json
 from collections.abc import Callable
 from datetime import date
@@ -18,7 +19,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.clock import utc_now
-from backfill_assets.lake.files import sha256_of_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
@@ -105,7 +105,9 @@ def command(lake: Lake) -> Command:
 
 def tree(place: Path) -> dict[str, str]:
     """The digest of every file of the others' table."""
-    return {str(p.relative_to(place)): sha256_of_bytes(p) for p in place.rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(place)): hashlib.sha256(p.read_bytes()).hexdigest() for p in place.rglob("*") if p.is_file()
+    }
 
 
 def spent(lake: Lake, day: date) -> dict[str, int]:
