@@ -35,15 +35,15 @@ SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that
 
 @dataclass(frozen=True)
 class GateFinding:
-    """A day of a table (None: all of the chunk) that a gate refuses: the gate's name, and the figures in words.
-    `bounds`: the bounds whose acceptance lets it pass, as TABLE.SETTING or TABLE.COLUMN.SETTING. `is_less`: a control
-    that fewer values break than before the plan."""
+    """A refusal of a gate of a chunk."""
 
     table: str
-    day: date | None
-    rule: str
-    message: str
+    day: date | None  # None: the whole chunk
+    rule: str  # the gate's name
+    message: str  # the figures in words
+    # whose acceptance lets it pass: TABLE.SETTING or TABLE.COLUMN.SETTING
     bounds: tuple[str, ...] = field(default=(), compare=False)
+    # it is of a control that fewer values break than before the plan
     is_less: bool = field(default=False, compare=False)
 
 

@@ -16,18 +16,14 @@ AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
-
-    `made_from`: the known columns of other tables that it is computed from, each as table.column. Raises ValueError for
-    a type that `column_types` does not know.
-    """
+    """One column. Raises ValueError for a type that `column_types` does not know."""
 
     name: str
-    type: str
+    type: str  # in Spark SQL
     description: str
-    nullable: bool = False
-    tags: Mapping[str, str] = field(default_factory=dict)
-    made_from: tuple[str, ...] = ()
+    nullable: bool = False  # whether NULL is allowed
+    tags: Mapping[str, str] = field(default_factory=dict)  # shown in Dagster
+    made_from: tuple[str, ...] = ()  # known columns of other tables that it is computed from: table.column
 
     def __post_init__(self) -> None:
         try:
@@ -96,17 +92,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition on every row: `expression` is Spark SQL over the table's columns, and only FALSE breaks it.
-
-    `per`: the condition holds for every group of a day's rows with equal values of these columns instead, by
-    aggregates, e.g. `count(*) <= 3`. `only_warns`: a day that breaks it is written, with a warning.
-    """
+    """A condition on every row of a table. Only FALSE breaks it."""
 
     name: str
-    expression: str
+    expression: str  # Spark SQL over the table's columns
     description: str
+    # judge groups of a day's rows with equal values of these columns, by aggregates: `count(*) <= 3`
     per: tuple[str, ...] = ()
-    only_warns: bool = False
+    only_warns: bool = False  # a day that breaks it is written, with a warning
 
 
 @dataclass(frozen=True)

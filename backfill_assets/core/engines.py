@@ -27,13 +27,12 @@ CHANCE = ": the transform depends on more than its inputs, such as a file, the n
 
 @dataclass(frozen=True)
 class DeclaredExpression:
-    """Spark SQL over columns of these `types` that `lake.toml` declares at `where`, and by which a table is computed.
-    `agg`: its declared aggregation ("": the expression is of the rows themselves)."""
+    """A Spark SQL expression that `lake.toml` declares, and by which a table is computed."""
 
-    where: str
+    where: str  # the place in `lake.toml`
     text: str
-    types: Mapping[str, str]
-    agg: str = ""
+    types: Mapping[str, str]  # of the columns it may name
+    agg: str = ""  # its declared aggregation; "": the expression is of the rows themselves
 
 
 class Engine:

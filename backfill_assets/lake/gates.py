@@ -117,15 +117,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Gate:
-    """One gate: how it judges a day and what Dagster shows of it. `blocks`: it may stop dependent assets of the run.
-    `names_rows`: a finding is about single rows, of which samples can be shown. `applies`: tables that have it."""
+    """One gate: how it judges a day and what Dagster shows of it."""
 
     name: str
     description: Callable[[Contract], str]
     evaluate: Callable[[Judged], Finding]
-    blocks: bool = True
-    names_rows: bool = False
-    applies: Callable[[Contract], bool] = lambda _: True
+    blocks: bool = True  # it may stop dependent assets of the run
+    names_rows: bool = False  # a finding is about single rows, of which samples can be shown
+    applies: Callable[[Contract], bool] = lambda _: True  # the tables that have it
 
 
 def gates_of(contract: Contract) -> list[Gate]:

@@ -69,12 +69,12 @@ class Inspection:
 
 @dataclass
 class _Replayed:
-    """A log that was read whole: active data files by path, every path that it ever named with the digest of its bytes
-    ("": none was noted), and versions of others that moved rows."""
+    """A log that was read whole."""
 
-    active: dict[str, FileChange] = field(default_factory=dict)
+    active: dict[str, FileChange] = field(default_factory=dict)  # data files by path
+    # every path in the log, with the digest of its bytes ("": none was noted)
     named: dict[str, str] = field(default_factory=dict)
-    foreign: list[int] = field(default_factory=list)
+    foreign: list[int] = field(default_factory=list)  # versions of other programs that moved rows
 
     def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
         """The files that exist and hold other bytes than were committed."""
@@ -84,12 +84,11 @@ class _Replayed:
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage that can be mended: names of files in a table's log that no reader can use, live data files of a ledger
-    that are gone or altered, or the newest versions, which are gone from the log (`ended`)."""
+    """Damage that can be mended."""
 
-    torn: tuple[str, ...] = ()
-    lost: tuple[LiveFile, ...] = ()
-    ended: tuple[int, ...] = ()
+    torn: tuple[str, ...] = ()  # names of files in a table's log that no reader can use
+    lost: tuple[LiveFile, ...] = ()  # live data files of a ledger that are gone or altered
+    ended: tuple[int, ...] = ()  # the newest versions, which are gone from the log
 
     @property
     def steps(self) -> str:

@@ -51,20 +51,17 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class PreparedRestore:
-    """A restore of one table that passed all checks: the days' receipts `now` and at the targets (`then`), the
-    `entries` to write, and the data files to add and remove. Days that are held with that content already are left out.
-    `absent`: the columns of the contract that these files lack. `version` is of its commit (None: not committed
-    yet)."""
+    """A restore of one table that passed all checks. Days that are held with that content already are left out."""
 
     contract: Contract
-    targets: Mapping[date, int]
-    now: Mapping[date, DayReceipt]
-    then: Mapping[date, DayReceipt]
-    entries: Mapping[date, DayEntry]
+    targets: Mapping[date, int]  # the version per day
+    now: Mapping[date, DayReceipt]  # the days' latest receipts
+    then: Mapping[date, DayReceipt]  # their receipts at the targets
+    entries: Mapping[date, DayEntry]  # to write
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
-    absent: tuple[str, ...] = ()
-    version: int | None = None
+    absent: tuple[str, ...] = ()  # the columns of the contract that these files lack
+    version: int | None = None  # of its commit; None: not committed yet
 
     def to_dict(self) -> dict[str, Any]:
         """The restore as JSON values."""

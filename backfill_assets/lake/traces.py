@@ -59,19 +59,15 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Trace:
-    """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values.
+    """An entity as text. A line or row holds it if it holds all its values."""
 
-    `landed`: per column the landed columns that it is made from.
-    `is_whole`: each value counts only between quotes or separators alone, not as a part of a longer one.
-    `spellings`: per column other texts that `select` makes the value of.
-    `in_cells`: a short value counts without its column's name, too, where it fills a cell.
-    """
-
-    values: Mapping[str, str]
+    values: Mapping[str, str]  # by column
+    # per column the landed columns that it is made from
     landed: Mapping[str, Collection[str]] = field(default_factory=dict)
-    is_whole: bool = False
+    is_whole: bool = False  # a value counts only between quotes or separators, not within a longer one
+    # per column other texts of which `select` makes the value
     spellings: Mapping[str, Collection[str]] = field(default_factory=dict)
-    in_cells: bool = False
+    in_cells: bool = False  # a short value counts without its column's name, too, where it fills a cell
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:

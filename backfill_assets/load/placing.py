@@ -52,13 +52,13 @@ class PlacedPart:
 
 @dataclass(frozen=True)
 class Placed:
-    """The parts of a load for raw, `too_late` and quarantine, and the account of its rows. `declared`: per day the
-    files that were held against their manifests and are what these declare."""
+    """The parts of a load, and the account of its rows."""
 
     raw: PlacedPart
     late: PlacedPart
     quarantine: PlacedPart
     accounts: Accounts
+    # number of files per day that agree with their manifests
     declared: Mapping[date, int] = field(default_factory=dict)
 
     def drop(self) -> None:

@@ -55,14 +55,13 @@ class SessionElsewhere(LakeSession):
 
 @dataclass(frozen=True)
 class Recomputed:
-    """One day: its rows as written and as computed again, and whether their fingerprints are equal; or why it was
-    passed over (`passed_over`, "" where it was computed)."""
+    """One day computed again, compared with its receipt."""
 
     day: date
-    rows: int
+    rows: int  # as written
     rows_again: int = 0
-    equal: bool = True
-    passed_over: str = ""
+    equal: bool = True  # whether the fingerprints are
+    passed_over: str = ""  # why it was not computed; "": it was
 
 
 @dataclass(frozen=True)

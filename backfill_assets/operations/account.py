@@ -26,24 +26,21 @@ OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED)  # what two deliverie
 
 @dataclass(frozen=True)
 class Account:
-    """Rows that landed and were not withdrawn, over all days, by where they are.
-
-    `duplicates`: repeated rows, by the receipts that count them. `uncounted`: loaded days whose older receipts do not,
-    each with the landed rows that nothing else explains.
-    `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows that files or settings
-    of today leave out: both end with the next load. `wrong` maps loaded days to rows that landed minus rows accounted
-    for, where these differ.
-    """
+    """Rows that landed and were not withdrawn, over all days, by where they are."""
 
     files: int = 0
     rows: int = 0
     raw: int = 0
     quarantine: int = 0
     too_late: int = 0
-    duplicates: int = 0
+    duplicates: int = 0  # repeated rows, by the receipts that count them
+    # loaded days whose older receipts count no duplicates, with the rows that nothing else explains
     uncounted: Mapping[date, int] = field(default_factory=dict)
+    # per day rows that are not loaded; the next load takes them
     waiting: Mapping[date, int] = field(default_factory=dict)
+    # per day loaded rows that today's files or settings leave out; the next load drops them
     surplus: Mapping[date, int] = field(default_factory=dict)
+    # per loaded day rows that landed minus rows accounted for, where these differ
     wrong: Mapping[date, int] = field(default_factory=dict)
 
     def parts(self) -> list[tuple[int, str]]:

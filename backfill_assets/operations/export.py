@@ -24,18 +24,17 @@ BATCH_DAYS = 31  # in one transaction, and between two notes of what a folder ho
 
 @dataclass(frozen=True)
 class Exported:
-    """An export of a table at a version: the days replaced; the number of days that the place held already; unfit days
-    left there as they are (in words); days of which it holds a newer version; days that it held before (`known`)."""
+    """An export of a table."""
 
     table: str
     to: str
     version: int
     replaced: tuple[date, ...]
     rows: int
-    same: int
-    unfit: str
-    newer: int
-    known: int = 0
+    same: int  # number of days that the place held already
+    unfit: str  # unfit days left there as they are, in words
+    newer: int  # number of days of which the place holds a newer version
+    known: int = 0  # number of days that it held before
 
     def __str__(self) -> str:
         """The export as one line."""

@@ -37,12 +37,12 @@ NOTE = f"INSERT INTO {TABLE_OF_NOTES} (target, day, version, rows, fingerprint) 
 
 @dataclass(frozen=True)
 class HeldDay:
-    """The rows and the content of a day in a place, and the table version that they are from. `fingerprint` is the
-    scheme, the fingerprint, the names of the columns, which fingerprints leave out, these with their types, and the id
-    of the table, which is another one after it was made anew."""
+    """A day as a place holds it."""
 
-    version: int
+    version: int  # of the table that the rows are from
     rows: int
+    # The scheme, the fingerprint, the columns' names (fingerprints leave them out), names with types, and the table's
+    # id, which changes when the table is made anew.
     fingerprint: str
 
     @classmethod

@@ -117,16 +117,11 @@ class ForgetRequest:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The files that a search found.
+    """The files that a search found."""
 
-    `held`: they hold the entity.
-    `mentions`: rows of others in them hold it within longer values.
-    `unread`: nothing here decodes them, so they may hold it.
-    """
-
-    held: list[Path]
-    mentions: list[Path]
-    unread: list[Path]
+    held: list[Path]  # they hold the entity
+    mentions: list[Path]  # rows of others in them hold it within longer values
+    unread: list[Path]  # nothing here decodes them: they may hold it
 
 
 def trace_of(lake: Lake, values: Sequence[str]) -> Trace:

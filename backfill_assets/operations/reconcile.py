@@ -49,49 +49,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReconcileRequest:
-    """Two sides as the user writes them, and how their rows are matched.
-
-    `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: to compare (empty:
-    all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of times
-    seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
-    `day_column` gives a row's day (None: as the lake's table says, if a side is one). `sample`: keys of the spot check,
-    drawn by `seed`. `sha256`: whether both sides are digested, as a whole and by day.
-    """
+    """Two sides as the user writes them, and how their rows are matched."""
 
     left: str
     right: str
-    key: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    ignore: Sequence[str] = ()
+    key: Sequence[str] = ()  # columns that identify a row; empty: key and day of the left or right table
+    columns: Sequence[str] = ()  # to compare; empty: all that both sides have
+    ignore: Sequence[str] = ()  # not compared
+    # by column: a number, a share such as `1%`, or of times seconds such as `5s`
     tolerance: Mapping[str, str] = field(default_factory=dict)
     days: DayRange | None = None
-    day_column: str | None = None
-    grain: str = ""
-    sample: int = 0
-    seed: int = 0
-    sha256: bool = False
+    day_column: str | None = None  # gives a row's day; None: as the lake's table says, if a side is one
+    grain: str = ""  # the sides are totals of a `day`, a `month` or of `all`, which is then the key
+    sample: int = 0  # keys of the spot check
+    seed: int = 0  # draws the sample
+    sha256: bool = False  # digest both sides, as a whole and by day
 
 
 @dataclass(frozen=True)
 class ReconcileReport:
-    """The outcome: sides in words, counts per day and column, examples, the spot check, digests, and the SQL that ran.
+    """The outcome. Pairs are of the left and the right side."""
 
-    `null_keys` and `doubled_keys` are (left, right): rows whose key holds a NULL, and keys that occur more than once.
-    `unmatched_columns`: columns that one side alone has.
-    """
-
-    left: str
-    right: str
+    left: str  # in words
+    right: str  # in words
     key: tuple[str, ...]
     days: tuple[DayCount, ...]
     columns: tuple[ColumnCount, ...]
-    null_keys: tuple[int, int]
-    doubled_keys: tuple[int, int]
-    unmatched_columns: tuple[tuple[str, ...], tuple[str, ...]]
+    null_keys: tuple[int, int]  # rows with a NULL in the key
+    doubled_keys: tuple[int, int]  # keys that occur more than once
+    unmatched_columns: tuple[tuple[str, ...], tuple[str, ...]]  # columns of one side alone
     examples: tuple[MatchedRow, ...]
     spot_check: tuple[MatchedRow, ...]
     digests: tuple[str, str] | None
-    sql: str
+    sql: str  # that was run
     digests_by_day: Mapping[date | None, tuple[str, str]] = field(default_factory=dict)
 
     def total(self, kind: str) -> int:

@@ -28,16 +28,13 @@ from backfill_assets.operations.writes import Durations, TableWrite, durations, 
 
 @dataclass(frozen=True)
 class Delivered:
-    """Landed files and the account of their rows; `quarantine`: rows by reason, the most frequent first; `repeats`:
-    among the rows of the NEWEST_DAYS.
-
-    `sources`: the same per source, where a lake has several; the rest is then the sum of all.
-    """
+    """Landed files and the account of their rows."""
 
     account: Account
-    quarantine: Mapping[str, int]
+    quarantine: Mapping[str, int]  # rows by reason, the most frequent first
+    # the same per source, where a lake has several; the other fields are then sums
     sources: Mapping[str, "Delivered"] = field(default_factory=dict)
-    repeats: Repeats = field(default_factory=Repeats)
+    repeats: Repeats = field(default_factory=Repeats)  # among the rows of the NEWEST_DAYS
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values."""

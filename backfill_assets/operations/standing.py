@@ -28,18 +28,15 @@ BEFORE = ("engines ", "lake ")  # files of earlier versions: receipts, proofs an
 
 @dataclass(frozen=True)
 class Proof:
-    """One day of a table, as it was computed again at an instant: the outcome, and what differs or why there is none.
-
-    `write_id`: the write that was proven; `seconds`: what it took (0.0: a person asked for it).
-    """
+    """One day of a table, computed again."""
 
     table: str
     day: str
-    at: str
+    at: str  # an instant
     outcome: str
-    words: str = ""
-    write_id: str = ""
-    seconds: float = 0.0
+    words: str = ""  # what differs, or why there is no outcome
+    write_id: str = ""  # the write that was proven
+    seconds: float = 0.0  # of the computation; 0.0: a person asked for it
 
     def __str__(self) -> str:
         """The proof as one line."""

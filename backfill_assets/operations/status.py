@@ -47,20 +47,19 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The days (None: the lake has none yet) of every table, and the lake's frontier: the earliest of its sources, with
-    `frontiers` by name where there are several. `columns`: changes of the columns of tables with outdated days.
-    `holds`: the held days by the rollback that put them back. `wrong`: damage for a person to mend, a line each.
-    `needed`: per table the days that `catch-up` would make; it leaves days of unfinished plans to the plans."""
+    """The states of all days of a lake."""
 
     lake: str
-    days: DayRange | None
-    frontier: datetime | None
+    days: DayRange | None  # None: the lake has none yet
+    frontier: datetime | None  # the earliest of its sources
     as_of: datetime | None
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
+    # changes of the columns of tables with outdated days
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
-    holds: tuple[Hold, ...] = ()
-    wrong: tuple[str, ...] = ()
+    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)  # by source, where a lake has several
+    holds: tuple[Hold, ...] = ()  # the held days by the rollback that put them back
+    wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
+    # per table the days that `catch-up` would make, without days of unfinished plans
     needed: Mapping[str, Set[date]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:

@@ -43,19 +43,17 @@ class TableWrite:
 
 @dataclass(frozen=True)
 class Durations:
-    """Seconds of the writes of one table: how many were measured, their median, 95th percentile and maximum, and their
-    total divided by the days they wrote. Rows and bytes per second are of the newest writes (NEWEST_WRITES); `trend` is
-    their rows per second divided by the same of as many writes before (None: there are none)."""
+    """Seconds of the measured writes of one table."""
 
     table: str
-    writes: int
+    writes: int  # how many were measured
     median_s: float
     p95_s: float
     greatest_s: float
-    seconds_per_day: float
-    rows_per_second: float | None = None
-    bytes_per_second: float | None = None
-    trend: float | None = None
+    seconds_per_day: float  # their total divided by the days they wrote
+    rows_per_second: float | None = None  # of the newest writes (NEWEST_WRITES)
+    bytes_per_second: float | None = None  # of the newest writes
+    trend: float | None = None  # rows per second divided by the same of as many writes before; None: there are none
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:

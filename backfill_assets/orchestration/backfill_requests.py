@@ -31,18 +31,14 @@ GivenUp = Mapping[str, str]  # per table a text about days that no sensor reques
 
 @dataclass(frozen=True)
 class TickState:
-    """The lake and Dagster's runs at one moment, read once per tick.
-
-    `busy`: per table the days of queued and running runs; `planned`: days of active plans, for which no sensor requests
-    a run.
-    """
+    """The lake and Dagster's runs at one moment, read once per tick."""
 
     instance: dg.DagsterInstance
     lake: Lake
     states: States
-    busy: DaySets
+    busy: DaySets  # per table the days of queued and running runs
     now: datetime
-    planned: DaySets = field(default_factory=dict)
+    planned: DaySets = field(default_factory=dict)  # days of active plans, for which no sensor requests a run
     naming: Naming = PLAIN
 
     @property

@@ -24,19 +24,14 @@ Hears = Callable[[Rebuild, Published], None]
 
 @dataclass(frozen=True)
 class Handover:
-    """A rebuild to publish.
-
-    add_metadata: `context.add_asset_metadata` of the step
-    earlier: metadata per partition key that days without computing keep
-    log_refusal: logs the findings of the rebuild; called where newer inputs came meanwhile, whose rows are refused
-    naming: how the lake's tables are called in the project
-    """
+    """A rebuild to publish."""
 
     rebuild: Rebuild
-    add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]
-    earlier: Mapping[str, Mapping[str, Any]]
+    add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]  # `context.add_asset_metadata` of the step
+    earlier: Mapping[str, Mapping[str, Any]]  # metadata per partition key that days without computing keep
+    # logs the findings of the rebuild, where newer inputs came meanwhile and their rows are refused
     log_refusal: Callable[[], None]
-    naming: Naming = PLAIN
+    naming: Naming = PLAIN  # how the lake's tables are called in the project
 
 
 class RebuildIOManager(dg.IOManager):

@@ -103,24 +103,17 @@ def table_made_by(step: str) -> str | None:
 
 @dataclass(frozen=True)
 class Appearance:
-    """How a lake shows itself in a Dagster project.
+    """How a lake shows itself in a Dagster project."""
 
-    naming: the names of all its definitions.
-    is_guest: the project has other definitions, so that the lake claims nothing that is common to all of them.
-    running: plain names of sensors and schedules that run unless turned off in the browser (None: all that are meant
-      to).
-    mappings: which partition mappings inputs are shown with; see `build_lake_defs`.
-    spec: what each asset's `dg.AssetSpec` is given besides, by the names of its parameters.
-    built: the same for assets that are made from other tables only.
-    step: what each asset's `dg.multi_asset` is given besides (`pool`, `op_tags` …).
-    """
-
-    naming: Naming = PLAIN
-    is_guest: bool = False
+    naming: Naming = PLAIN  # the names of all its definitions
+    is_guest: bool = False  # the project has other definitions, so that the lake claims nothing common to all of them
+    # Plain names of sensors and schedules that run unless turned off in the browser; None: all that are meant to.
     running: Collection[str] | None = None
-    mappings: Literal["identity", "windows"] = "identity"
+    mappings: Literal["identity", "windows"] = "identity"  # of inputs, as they are shown; see `build_lake_defs`
+    # further parameters of each asset's `dg.AssetSpec`
     spec: Mapping[str, Any] = field(default_factory=lambda: {"group_name": GROUP})
-    built: Mapping[str, Any] = field(default_factory=dict)
+    built: Mapping[str, Any] = field(default_factory=dict)  # the same for assets that are made from other tables only
+    # further parameters of each asset's `dg.multi_asset` (`pool`, `op_tags` …)
     step: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, is_landed: bool) -> Mapping[str, Any]:

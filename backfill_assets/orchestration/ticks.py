@@ -43,17 +43,14 @@ SHOWN_FILES = 5
 
 @dataclass
 class Tick:
-    """The outcome of a tick: runs to request, notes, changed results of `no_stale_days`, and alarms by name.
+    """The outcome of a tick."""
 
-    An alarm needs a person: it is sent once, and again when its text changes. `is_kept`: the lake keeps it already, for
-    `status`, so that the sensor does not.
-    """
-
-    requests: list[dg.RunRequest] = field(default_factory=list)
+    requests: list[dg.RunRequest] = field(default_factory=list)  # runs to request
     notes: list[str] = field(default_factory=list)
-    verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)
+    verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)  # changed results of `no_stale_days`
+    # by name; each needs a person, and is sent once and again when its text changes
     alarms: dict[str, str] = field(default_factory=dict)
-    is_kept: bool = False
+    is_kept: bool = False  # the lake keeps the alarms already, for `status`, so that the sensor does not
 
     def alarm(self, name: str, text: str) -> None:
         """Add something that no tick will mend."""

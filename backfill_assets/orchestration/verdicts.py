@@ -36,34 +36,23 @@ OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 @dataclass(frozen=True)
 class RunFindings:
-    """What a run found in its days of a table.
+    """What a run found in its days of a table."""
 
-    findings: of every check and day that the run judged
-    written: days that the run wrote, or left because they were right; the others keep their older rows
-    samples: keys of rows that the first refusing finding names
-    """
-
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Finding] = ()  # of every check and day that the run judged
+    # days that the run wrote, or left because they were right; other days keep older rows
     written: Collection[date] = ()
-    samples: Sequence[str] = ()
+    samples: Sequence[str] = ()  # keys of rows that the first refusing finding names
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The days of a table that a check finds wrong, each with its cause.
+    """The days of a table that a check finds wrong, each with its cause."""
 
-    refused: days whose newest write was refused
-    warned: days whose rows as they stand break the check
-    version: the table's version up to which days were judged; -1: none were
-    lake: the lake's folder: one instance of Dagster may serve several
-    bounds: a digest of [gates]; with other bounds all days are judged again
-    """
-
-    refused: Mapping[date, str] = field(default_factory=dict)
-    warned: Mapping[date, str] = field(default_factory=dict)
-    version: int = -1
-    lake: str = ""
-    bounds: str = ""
+    refused: Mapping[date, str] = field(default_factory=dict)  # days whose newest write was refused
+    warned: Mapping[date, str] = field(default_factory=dict)  # days whose rows break the check as they are
+    version: int = -1  # the table's version up to which days were judged; -1: none were
+    lake: str = ""  # its folder: one instance of Dagster may serve several lakes
+    bounds: str = ""  # a digest of [gates]; with other bounds all days are judged again
 
     @property
     def days(self) -> dict[date, str]:

@@ -173,19 +173,17 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `state` as `state_of` gives it, `why` the reason of a stop or pause;
-    `resumed`: who ended pauses; `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it
-    go on."""
+    """A plan with its chunks as they are now."""
 
     plan: Plan
-    state: str
+    state: str  # by `state_of`
     states: States
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = ()
-    why: str = ""
-    resumed: tuple[Resumption, ...] = ()
-    accepted: tuple[Acceptance, ...] = ()
-    going_on: str = ""
+    why: str = ""  # the reason of a stop or pause
+    resumed: tuple[Resumption, ...] = ()  # who ended pauses
+    accepted: tuple[Acceptance, ...] = ()  # findings of gates that a person accepted
+    going_on: str = ""  # the subcommand that lets it go on
 
     @property
     def is_done(self) -> bool:
