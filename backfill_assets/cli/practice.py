@@ -114,8 +114,8 @@ def _reader() -> Callable[[], str]:
 
 FOLDER = Path(__file__).parent.parent / "guides"
 FIRST = (  # the order in which a newcomer reads them; all others follow by name
-    "first-lake", "own-files", "as-others-write", "several-sources", "own-tables", "late-data", "correcting-the-past",
-    "trust", "production", "servers", "in-your-project", "your-spark", "how-it-works",
+    "first-lake", "own-files", "as-others-write", "full-dumps", "several-sources", "own-tables", "late-data",
+    "correcting-the-past", "trust", "production", "servers", "in-your-project", "your-spark", "how-it-works",
 )  # fmt: skip
 
 

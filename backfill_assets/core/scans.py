@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
 BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished")
 OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
+OF_DUMP = "the dump of "  # how a reason begins that refuses a dump which may not be whole; its day follows
 UNFIT = "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 

@@ -5,14 +5,14 @@ Not here: writing them (`load.scan`, `load.raw`), splitting a load's rows (`load
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import LANDING, Column, Contract, Input, InputKind
-from backfill_assets.core.scans import OF_TOTALS
+from backfill_assets.core.scans import OF_DUMP, OF_TOTALS
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
 from backfill_assets.landing.content_store import identity
@@ -134,8 +134,13 @@ class FileRecord:
 
     @property
     def is_refused_for_totals(self) -> bool:
-        """Whether the totals that its manifest declares refuse it, not the file itself."""
-        return (self.refused or "").startswith(OF_TOTALS)
+        """Whether the totals that its manifest declares refuse it, or the dump before it, not the file itself."""
+        return (self.refused or "").startswith(OF_TOTALS) or self.is_refused_as_dump
+
+    @property
+    def is_refused_as_dump(self) -> bool:
+        """Whether the dump before it refuses it: beside another one it may be whole."""
+        return (self.refused or "").startswith(OF_DUMP)
 
     @property
     def is_as_declared(self) -> bool:
@@ -219,8 +224,24 @@ def reads_by_position(records: Iterable[FileRecord]) -> list[str]:
     return [r.path for r in records if r.counted_by and KEYED not in r.counted_by and is_read_otherwise(r.path)]
 
 
-def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
-    """Per arrival day the contents that name it and their usable rows; a content at two paths counts once."""
+def dumps_of(records: Iterable[FileRecord]) -> dict[date, frozenset[str]]:
+    """Per day the contents of the dump that its paths name; files that are refused are none."""
+    found: dict[date, set[str]] = defaultdict(set)
+    for record in records:
+        day = record.path_day
+        if not record.withdrawn and record.refused is None and day is not None and day in record.days:
+            found[day].add(record.sha256)
+    return {day: frozenset(contents) for day, contents in found.items()}
+
+
+def dump_before(day: date, dumps: Iterable[date]) -> date | None:
+    """The newest day before `day` that has a dump."""
+    return max((d for d in dumps if d < day), default=None)
+
+
+def landed_days(records: Sequence[FileRecord], are_dumps: bool = False) -> dict[date, LandedDay]:
+    """Per arrival day the contents that name it and their usable rows; a content at two paths counts once. Of dumps
+    (`are_dumps`) those of the dump before it, too: what vanished follows from both."""
     shas: dict[date, set[str]] = defaultdict(set)
     usable: dict[date, int] = defaultdict(int)
     for record in records:
@@ -228,6 +249,10 @@ def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
             if not record.withdrawn and record.as_input not in shas[day]:
                 shas[day].add(record.as_input)
                 usable[day] += good
+    names, dumps = {r.sha256: r.as_input for r in records}, dumps_of(records) if are_dumps else {}
+    for day in dumps:
+        earlier = dump_before(day, dumps)
+        shas[day] |= {f"{names[sha]} before" for sha in dumps[earlier]} if earlier is not None else set()
     return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
 
 

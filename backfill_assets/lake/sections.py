@@ -41,6 +41,8 @@ class SourceSettings(Section):
     select: Text  # Spark SQL that maps the columns
     payload: dict[str, str] | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
     dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
+    kind: Literal["changes", "snapshot"] = "changes"  # snapshot: the files of a day are the whole table as of then
+    max_vanished_share: float = Field(default=0.2, ge=0, le=1)  # of a dump's keys, which a whole next one may lack
 
     @model_validator(mode="before")
     @classmethod
@@ -68,6 +70,10 @@ class SourceSettings(Section):
     @model_validator(mode="after")
     def _of_such_files(self) -> Self:
         known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(self.format, set[str]())
+        if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
+            raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
+        if self.kind == "snapshot" and self.format == "delta":
+            raise ValueError('kind = "snapshot" is of files: versions of a table are changes')
         if strange := sorted(self.dialect.declared.keys() - known):
             raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
         return self

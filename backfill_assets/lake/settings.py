@@ -167,6 +167,8 @@ class LakeSettings(DeliveredSettings):
         for section, payload in payloads.items():
             if misfit := entity_misfit(self.features.entity, payload):
                 raise ValueError(f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}")
+        if self.lateness.beyond != "apply" and any(s.kind == "snapshot" for s in self.delivered.values()):
+            raise ValueError('lateness.beyond = "quarantine" sets rows aside, and a dump is whole: leave it out')
         types = [{c.name: c.type for c in payload} for payload in payloads.values()]
         for column in self.features.entity:
             if len({type_of[column] for type_of in types}) > 1:

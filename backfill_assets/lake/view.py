@@ -100,6 +100,8 @@ def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) ->
 def _delivered(lake: Lake, source: str, tables: dict[str, TableView], pinned: Mapping[str, int]) -> Deliveries:
     """Deliveries of a source; adds its ledgers to `tables`."""
     store, files = lake.store, named(FILES.name, source)
+    settings = lake.settings.delivered.get(source)
+    are_dumps = settings is not None and settings.kind == "snapshot"
     for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name):
         tables[named(ledger, source)] = _view(lake, named(ledger, source), ARRIVALS.day_column, pinned)
     arrivals = named(ARRIVALS.name, source)
@@ -107,7 +109,7 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView], pinned: Ma
     days = store.kept(arrivals, "event days", lambda: read_arrivals(store, version, source), version)
     tables[arrivals] = _doubting(tables[arrivals], days)
     return Deliveries(
-        landed=store.kept(files, "landed days", lambda: landed_days(read_files(store, source))),
+        landed=store.kept(files, "landed days", lambda: landed_days(read_files(store, source), are_dumps)),
         arrivals=days,
         releases=releases(lake, source),
         name=source,

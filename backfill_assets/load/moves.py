@@ -26,6 +26,7 @@ from backfill_assets.landing.paths import day_of
 from backfill_assets.landing.select import uses_path
 from backfill_assets.load.counting import ingested, stocked
 from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets.load.dumps import UNCHANGED, as_changes, dumps_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,13 +55,12 @@ def _moves_of_source(lake_session: LakeSession, states: States, source: Source, 
         return []
     session = lake_session.spark()
     lake_session.expect(2 * sum(r.rows for r in records))
-    files, is_gone = stocked(lake_session, records), is_forgotten(lake_session.lake)
-    reread = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
+    reread = _read_again(lake_session, records)
     arrived = {d for r in records for d in r.days if d in source.loaded.latest}
-    known = small_frame(session, [(name,) for r in records for name in r.names], "source_file string")
-    published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
-        known, "source_file", "left_semi"
-    )
+    published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived)
+    if lake_session.lake.settings.source.kind == "changes":
+        known = small_frame(session, [(name,) for r in records for name in r.names], "source_file string")
+        published = published.join(known, "source_file", "left_semi")
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
@@ -71,6 +71,23 @@ def _moves_of_source(lake_session: LakeSession, states: States, source: Source, 
         old, new = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (published, reread))
         moves += _differences(content, versions.name, old, new, "event_key", "day")
     return moves
+
+
+def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "DataFrame":
+    """The usable rows of these contents by today's rules; of dumps what changed since the dumps before."""
+    from pyspark.sql import functions as F
+
+    session, lake = lake_session.spark(), lake_session.lake
+    settings, is_gone = lake.settings, is_forgotten(lake)
+    if settings.source.kind == "changes":
+        files = stocked(lake_session, records)
+        return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
+    days = {d for r in records for d in r.days}
+    pairs, more = dumps_before(days, read_files(lake.store, lake.source))
+    judged = read_deliveries(session, stocked(lake_session, [*records, *more]), settings, is_gone)
+    judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
+    columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
+    return as_changes(session, judged, pairs, columns).where(f"reason IS NULL AND NOT {UNCHANGED}")
 
 
 def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:

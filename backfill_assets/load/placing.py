@@ -26,6 +26,7 @@ from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries, split_day_rows
+from backfill_assets.load.dumps import as_changes, dumps_before, refuse_what_a_dump_says, without_unchanged
 from backfill_assets.load.steadiness import refuse_changed_settings
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Placed:
     accounts: Accounts
     # number of files per day that agree with their manifests
     declared: Mapping[date, int] = field(default_factory=dict)
+    vanished: Mapping[date, int] = field(default_factory=dict)  # number of deletes per day that follow from dumps
 
     def drop(self) -> None:
         """Delete staged files that were not published."""
@@ -77,6 +79,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
     is_cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
     in_time = lateness.window_days is None and not is_cut  # no usable row can be late, or wait
+    in_time &= request.lake_session.lake.settings.source.kind == "changes"
     in_time &= not is_erasing(request.lake_session.lake)  # rows of files that were counted as good may go
     placed = _placed_as_read(request, states, days, records) if in_time else None
     declared = Counter(d for r in records if r.is_as_declared for d in r.days)
@@ -118,8 +121,10 @@ def _by_window(request: RebuildRequest, states: States, days: Sequence[date], re
     late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
     is_late = is_too_late(lateness, states.view.source(contract.name).releases)
     delivered = [c for c in contract.column_names if c not in LANDED]
-    judged = _judged(request, states, days, records)
-    rows = split_day_rows(judged, is_late, contract.name, delivered).persist()
+    is_dump = request.lake_session.lake.settings.source.kind == "snapshot"
+    judged = _of_dumps(request, states, days, records) if is_dump else _judged(request, states, days, records)
+    rows = split_day_rows(judged, is_late, contract.name, delivered)
+    rows = (without_unchanged(rows, contract.name) if is_dump else rows).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         with request.phases.phase("read"):
@@ -132,9 +137,25 @@ def _by_window(request: RebuildRequest, states: States, days: Sequence[date], re
         frames = [
             (c, rows.where(f"outcome = '{o}'").select(*c.column_names) if o in outcomes else None) for c, o in wanted
         ]
-        return Placed(*_staged_parts(request, len(days), frames), accounts)
+        vanished = Counter[date]()
+        for (day, sha256), by_outcome in counts.items():
+            if is_dump and sha256 not in {r.sha256 for r in records if day in r.days}:
+                vanished[day] += sum(by_outcome.values())
+        return Placed(*_staged_parts(request, len(days), frames), accounts, vanished=vanished)
     finally:
         free(rows)
+
+
+def _of_dumps(
+    request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]
+) -> "DataFrame":
+    """The rows of these days' dumps with what changed since the dumps before them."""
+    lake_session, payload = request.lake_session, request.lake_session.lake.settings.source.payload_columns
+    refuse_what_a_dump_says(lake_session.lake.settings.source)
+    pairs, more = dumps_before(days, read_files(lake_session.lake.store, lake_session.lake.source))
+    both = sorted({*days, *(d for d in pairs.values() if d is not None)})
+    judged = _judged(request, states, both, [*records, *more])
+    return as_changes(lake_session.spark(), judged, pairs, ["event_ts", *(c.name for c in payload)])
 
 
 def _records_naming(lake_session: LakeSession, days: Sequence[date]) -> list[FileRecord]:

@@ -28,6 +28,7 @@ from backfill_assets.load.steadiness import refuse_expressions
 from backfill_assets.load.table_changes import VACUUMED
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
+VANISHED = "vanished"  # a count of raw's receipts: deletes that follow from a full dump
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
 REJECTED = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
@@ -140,6 +141,8 @@ class _Loading:
             counted = {**kept_counts(found, part.contract.nullable_columns), **counts.get(day, {})}
             if part is self.placed.raw and self.placed.declared.get(day):
                 counted[AS_DECLARED] = self.placed.declared[day]
+            if part is self.placed.raw and self.placed.vanished.get(day):
+                counted[VANISHED] = self.placed.vanished[day]
             entries[day] = DayEntry(found.rows, found.fingerprint, digest(name, day), counts=counted)
         return entries
 

@@ -29,13 +29,13 @@ from backfill_assets.load.counting import (
     Counted,
     contents_of,
     count_days,
-    disagreement,
     ingested,
     refuse_rules_that_fit_nothing,
     refuse_rules_that_leave_nothing,
     settle_days,
     unless_flooding,
 )
+from backfill_assets.load.dumps import faults_of
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
 from backfill_assets.load.table_changes import first_day, given_up, note_read, waiting
 
@@ -96,13 +96,14 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
         _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
-    recount = [r for r in live if r.counted_by != rules.of(r) or r.sha256 in rules.early]
+    again = [r for r in live if intakes and r.is_refused_as_dump]
+    recount = [r for r in live if r.counted_by != rules.of(r) or r.sha256 in rules.early or r in again]
     recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
-    ended, again = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
+    ended, by_new_names = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
     note_read(listing, lake_session.lake.stock)
-    new = [r for r in recorded[: len(intakes)] if r.path not in again]
+    new = [r for r in recorded[: len(intakes)] if r.path not in by_new_names]
     copies = _copies(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
@@ -183,7 +184,7 @@ def _recorded(
     counted = count_days(lake_session.spark(), list(files.values()), settings, is_gone) if files else {}
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
     refuse_rules_that_leave_nothing(counted, [r for r in (*again, *before) if r.sha256 not in known])
-    disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
+    disagreeing = faults_of(lake_session, [*new, *again], records, files, rules.declared)
     loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
@@ -203,15 +204,6 @@ def _recorded(
 def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
     named = ((r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None)) for r in recorded)
     return [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
-
-
-def _disagreeing(
-    lake_session: LakeSession, held: Sequence[FileRecord], files: Mapping[str, StoredFile], rules: _Rules
-) -> dict[str, str]:
-    """Per content why it differs from the totals that manifests declare; `files`: contents that this scan proved."""
-    others = {r.sha256: r for r in held if r.sha256 not in files}
-    stored = {**files, **{f.sha256: f for f in contents_of(lake_session, list(others.values()))}}
-    return {r.sha256: disagreement(lake_session.lake, stored[r.sha256], rules.declared[r.sha256]) for r in held}
 
 
 def _scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:

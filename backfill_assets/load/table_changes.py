@@ -79,9 +79,10 @@ def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tup
 
 
 def first_day(record: FileRecord, settings: LakeSettings) -> date:
-    """The day of rows without a usable arrival time, if no row has one: of a table the commit's."""
-    committed = committed_at(record.mtime_ns).date() if settings.source.table else settings.start_date
-    return max(settings.start_date, committed)
+    """The day of rows without a usable arrival time, if no row has one: of a table the commit's, of a dump its path's."""
+    is_dump = settings.source.kind == "snapshot"
+    named = committed_at(record.mtime_ns).date() if settings.source.table else record.path_day if is_dump else None
+    return max(settings.start_date, named or settings.start_date)
 
 
 def waiting(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
+VANISHED = "vanished"  # deletes that follow from full dumps: rows of raw that did not land
 OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED)  # what two deliveries of the same row differ in
 
 
@@ -90,6 +91,7 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
     for day in sorted({*landed, *loaded}):
         explained = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
+        explained -= loaded[day].counts.get(VANISHED, 0) if day in loaded else 0
         difference = landed.get(day, 0) - explained
         if is_whole(source, day):
             kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"

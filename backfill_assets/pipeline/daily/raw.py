@@ -46,6 +46,7 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         "start_date": str(settings.start_date),
         "format": settings.source.format,
         "select": settings.source.select,
+        **({"kind": settings.source.kind} if settings.source.kind != "changes" else {}),
         **({"dialect": declared} if (declared := settings.source.dialect.declared) else {}),
         "early_tolerance_days": lateness.early_tolerance_days,
         **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
