@@ -79,7 +79,7 @@ def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tup
 
 
 def first_day(record: FileRecord, settings: LakeSettings) -> date:
-    """The day of rows without a usable arrival time, if there is no other: of tables the commit's, of dumps the path's."""
+    """The day of rows without a usable arrival time, if no row has one: of tables the commit's, of dumps the path's."""
     is_dump = settings.source.kind == "snapshot"
     named = committed_at(record.mtime_ns).date() if settings.source.table else record.path_day if is_dump else None
     return max(settings.start_date, named or settings.start_date)
