@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
@@ -24,6 +24,7 @@ ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:|.*[*?]")  # no place on a d
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 Text = Annotated[str, Field(min_length=1)]
+Payload = Annotated[dict[str, str], AfterValidator(lambda declared: read_payload(declared) and declared)]
 
 
 class Section(BaseModel):
@@ -39,7 +40,7 @@ class SourceSettings(Section):
     format: Literal["parquet", "csv", "jsonl", "delta"]
     table: Text | None = None
     select: Text  # Spark SQL that maps the columns
-    payload: dict[str, str] | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
+    payload: Payload | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
     dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
     kind: Literal["changes", "snapshot"] = "changes"  # snapshot: the files of a day are the whole table as of then
     max_vanished_share: float = Field(default=0.2, ge=0, le=1)  # of a dump's keys, which a whole next one may lack
@@ -51,21 +52,12 @@ class SourceSettings(Section):
             if isinstance(body, dict) and body.get("format") == "delta":
                 raise ValueError('a Delta table is named by table = "PATH", without files and format')
             return body
-        as_files = {"files": body["table"], "format": "delta"}
+        as_files = {"files": (table := body["table"]), "format": "delta"}
         if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
             raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
-        if ELSEWHERE.match(str(body["table"])):
-            raise ValueError(
-                f"table = {body['table']!r}: stores and catalogs are not read yet; name a path or file:///…"
-            )
+        if ELSEWHERE.match(str(table)):
+            raise ValueError(f"table = {table!r}: stores and catalogs are not read yet; name a path or file:///…")
         return {**body, **as_files}
-
-    @field_validator("payload")
-    @classmethod
-    def _readable(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        if value is not None:
-            read_payload(value)
-        return value
 
     @model_validator(mode="after")
     def _of_such_files(self) -> Self:

@@ -96,8 +96,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
         _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
-    again = [r for r in live if intakes and r.is_refused_as_dump]
-    recount = [r for r in live if r.counted_by != rules.of(r) or r.sha256 in rules.early or r in again]
+    recount = [r for r in live if r.counted_by != rules.of(r) or rules.may_differ(r, bool(intakes))]
     recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
     ended, by_new_names = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
@@ -135,6 +134,10 @@ class _Rules:
     def of(self, record: FileRecord) -> str:
         """The ledger's name of the rules of this content."""
         return counted_by(self.today, record, self.declared.get(record.sha256, ()))
+
+    def may_differ(self, record: FileRecord, beside_others: bool) -> bool:
+        """Whether the same rules may count it otherwise now: its first scan was early, or new dumps lie beside it."""
+        return record.sha256 in self.early or (beside_others and record.is_refused_as_dump)
 
     def has_counted(self, record: FileRecord) -> bool:
         """Whether today's rules gave the record's days and rows, whatever was declared of it."""
