@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -257,7 +257,7 @@ def test_what_follows_from_the_day_of_a_dump_is_not_selected(spark: "SparkSessio
         scan(LakeSession(lake))
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no dumps, and a share": ({"kind": "changes", "max_vanished_share": 0.1}, {}, "max_vanished_share has no effect"),
     "more than all": ({"max_vanished_share": 1.5}, {}, "less than or equal to 1"),
     "a table": ({"table": "t", "files": "t", "format": "delta"}, {}, "versions of a table are changes"),
