@@ -35,11 +35,11 @@ class Fork(subprocess.Popen[str]):
         asked = {"args": args, "cwd": os.fspath(cwd), "env": env, "session": session, "umask": umask}
         socket.send_fds(_starter(), [json.dumps(asked).encode()], [*streams, report])
         os.close(report)
-        self.pid = self._told()
+        self.pid = self._read_number()
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
-    def _told(self) -> int:
+    def _read_number(self) -> int:
         told = self._report.read(STATUS.size)
         assert told, "the process that forks commands has ended; it said why on its stderr"
         number: int = STATUS.unpack(told)[0]
@@ -48,7 +48,7 @@ class Fork(subprocess.Popen[str]):
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if wait_flags == os.WNOHANG and not select.select([self._report], [], [], 0)[0]:
             return 0, 0
-        return self.pid, self._told()
+        return self.pid, self._read_number()
 
     def _internal_poll(self, _deadstate: object = None) -> int | None:
         if self.returncode is None:

@@ -43,9 +43,9 @@ class DagsterRows:
             for commit in made.lake.store.commits(table.name, self.told.get(table.name, -1)):
                 self.told[table.name] = commit.version
                 if commit.receipt is not None and commit.receipt.days:
-                    self._tell(table.name, [*map(str, commit.receipt.days)])
+                    self._record(table.name, [*map(str, commit.receipt.days)])
 
-    def _tell(self, table: str, days: list[str]) -> None:
+    def _record(self, table: str, days: list[str]) -> None:
         run = dg.DagsterRun("job", str(uuid.uuid4()), tags={LAKE_TAG: "it"}, status=dg.DagsterRunStatus.SUCCESS)
         self.instance.add_run(run)
         self.events[run.run_id] = len(days)

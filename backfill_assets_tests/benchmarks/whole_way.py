@@ -33,21 +33,21 @@ FORWARD = ("features", "features_as_known", "labels", "training")
 
 def main() -> None:
     """Make what is missing, run every contestant on every workload, print a line per piece of work."""
-    asked = _asked()
-    for size in asked.sizes:
-        workload = asked.root / size
+    arguments = _arguments()
+    for size in arguments.sizes:
+        workload = arguments.root / size
         if not (workload / "workload.json").exists():
             days, rows = size.split("x")
             _run(BENCH / "make_workload.py", "synth", workload, "--days", days, "--per-day", rows)
-        for _ in range(asked.repeat):
-            late = asked.late.split(",") if asked.late else []
-            for name in filter(None, asked.against.split(",")):
-                for line in _by_script(name, workload, asked.root / "out", late):
-                    _tell(asked.root, line)
-            Ours(workload, asked.root, asked.memory, asked.engine).run(late)
+        for _ in range(arguments.repeat):
+            late = arguments.late.split(",") if arguments.late else []
+            for name in filter(None, arguments.against.split(",")):
+                for line in _by_script(name, workload, arguments.root / "out", late):
+                    _tell(arguments.root, line)
+            Ours(workload, arguments.root, arguments.memory, arguments.engine).run(late)
 
 
-def _asked() -> argparse.Namespace:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="whole_way")
     parser.add_argument("root", type=Path)
     parser.add_argument("sizes", nargs="*", default=["30x5000"])

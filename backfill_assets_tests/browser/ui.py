@@ -147,17 +147,17 @@ class Ui:
         return found["status"], len(found["runs"]), seconds
 
     def _backfill(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._asked(BACKFILL, id=name)["partitionBackfillOrError"]
+        found: dict[str, Any] = self._query(BACKFILL, id=name)["partitionBackfillOrError"]
         return found
 
     def days_shown(self, table: str) -> tuple[int, int]:
         """How many days of a table Dagster shows as materialized and as failed."""
-        found = self._asked(DAYS_SHOWN, path=[table])["assetNodeOrError"]["partitionStats"]
+        found = self._query(DAYS_SHOWN, path=[table])["assetNodeOrError"]["partitionStats"]
         return found["numMaterialized"], found["numFailed"]
 
     def broken_runs(self) -> set[str]:
         """The runs that Dagster shows as failed or canceled."""
-        return {r["runId"] for r in self._asked(BROKEN_RUNS)["runsOrError"]["results"]}
+        return {r["runId"] for r in self._query(BROKEN_RUNS)["runsOrError"]["results"]}
 
     def force(self, tables: list[str], first: str, last: str) -> str:
         """Launch a run of the job that makes days of tables again, as the launchpad does; its id."""
@@ -170,16 +170,16 @@ class Ui:
             "mode": "default", "runConfigData": {"ops": {f"make_{t}": {"config": {"force": True}} for t in tables}},
             "executionMetadata": {"tags": [{"key": k, "value": v} for k, v in span.items()]},
         }  # fmt: skip
-        launched: str = self._asked(LAUNCH, asked=asked)["launchRun"]["run"]["runId"]
+        launched: str = self._query(LAUNCH, asked=asked)["launchRun"]["run"]["runId"]
         return launched
 
     def terminate(self, run_id: str) -> None:
         """What the button *Terminate* does."""
-        told = self._asked(TERMINATE, id=run_id)["terminateRun"]["__typename"]
+        told = self._query(TERMINATE, id=run_id)["terminateRun"]["__typename"]
         assert told == "TerminateRunSuccess", told
 
-    def _asked(self, query: str, **variables: Any) -> dict[str, Any]:
-        """What the GraphQL says that the pages ask too."""
+    def _query(self, query: str, **variables: Any) -> dict[str, Any]:
+        """The answer of the GraphQL address that the pages use."""
         asked = {"query": query, "variables": variables}
         answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
         found: dict[str, Any] = answer["data"]

@@ -39,7 +39,7 @@ def _judged(
     return judge(Judged(contract, day(0), profile, gate, around or Surroundings()))
 
 
-def _found(
+def _finding(
     check: str, rows: int = 100, gate: TableGate = OPEN, around: Surroundings | None = None, **facts: object
 ) -> Finding:
     profile = DayProfile(rows, **facts)  # type: ignore[arg-type]
@@ -67,10 +67,10 @@ def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
     ],
 )
 def test_a_key_that_holds_too_many_rows_of_the_day(gate: TableGate, most: int, verdict: str) -> None:
-    finding = _found(PROFILE, gate=gate, most={"entity": most})
+    finding = _finding(PROFILE, gate=gate, most={"entity": most})
     assert _verdict(finding) == verdict
     assert finding.facts["most entity"] == most
-    few = _found(PROFILE, rows=19, gate=gate, most={"entity": 19})
+    few = _finding(PROFILE, rows=19, gate=gate, most={"entity": 19})
     assert "one key" not in few.message, "chance"
     if verdict != "passed":
         assert finding.message == "one key of (entity) holds 51% of the rows, more than max_key_share = 0.5"
@@ -98,36 +98,36 @@ BOUNDS = {
 
 @pytest.mark.parametrize(("gate", "rows", "verdict"), BOUNDS.values(), ids=BOUNDS.keys())
 def test_a_bound_holds_up_to_and_including_itself(gate: TableGate, rows: int, verdict: str) -> None:
-    assert _verdict(_found(ROW_COUNT, rows, gate)) == verdict
+    assert _verdict(_finding(ROW_COUNT, rows, gate)) == verdict
 
 
 def test_a_refusal_names_every_bound_that_broke() -> None:
-    message = _found(ROW_COUNT, 5, TableGate(min_rows=10, max_absolute_change=30, max_relative_change=0.5)).message
+    message = _finding(ROW_COUNT, 5, TableGate(min_rows=10, max_absolute_change=30, max_relative_change=0.5)).message
     assert all(part in message for part in ("min_rows = 10", "95 from", "95% from"))
 
 
 @pytest.mark.parametrize("trailing", [(), (100,) * (MEDIAN_NEEDS_DAYS - 1)])
 def test_too_few_earlier_days_make_no_median(trailing: Sequence[int]) -> None:
     gate = TableGate(max_absolute_change=0, max_relative_change=0.01)
-    assert _found(ROW_COUNT, 5000, gate, Surroundings(trailing)).passed
+    assert _finding(ROW_COUNT, 5000, gate, Surroundings(trailing)).passed
 
 
 def test_a_median_of_nothing_has_no_relative_change() -> None:
     around = Surroundings((0,) * MEDIAN_NEEDS_DAYS)
-    assert _found(ROW_COUNT, 7, TableGate(max_relative_change=0.1), around).passed
-    assert _found(ROW_COUNT, 7, TableGate(max_absolute_change=6), around).refuses
+    assert _finding(ROW_COUNT, 7, TableGate(max_relative_change=0.1), around).passed
+    assert _finding(ROW_COUNT, 7, TableGate(max_absolute_change=6), around).refuses
 
 
 @pytest.mark.parametrize(("rows", "verdict"), [(1000, "passed"), (1001, "warned"), (10, "passed"), (9, "warned")])
 def test_ten_times_more_or_fewer_rows_than_usual_are_worth_a_warning(rows: int, verdict: str) -> None:
-    finding = _found(ROW_COUNT, rows)
+    finding = _finding(ROW_COUNT, rows)
     assert _verdict(finding) == verdict
     assert str(rows) in finding.message
     assert finding.passed or "usually about 100" in finding.message
 
 
 def test_on_a_small_table_a_factor_of_ten_is_chance() -> None:
-    assert _found(ROW_COUNT, 200, around=Surroundings((19,) * MEDIAN_NEEDS_DAYS)).passed
+    assert _finding(ROW_COUNT, 200, around=Surroundings((19,) * MEDIAN_NEEDS_DAYS)).passed
 
 
 # row_count: emptiness
@@ -135,14 +135,14 @@ def test_on_a_small_table_a_factor_of_ten_is_chance() -> None:
 
 @pytest.mark.parametrize(("empty", "verdict"), [("warn", "warned"), ("allow", "passed"), ("refuse", "refused")])
 def test_an_empty_day_is_what_the_gate_says(empty: str, verdict: str) -> None:
-    finding = _found(ROW_COUNT, 0, TableGate(empty=empty), Surroundings())  # type: ignore[arg-type]
+    finding = _finding(ROW_COUNT, 0, TableGate(empty=empty), Surroundings())  # type: ignore[arg-type]
     assert _verdict(finding) == verdict
     assert finding.facts["rows"] == 0
 
 
 def test_an_empty_day_that_must_be_empty_passes_every_bound() -> None:
     strict = TableGate(min_rows=5, max_relative_change=0.1, max_absolute_change=1, empty="refuse")
-    finding = _found(ROW_COUNT, 0, strict, Surroundings(USUAL, may_be_empty=True))
+    finding = _finding(ROW_COUNT, 0, strict, Surroundings(USUAL, may_be_empty=True))
     assert (_verdict(finding), finding.message) == ("passed", "empty, as expected")
 
 
@@ -150,17 +150,17 @@ def test_an_empty_day_that_must_be_empty_passes_every_bound() -> None:
 
 
 def test_a_null_in_a_required_column_refuses_the_day_and_is_counted() -> None:
-    finding = _found(NOT_NULL, nulls={"entity": 3, "value": 50, "event_date": 1})
+    finding = _finding(NOT_NULL, nulls={"entity": 3, "value": 50, "event_date": 1})
     assert finding.refuses
     assert finding.message == "3 NULL(s) in entity; 1 NULL(s) in event_date"
     assert finding.facts == {"nulls entity": 3, "nulls event_date": 1}
 
 
 def test_a_repeated_key_refuses_the_day_and_names_the_key() -> None:
-    finding = _found(UNIQUE_KEY, duplicates=4)
+    finding = _finding(UNIQUE_KEY, duplicates=4)
     assert finding.refuses
     assert finding.message == "4 row(s) repeat a key (entity)"
-    assert _found(UNIQUE_KEY).passed
+    assert _finding(UNIQUE_KEY).passed
 
 
 # profile
@@ -170,13 +170,13 @@ ABSENT = (("staging", day(-2)), ("staging", day(-1)))
 
 @pytest.mark.parametrize(("incomplete", "verdict"), [("warn", "warned"), ("refuse", "refused")])
 def test_missing_required_days_are_what_the_gate_says(incomplete: str, verdict: str) -> None:
-    finding = _found(PROFILE, around=Surroundings(absent=ABSENT, incomplete=incomplete))  # type: ignore[arg-type]
+    finding = _finding(PROFILE, around=Surroundings(absent=ABSENT, incomplete=incomplete))  # type: ignore[arg-type]
     assert _verdict(finding) == verdict
     assert finding.message == "incomplete: 2 input day(s) missing or lacking columns: staging 2024-02-24"
 
 
 def test_a_complete_day_is_never_refused_for_its_profile() -> None:
-    finding = _found(
+    finding = _finding(
         PROFILE,
         around=Surroundings(usual_null_shares={"value": 0.0}, incomplete="refuse"),
         nulls={"value": 90},
@@ -186,7 +186,7 @@ def test_a_complete_day_is_never_refused_for_its_profile() -> None:
 
 @pytest.mark.parametrize(("nulls", "verdict"), [(20, "passed"), (21, "warned"), (0, "passed")])
 def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, verdict: str) -> None:
-    finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
+    finding = _finding(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
     assert _verdict(finding) == verdict
     assert finding.passed or finding.message == "21% of value is NULL, usually 0% (max_null_jump = 0.2)"
 
@@ -213,7 +213,7 @@ def test_bounds_of_a_column_refuse_or_warn_as_they_say(bounds: ColumnGate, verdi
 
 @given(st.dictionaries(texts, st.integers(), max_size=3), st.dictionaries(texts, st.integers(0, 9), max_size=3))
 def test_the_numbers_of_the_profile_are_kept_for_plots(sums: dict[str, int], nulls: dict[str, int]) -> None:
-    facts = _found(PROFILE, sums=sums, nulls=nulls).facts
+    facts = _finding(PROFILE, sums=sums, nulls=nulls).facts
     assert facts == {f"sum {c}": n for c, n in sums.items()} | {f"nulls {c}": n for c, n in nulls.items()}
 
 

@@ -51,7 +51,7 @@ def _make(root: Path) -> None:
     raw = [delivery_of(day, n, timedelta(hours=1)) for day in span for n in range(3)]
     raw += [delivery_of(late, 8, ONE_DAY * 3), delivery_of(late, 9, None)]
     known_late = _version(late - ONE_DAY * 3, late)
-    rows = {"raw": raw, "staging": [known_late], "features_as_known": [_asked(d) for d in span[:1]]}
+    rows = {"raw": raw, "staging": [known_late], "features_as_known": [_feature_row(d) for d in span[:1]]}
     for contract in pipeline.contracts:
         write(lake, contract.name, pipeline, rows.get(contract.name, []), span)
     said = Receipt("w", ARRIVALS.name, "manual", {}, inputs={"raw": 0}, frontier=FRONTIER)
@@ -85,6 +85,6 @@ def _version(day: date, arrived: date) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _asked(day: date) -> dict[str, Any]:
+def _feature_row(day: date) -> dict[str, Any]:
     numbers = ("events_short", "events_long", "value_short", "value_long", "flagged_long", "days_since_last")
     return {"entity": "A", **dict.fromkeys(numbers, 1), "feature_date": day}

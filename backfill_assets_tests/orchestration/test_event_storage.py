@@ -110,7 +110,7 @@ def test_the_rows_are_those_of_dagsters_own_storage(tmp_path: Path) -> None:
 
 
 @cache
-def _told() -> dg.EventLogEntry:
+def _materialization() -> dg.EventLogEntry:
     """A materialization of a day."""
     with dg.DagsterInstance.ephemeral() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0]))
@@ -119,7 +119,7 @@ def _told() -> dg.EventLogEntry:
 
 def step_event(day: str) -> dg.EventLogEntry:
     """The materialization of a day as a step of a run records it."""
-    told: Any = _told()
+    told: Any = _materialization()
     made = told.dagster_event.event_specific_data
     data = made._replace(materialization=dg.AssetMaterialization("a", partition=day))
     step = told.dagster_event._replace(step_key="make_a", job_name="job", event_specific_data=data)
