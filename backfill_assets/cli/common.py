@@ -182,11 +182,11 @@ def lake_root() -> Path:
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:
         return root
-    from backfill_assets.lake.declared import CANDIDATE_FILE
+    from backfill_assets.lake.declared import home_of
     from backfill_assets.lake.folder import CANDIDATES
 
     folder: Path = root / CANDIDATES / target
-    if not (folder / CANDIDATE_FILE).is_file():
+    if home_of(folder) == folder:
         raise BackfillError(
             f"the candidate {target}", f"the lake {root} has none of that name", "Nothing was done",
             f"`backfill-assets candidate create {target} --tables NAMES` makes one",

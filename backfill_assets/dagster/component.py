@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.dagster.definitions import Automation, Mappings, build_lake_defs
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.settings import is_lake
 from backfill_assets.operations.example_lakes import days_until, make_sample
 from backfill_assets.orchestration.naming import GROUP
 
@@ -37,7 +37,7 @@ class LakeScaffolder(dg.Scaffolder[LakeScaffoldParams]):
         """Write the files. Raises SettingsError for a folder that holds something else than a lake."""
         wanted = request.params
         folder = folder_of(wanted.lake, request.project_root)
-        if not (folder / FILE_NAME).exists():
+        if not is_lake(folder):
             make_sample(folder, days_until(utc_today()))
         name = re.sub(r"\W", "_", request.target_path.name)
         dg.scaffold_component(request, {"lake": wanted.lake, "key_prefix": [name], "group_name": name})

@@ -29,7 +29,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.settings import is_lake
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
@@ -90,7 +90,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Let readers see together what the run, or the step in a process of its own, has written; look for days that
         Dagster shows as made although nothing was returned."""
-        if self._run is None or not (Path(self.lake).expanduser() / FILE_NAME).exists():
+        if self._run is None or not is_lake(Path(self.lake).expanduser()):
             return
         lake = lake_at(self.lake)
         pipeline = chosen_pipeline(lake)

@@ -20,7 +20,7 @@ from backfill_assets.core.process import lake_folder
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import look_at
 from backfill_assets.lake.observing import observe_each
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.settings import is_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration.naming import Naming
@@ -76,7 +76,7 @@ class _LakeTables:
     def lake_at_tick(self, at: datetime) -> _LakeAtTick | None:
         """The lake as the tick of the moment `at` first saw it, with what others wrote until then; None where there is
         no lake. Tables of others that cannot be read are kept for `status`."""
-        if not (self.root / FILE_NAME).exists():
+        if not is_lake(self.root):
             return None
         if not self._newest or self._newest[0][0] != at:
             pipeline = chosen_pipeline(lake := look_at(self.root))

@@ -19,7 +19,7 @@ from backfill_assets.engine.session import drop_session
 from backfill_assets.labs.drills import Planted
 from backfill_assets.labs.lakes import copy_lake, load
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.settings import is_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.example_lakes import FEWEST_DAYS, days_until, make_sample
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -130,7 +130,7 @@ class Watch:
 
 def drill_lake(root: Path | None, target: Path) -> Path:
     """Return `target`, a copy of the lake at `root`, or, where there is none, a loaded sample of two weeks."""
-    if root is not None and (root / FILE_NAME).is_file():
+    if root is not None and is_lake(root):
         return copy_lake(root, target).root
     days = days_until(utc_today(), FEWEST_DAYS)
     make_sample(target, days, quickest_engine())

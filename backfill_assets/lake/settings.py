@@ -21,7 +21,9 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.gates import GateSettings
+from backfill_assets.lake.place import exists, read
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,
@@ -186,12 +188,17 @@ class LakeSettings(DeliveredSettings):
         return timedelta(hours=self.features.cutoff_grace_hours)
 
 
+def is_lake(folder: Path) -> bool:
+    """Whether a folder has a `lake.toml`."""
+    return exists(Folder(str(folder)), FILE_NAME)
+
+
 def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
     """The settings of a lake. Raises SettingsError for another user's lake, and naming every bad value."""
     refuse_foreign(lake)
     path = lake / FILE_NAME
     try:
-        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        body: dict[str, Any] = tomllib.loads(read(Folder(str(lake)), FILE_NAME).decode("utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(
             f"the lake {lake}", f"it has no {FILE_NAME}", "Nothing was done",

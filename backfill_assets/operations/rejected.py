@@ -17,6 +17,7 @@ from backfill_assets.core.ledgers import LOAD_LEDGERS, TOO_LATE, named
 from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
+from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import (
@@ -74,9 +75,7 @@ def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
     """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor their ledgers, such
     as tables of a source that was renamed."""
     known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))}
-    return sorted(
-        name for path in lake.tables.glob("*") if (name := path.name) not in known and lake.store.exists(name)
-    )
+    return sorted(name for name in lake.place.names(TABLES) if name not in known and lake.store.exists(name))
 
 
 def ledger_counts(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[LedgerCount]:

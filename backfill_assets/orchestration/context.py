@@ -10,7 +10,7 @@ from pathlib import Path
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake, look_at, open_lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings, is_lake
 from backfill_assets.lake.view import Known
 from backfill_assets.orchestration.naming import ALONE, Appearance, Naming
 
@@ -51,7 +51,7 @@ class LakeContext:
     @property
     def missing(self) -> SettingsError | None:
         """The error of a folder without a lake, with both ways to make one; None where there is a lake."""
-        if (self.root / FILE_NAME).exists():
+        if is_lake(self.root):
             return None
         fix = "`backfill-assets demo` makes a sample with made-up orders, `backfill-assets init` one for your files"
         return SettingsError(f"the lake {self.root}", f"it has no {FILE_NAME}", "Nothing was done", fix)

@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
 from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import State
-from backfill_assets.lake.declared import CANDIDATE_FILE
+from backfill_assets.lake.declared import home_of
 from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
@@ -91,7 +91,7 @@ def lake_sensor(
         """One tick."""
         if lake_context.missing is not None:
             return dg.SensorResult(skip_reason=str(lake_context.missing))
-        if (lake_context.root / CANDIDATE_FILE).exists():
+        if home_of(lake_context.root) != lake_context.root:
             return dg.SensorResult(skip_reason="a candidate is brought up to date by `catch-up`, not by sensors")
         return _result(context, lake_context, name, tick(context.instance))
 

@@ -1,12 +1,14 @@
-"""A folder as a place: syncing, locks between processes that death frees, rights, and links.
+"""A folder as a place: syncing, locks that death frees, rights, links; and who still touches files without a place.
 
 Tested here: what only `lake.files.Folder` promises, beside the port (`test_place`); locks with real processes that
 speak over their pipes; nothing here sleeps or measures time. Not tested here: power cuts (`test_commit_steps`), and the
 hour after which a waiter gives up.
 """
 
+import ast
 import errno
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from backfill_assets.lake.files import SYNC_ALL_FROM, Folder
 from backfill_assets.lake.place import AlreadyThere, size, table_lock
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.processes import PIPES, start
+from backfill_assets_tests.sources import PACKAGE, sources
 
 HOLD = """
 import sys
@@ -166,3 +169,75 @@ def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_plac
     place.refuse_link("none/at/all")
     with pytest.raises(BackfillError, match="a link leads out of"):
         place.refuse_link("theirs")
+
+
+# Who touches files by themselves, with the number of calls. A lake's content is opened, listed, linked and synced by
+# `lake.files` alone; these are left, and a new one is written against `Lake.place`.
+CONTENT: dict[str, int] = {
+    "landing/column_kinds": 5, "landing/content_store": 10, "landing/ingest": 9, "load/landed_rows": 5,
+    "load/table_contents": 3, "operations/snapshots": 1,  # copies of landed contents, and what snapshots copy
+}  # fmt: skip
+ELSEWHERE: dict[str, int] = {  # what users own (code, landing folders, exports), scratch of engines, and Dagster's home
+    "backfill/code": 5, "backfill/expect": 1, "dagster/contracts": 1, "dagster/jobs": 1, "landing/declared": 2,
+    "landing/files": 10, "landing/limited_decoding": 2, "landing/listing": 7, "landing/parquet_files": 2,
+    "lake/code": 3, "lake/data_files": 3, "lake/embedded": 3, "lake/folder": 1, "lake/forgotten": 3, "lake/home": 2,
+    "lake/model": 1, "lake/settings": 1, "lake/source_log": 5, "lake/traces": 5, "lake/writing": 1, "load/forget": 8,
+    "load/recompute": 1, "operations/candidates": 2, "operations/check_engine": 2, "operations/controls": 1,
+    "operations/doctor": 2, "operations/example_lakes": 15, "operations/export": 1, "operations/export_sinks": 5,
+    "operations/first_lake": 2, "operations/first_source": 1, "operations/import_log": 9,
+    "operations/reconcile_sides": 2, "operations/sql": 2, "pipeline/chosen": 1, "pipeline/own_files": 4,
+}  # fmt: skip
+OF_PATHS = (
+    "exists", "is_file", "is_dir", "is_symlink", "mkdir", "unlink", "rmdir", "rename", "read_text", "read_bytes",
+    "write_text", "write_bytes", "open", "glob", "rglob", "iterdir", "stat", "lstat", "touch", "symlink_to",
+    "hardlink_to", "chmod",
+)  # fmt: skip
+OF_MODULES: dict[str, tuple[str, ...]] = {
+    "os": ("open", "listdir", "scandir", "stat", "lstat", "unlink", "remove", "rename", "replace", "makedirs", "mkdir",
+           "rmdir", "fsync", "sync", "link", "symlink", "access", "utime", "fdopen", "walk"),
+    "shutil": ("rmtree", "copyfile", "copytree", "copy", "move"),
+    "tempfile": ("mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"), "glob": ("glob", "iglob"),
+}  # fmt: skip
+NO_FILE = re.compile(r"(\w+\.)*((store|F|self)\.exists|(place|lake_context|tarfile|packed)\.open)")
+TOUCHING = ("backfill", "dagster", "lake", "landing", "load", "operations", "orchestration", "pipeline", "plans")
+
+
+def _touches_files(call: ast.Call) -> bool:
+    """Whether a call opens, lists, makes, renames or deletes files without a place."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id in ("open", "FileLock")
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    on, name = ast.unparse(call.func.value), call.func.attr
+    if on in OF_MODULES:
+        return name in OF_MODULES[on]
+    is_replace = name == "replace" and len(call.args) == 1 and not call.keywords  # of a path; of a text it has two
+    return (name in OF_PATHS or is_replace) and not NO_FILE.fullmatch(f"{on}.{name}")
+
+
+def test_a_lakes_content_is_touched_by_one_room_and_who_else_does_becomes_fewer() -> None:
+    room = f"{PACKAGE}/lake/files.py"
+    counted = {
+        f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py"): sum(map(_touches_files, f.of(ast.Call)))
+        for f in sources(PACKAGE)
+        if f.room in TOUCHING and f.place != room
+    }
+    assert {name: count for name, count in counted.items() if count} == CONTENT | ELSEWHERE, "go through `Lake.place`"
+    assert sum(CONTENT.values()) <= 33, "it only shrinks"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("(lake.root / 'x').exists()", 1),
+        ("path.replace(target)", 1),
+        ("os.scandir(path)", 1),
+        ("open(path)", 1),
+        ("text.replace('a', 'b')", 0),
+        ("replace(receipt, day=1)", 0),
+        ("lake.store.exists('raw')", 0),
+        ("place.open('x')", 0),
+    ],
+)
+def test_the_search_for_touched_files_finds_them_and_nothing_else(code: str, found: int) -> None:
+    assert sum(_touches_files(n) for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Call)) == found
