@@ -87,7 +87,8 @@ def end(history: History) -> None:
     _settled(history, new)
     release(history)
     history.must("backfill", *EVERY_DAY)
-    if short := {table for table in ("raw", *BUILT) if len(fresh_days(history).get(table, ())) < len(DAYS)}:
+    fresh = fresh_days(history)
+    if short := {table for table in ("raw", *BUILT) if len(fresh.get(table, ())) < len(DAYS)}:
         raise Differs(f"days of {short} are not fresh")
     _settled(history, new)
     compare(history, new, {table: {*DAYS} for table in LEDGERS})
