@@ -13,6 +13,7 @@ from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.payload import LANDED
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import summed
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
@@ -21,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
-VANISHED = "vanished"  # deletes that follow from full dumps: rows of raw that did not land
+VANISHED = "vanished"  # a count of raw's receipts, as `load.raw` writes it
 OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED)  # what two deliveries of the same row differ in
 
 
@@ -43,12 +44,14 @@ class Account:
     surplus: Mapping[date, int] = field(default_factory=dict)
     # per loaded day rows that landed minus rows accounted for, where these differ
     wrong: Mapping[date, int] = field(default_factory=dict)
+    vanished: int = 0  # rows of raw that did not land: deletes of keys that a dump lacks
 
     def parts(self) -> list[tuple[int, str]]:
         """Return numbers with words that add up to `rows`, without empty parts after the first three."""
         usual = [(self.raw, "in raw"), (self.quarantine, "in quarantine"), (self.duplicates, "duplicates")]
         others = [
             (self.too_late, "too late"),
+            (-self.vanished, "deletes of keys that a dump lacks"),
             (sum(self.uncounted.values()), f"on {len(self.uncounted)} day(s) loaded before duplicates were counted"),
             (sum(self.waiting.values()), "not loaded yet"),
             (-sum(self.surplus.values()), "loaded from files, or by settings, that no longer count"),
@@ -88,10 +91,11 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     )
     duplicates = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
     raw = {day: entry.rows for day, entry in loaded.items()}
+    vanished = vanished_keys(loaded)
     parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
     for day in sorted({*landed, *loaded}):
         explained = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
-        explained -= loaded[day].counts.get(VANISHED, 0) if day in loaded else 0
+        explained -= vanished.get(day, 0)
         difference = landed.get(day, 0) - explained
         if is_whole(source, day):
             kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"
@@ -106,8 +110,14 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
         quarantine=sum(quarantine.get(day, 0) for day in loaded),
         too_late=sum(too_late.get(day, 0) for day in loaded),
         duplicates=sum(n or 0 for n in duplicates.values()),
+        vanished=sum(vanished.values()),
         **parts,
     )
+
+
+def vanished_keys(loaded: Mapping[date, DayEntry]) -> dict[date, int]:
+    """Return the deletes of raw per day that follow from full dumps."""
+    return {day: entry.counts[VANISHED] for day, entry in loaded.items() if VANISHED in entry.counts}
 
 
 def landed_rows(records: Iterable[FileRecord]) -> dict[date, int]:

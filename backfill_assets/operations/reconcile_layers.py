@@ -25,7 +25,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows
+from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows, vanished_keys
 from backfill_assets.operations.reconcile import ReconcileRequest
 from backfill_assets.operations.sql import known_tables, own_engine
 
@@ -200,6 +200,8 @@ class _Counting:
             parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
             parts["duplicates"] = {d: r.entry.counts.get(DUPLICATES, 0) for d, r in latest.items()}
             landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
+            if vanished := vanished_keys({d: r.entry for d, r in latest.items()}):
+                landed["vanished from dumps"] = vanished
             source = self.states.view.source(raw.name)
             for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
                 yield balance if is_whole(source, balance.day) else replace(balance, state=State.PENDING)
