@@ -130,10 +130,10 @@ def _advice(plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], comma
         return f"Look at these days; put it back with `{command}`, or go on with {go_on} if it is as it should be"
     follows = "; ".join(f"{i.table} {', '.join(map(str, i.follows[:SHOWN]))}" for i in plan.impacts if i.follows)
     better = f"Fewer values differ than before the plan, so keep it: finish it with {go_on}"
-    return f"{better}, then make what follows ({follows}) with `{whole(plan)}`" if follows else better
+    return f"{better}, then make what follows ({follows}) with `{whole_command(plan)}`" if follows else better
 
 
-def whole(plan: Plan) -> str:
+def whole_command(plan: Plan) -> str:
     """The command that plans these days, and the days that follow from them and are not in the plan; empty without
     any."""
     follows = [day for impact in plan.impacts for span in impact.follows for day in (span.start, span.last)]

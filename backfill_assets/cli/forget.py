@@ -121,12 +121,12 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Fo
     if OTHERS not in erasure.done:
         scan_as_needed(lake)
         settle(request)
-        erasure.done[OTHERS] = steps.others(request)
+        erasure.done[OTHERS] = steps.fingerprints_of_others(request)
         erasure.keep()
     forget_landed(LakeSession(lake), request.trace, erasure)
     request = replace(request, trace=replace(request.trace, spellings=erasure.spellings()))
     settle(request)
-    erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.others(request))
+    erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.fingerprints_of_others(request))
     if erasure.done[DIFFERING] and not despite_differences:
         days = "; ".join(f"{table} {', '.join(changed)}" for table, changed in erasure.done[DIFFERING].items())
         raise BackfillError(

@@ -34,7 +34,7 @@ def options_of(
     return decorate
 
 
-def given(model: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(model: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of `model` that a person gave, by the names of the fields."""
     found = {name: options[name] for name in model.model_fields if name in options}
     values = {name: [*value] if isinstance(value, tuple) else value for name, value in found.items()}

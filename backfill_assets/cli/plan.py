@@ -25,7 +25,7 @@ from backfill_assets.cli.common import (
     target_option,
     usage,
 )
-from backfill_assets.cli.options import given, options_of
+from backfill_assets.cli.options import given_options, options_of
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
@@ -111,12 +111,15 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
 
 def _policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
-    base, chosen = TEMPLATES[options["template"]] if options["template"] else Policy(), given(PolicyOptions, options)
+    base, chosen = (
+        TEMPLATES[options["template"]] if options["template"] else Policy(),
+        given_options(PolicyOptions, options),
+    )
     if isinstance(options["canary"], DayRange):
         chosen |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
     if options["rollback_on_failure"]:
         chosen["on_failure"] = "rollback"
-    tolerances = base.tolerances.model_copy(update=given(Tolerances, options))
+    tolerances = base.tolerances.model_copy(update=given_options(Tolerances, options))
     return base.model_copy(update={**chosen, "tolerances": tolerances})
 
 

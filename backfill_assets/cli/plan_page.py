@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.backfill.gate import whole
+from backfill_assets.backfill.gate import whole_command
 from backfill_assets.backfill.gates import described
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
@@ -100,8 +100,8 @@ def _window_section(current: "Progress") -> PageSection:
     follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in following]
     if follows:
         follows.append(
-            f"`catch-up` makes them afterwards; `{whole(plan)}` makes them too, so that its last gate judges the whole "
-            "fix: a control that is broken now must hold then"
+            f"`catch-up` makes them afterwards; `{whole_command(plan)}` makes them too, so that its last gate judges "
+            "the whole fix: a control that is broken now must hold then"
         )
     shares = [f"greatest key: {share}" for share in plan.shares]
     return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares])

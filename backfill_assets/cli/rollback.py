@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import TEXT, answer, days_options, json_and_lake, opened
-from backfill_assets.cli.options import given, options_of
+from backfill_assets.cli.options import given_options, options_of
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
@@ -40,7 +40,7 @@ def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) ->
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
     code 1 where it is refused; then nothing was written.
     """
-    asked = RollbackRequest(**given(PutBack, options), days=days)
+    asked = RollbackRequest(**given_options(PutBack, options), days=days)
     _refuse_contradictions(asked)
     if asked.table and (asked.to_version is None or days is None):
         raise click.UsageError("--table needs --from, --to and --to-version N. `backfill-assets show` lists versions.")
@@ -61,7 +61,7 @@ def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) ->
 def release(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> None:
     """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE. Their own inputs then
     decide which are fresh and which are stale and rebuilt."""
-    asked = RollbackRequest(**given(Undone, options), days=days)
+    asked = RollbackRequest(**given_options(Undone, options), days=days)
     _refuse_contradictions(asked)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, asked, provenance(), act=yes)

@@ -157,7 +157,7 @@ def _first_unready(
     return None
 
 
-def joined(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:
+def joined_ranges(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:
     """The days as ranges, ascending; neighbours are joined over settled days (of a landed table also days on which
     nothing landed) where that is cheaper than another run, never over busy days."""
     ranges: list[DayRange] = []
@@ -209,7 +209,7 @@ def run_requests(
     wanted = set(first_time)
     fresh = [
         Work(span, (table,), needed={str(d): known[d] for d in span if d in wanted})
-        for span in joined(states, table, first_time, busy)
+        for span in joined_ranges(states, table, first_time, busy)
     ]
     alone = [
         Work(DayRange(day, day + ONE_DAY), (table,), needed={str(day): known[day]}, attempt=tried[day]) for day in again

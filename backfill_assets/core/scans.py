@@ -56,7 +56,7 @@ class ScanReport:
         }  # fmt: skip
 
 
-def summed(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
+def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
     """Add up counts of several sources by key; keys ascending."""
     counted: dict[K, int] = {}
     for rows_by_key in found:
@@ -70,7 +70,7 @@ def shown(path: str, source: str) -> str:
     return f"{source}:{path}" if source else path
 
 
-def together(reports: Mapping[str, ScanReport]) -> ScanReport:
+def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
     """The scans of a lake's sources, by name, as one report; each path after the name of its source."""
     fields: dict[str, Any] = {f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS}
     for name in BY_PATH:

@@ -33,7 +33,7 @@ DELTA = (
 )
 
 
-def named(place: str) -> Callable[[], Any]:
+def session_maker(place: str) -> Callable[[], Any]:
     """A function that imports and calls MODULE:FUNCTION, which returns the session. It raises SettingsError where there
     is no such function."""
 

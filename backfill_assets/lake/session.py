@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.engine.confs import THEIRS, EngineSettings, size_confs
-from backfill_assets.engine.foreign import named, refuse_unfit
+from backfill_assets.engine.foreign import refuse_unfit, session_maker
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import begin_server, engine_name
@@ -113,7 +113,9 @@ class LakeSession:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
         if self.project_session is not None or spark.session:
-            project_session = named(str(spark.session)) if self.project_session is None else self.project_session
+            project_session = (
+                session_maker(str(spark.session)) if self.project_session is None else self.project_session
+            )
             return EngineSettings(THEIRS, umask=umask, project_session=project_session)
         size = spark.memory, spark.cores, spark.idle_minutes
         return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)

@@ -16,7 +16,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.ledgers import FILES, TOO_LATE, named
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.scans import summed
+from backfill_assets.core.scans import sum_by_key
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.heirs import with_heirs
@@ -83,7 +83,7 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Con
 
 def waiting(lake: Lake, first: date, last: date) -> Late:
     """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
-    return summed({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
+    return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
 
 
 def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
@@ -116,12 +116,12 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> La
         receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
         with lake.store.lock(table):
             commit_receipt(lake.table_place(table), receipt)
-    return summed({(arrived, day): rows} for arrived, day, _, rows in found)
+    return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in found)
 
 
 def late_rows(lake: Lake, days: DayRange) -> Late:
     """Rows kept back of these event days, of all sources."""
-    return summed([waiting(scoped, days.start, days.last) for scoped in lake.by_source()])
+    return sum_by_key([waiting(scoped, days.start, days.last) for scoped in lake.by_source()])
 
 
 def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
@@ -130,4 +130,4 @@ def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> L
     for lake in lake_session.lake.by_source():
         with load_lock(lake.place, lake.source):
             released.append(release(LakeSession(lake), days.start, days.last, note))
-    return summed(released)
+    return sum_by_key(released)

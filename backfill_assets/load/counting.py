@@ -190,7 +190,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+def stored_contents(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store. Lost or altered ones are ingested again from the landing folder.
 
     Refused contents come from the ledger alone.

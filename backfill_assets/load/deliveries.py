@@ -32,7 +32,7 @@ from backfill_assets.landing.mapping import (
     settings_for,
 )
 from backfill_assets.landing.select import FILE, ORIGIN, OURS, PATH_DAY, ROW, columns_of, names_of, reads_all, words_of
-from backfill_assets.load.landed_rows import Alike, joined, landed_rows, row_text, union_of
+from backfill_assets.load.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,7 +64,7 @@ def read_deliveries(
         kinds[file.kind].append(file)
     frames = []
     selected = None if reads_all(settings.source.select) else words_of(settings.source.select)
-    for alike in joined(session, [files for _, files in sorted(kinds.items())], selected):
+    for alike in files_by_kind(session, [files for _, files in sorted(kinds.items())], selected):
         try:
             frames.append(_alike(session, alike, settings))
         except UnfitSelect as error:

@@ -34,7 +34,7 @@ from backfill_assets.landing.files import LandedFile, sha256_of
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.select import columns_of
 from backfill_assets.landing.text_lines import GZIP_MAGIC
-from backfill_assets.load.counting import stocked
+from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import follow
@@ -73,7 +73,7 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     listed, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
     ended, stock = [r for r in records if r.withdrawn and r.refused is None], lake_session.lake.stock
     copies = [f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None]
-    files = stocked(lake_session, live)
+    files = stored_contents(lake_session, live)
     every = [*{f.sha256: f for f in (*copies, *files)}.values()]
     rows = _rows(lake_session, every)
     spelled = replace(trace, spellings=_spelled(lake_session, every, rows, trace))

@@ -59,7 +59,7 @@ class Alike:
     fields: "Sequence[StructField]" = ()  # the columns of all, in an order that is each file's; none: files of one kind
 
 
-def joined(
+def files_by_kind(
     session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
 ) -> list[Alike]:
     """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected` columns (None: never)

@@ -24,7 +24,7 @@ from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.landing.paths import day_of
 from backfill_assets.landing.select import uses_path
-from backfill_assets.load.counting import ingested, stocked
+from backfill_assets.load.counting import ingested, stored_contents
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.dumps import UNCHANGED, as_changes, dumps_before
 
@@ -80,11 +80,11 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     session, lake = lake_session.spark(), lake_session.lake
     settings, is_gone = lake.settings, is_forgotten(lake)
     if settings.source.kind == "changes":
-        files = stocked(lake_session, records)
+        files = stored_contents(lake_session, records)
         return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
     days = {d for r in records for d in r.days}
     pairs, more = dumps_before(days, read_files(lake.store, lake.source))
-    judged = read_deliveries(session, stocked(lake_session, [*records, *more]), settings, is_gone)
+    judged = read_deliveries(session, stored_contents(lake_session, [*records, *more]), settings, is_gone)
     judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
     columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
     return as_changes(session, judged, pairs, columns).where(f"reason IS NULL AND NOT {UNCHANGED}")

@@ -24,7 +24,7 @@ from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import is_too_late, too_late_contract
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.counting import stocked
+from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.deliveries import read_deliveries, split_day_rows
 from backfill_assets.load.dumps import as_changes, dumps_before, refuse_what_a_dump_says, without_unchanged
 from backfill_assets.load.steadiness import refuse_changed_settings
@@ -175,7 +175,7 @@ def _judged(
     from pyspark.sql import functions as F
 
     lake_session, as_of = request.lake_session, states.view.as_of
-    files = stocked(lake_session, records)
+    files = stored_contents(lake_session, records)
     is_gone = is_forgotten(lake_session.lake)
     judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
     due = F.lit(True)

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, LandingError, TransientError, raise_first, telling_source
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.scans import ScanReport, shown, together
+from backfill_assets.core.scans import ScanReport, joined_reports, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
@@ -63,7 +63,7 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
         except BackfillError as error:
             failed.append(error)
     raise_first([] if reports else failed)
-    return together(reports), failed
+    return joined_reports(reports), failed
 
 
 def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:

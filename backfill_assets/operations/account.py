@@ -14,7 +14,7 @@ from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.scans import summed
+from backfill_assets.core.scans import sum_by_key
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.fingerprints import quoted
@@ -123,7 +123,7 @@ def vanished_keys(loaded: Mapping[date, DayEntry]) -> dict[date, int]:
 def landed_rows(records: Iterable[FileRecord]) -> dict[date, int]:
     """Return the rows that landed per arrival day; a content at two paths counts once, a withdrawn one not at all."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
-    return summed({day: counts[0] for day, counts in record.days.items()} for record in contents.values())
+    return sum_by_key({day: counts[0] for day, counts in record.days.items()} for record in contents.values())
 
 
 def is_whole(source: Source, day: date) -> bool:
@@ -133,11 +133,11 @@ def is_whole(source: Source, day: date) -> bool:
     return day in source.loaded.latest and not is_cut and day not in source.loaded.foreign and is_loaded(day, source)
 
 
-def together(parts: Iterable[Account]) -> Account:
+def sum_of_accounts(parts: Iterable[Account]) -> Account:
     """Return the sum of the accounts of several sources."""
     fields = [vars(account) for account in parts]
     sums: dict[str, Any] = {
-        name: summed(a[name] for a in fields) if isinstance(value, Mapping) else sum(a[name] for a in fields)
+        name: sum_by_key(a[name] for a in fields) if isinstance(value, Mapping) else sum(a[name] for a in fields)
         for name, value in vars(Account()).items()
     }
     return Account(**sums)

@@ -22,7 +22,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.select import names_of
-from backfill_assets.operations.account import Repeats, accounts, repeats_of, together
+from backfill_assets.operations.account import Repeats, accounts, repeats_of, sum_of_accounts
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
 from backfill_assets.operations.rejected import NEWEST_DAYS
 from backfill_assets.operations.standing import EQUAL, proofs, unproven
@@ -129,7 +129,7 @@ def _event_time(seen: _LakeState) -> Answer:
 def _deduplicated(seen: _LakeState) -> Answer:
     """Every landed row is accounted for, no hash decides which row of a key wins, and no key is current twice."""
     view, contracts = seen.states.view, seen.states.contracts
-    landed = together(accounts(seen.lake, view).values())
+    landed = sum_of_accounts(accounts(seen.lake, view).values())
     if wrong := sum(landed.wrong.values()):
         evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
         return False, evidence, "backfill-assets doctor"

@@ -211,7 +211,7 @@ def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     ]
 
 
-def others(request: ForgetRequest) -> dict[str, dict[str, str]]:
+def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:
     """Per table with the entity's columns, and day, the fingerprint of the newest rows of others, without the columns
     that depend on the bytes of files: their names and, where `select` gives no `seq`, the numbers of rows."""
     contracts = (c for c in request.pipeline.contracts if not c.external)

@@ -17,7 +17,7 @@ from backfill_assets.core.texts import json_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, together
+from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, sum_of_accounts
 from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.rejected import NEWEST_DAYS, refused_rows
@@ -88,4 +88,4 @@ def delivered(lake: Lake, states: States) -> Delivered:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
     found = sum((one.repeats for one in each.values()), Repeats())
-    return Delivered(together(account_of.values()), dict(refused.most_common()), each, found)
+    return Delivered(sum_of_accounts(account_of.values()), dict(refused.most_common()), each, found)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel, Field
 
-from backfill_assets.cli.options import given, options_of
+from backfill_assets.cli.options import given_options, options_of
 from backfill_assets.cli.plan import plan
 from backfill_assets.cli.rollback import rollback
 from backfill_assets.operations.rollback import RollbackRequest
@@ -34,7 +34,7 @@ def cooked(*words: str) -> tuple[dict[str, Any], str]:
     @click.command()
     @options_of(Soup)
     def cook(**options: Any) -> None:
-        found.update(given(Soup, options))
+        found.update(given_options(Soup, options))
 
     return found, CliRunner().invoke(cook, words).output
 

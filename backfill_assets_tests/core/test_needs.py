@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.needs import MOST_GAP_DAYS, identities, joined, needed_days, needs, run_requests
+from backfill_assets.core.needs import MOST_GAP_DAYS, identities, joined_ranges, needed_days, needs, run_requests
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.work import Work
@@ -125,8 +125,11 @@ def test_what_a_run_is_making_is_not_asked_for_and_holds_up_what_hangs_on_it() -
 def test_neighbours_are_joined_over_settled_days_as_long_as_that_is_cheaper_than_a_run() -> None:
     story = loaded(MOST_GAP_DAYS + 30).build("staging", *map(day, range(MOST_GAP_DAYS + 30)))
     states, far = story.states(), MOST_GAP_DAYS + 20
-    assert joined(states, "staging", [day(3), day(1), day(7)]) == [DayRange(day(1), day(8))]
-    assert joined(states, "staging", [day(1), day(far)]) == [DayRange(day(1), day(2)), DayRange(day(far), day(far + 1))]
+    assert joined_ranges(states, "staging", [day(3), day(1), day(7)]) == [DayRange(day(1), day(8))]
+    assert joined_ranges(states, "staging", [day(1), day(far)]) == [
+        DayRange(day(1), day(2)),
+        DayRange(day(far), day(far + 1)),
+    ]
 
 
 @pytest.mark.parametrize("between", ["held", "outdated", "missing", "busy"])
@@ -141,13 +144,13 @@ def test_days_are_not_joined_over_a_day_that_must_be_left_alone(between: str) ->
         forgotten(story, "staging", day(5))
     else:
         busy = {day(5)}
-    found = joined(story.states(), "staging", [day(4), day(6)], busy)
+    found = joined_ranges(story.states(), "staging", [day(4), day(6)], busy)
     assert found == [DayRange(day(4), day(5)), DayRange(day(6), day(7))]
 
 
 def test_arrival_days_are_joined_over_days_on_which_nothing_landed() -> None:
     story = Story().land(day(1), "a").land(day(4), "b")
-    assert joined(story.states(), "raw", [day(1), day(4)]) == [DayRange(day(1), day(5))]
+    assert joined_ranges(story.states(), "raw", [day(1), day(4)]) == [DayRange(day(1), day(5))]
 
 
 EVENTS = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9), max_size=3)), min_size=1, max_size=6)

@@ -105,7 +105,7 @@ def stopped_before_any_day_was_rebuilt(lake: Lake) -> None:
     trace = steps.trace_of(lake, [ANN])
     request = steps.ForgetRequest(lake, chosen_pipeline(lake), trace, NOTE)
     erasure = begin_erasure(lake, trace.values, NOTE)
-    erasure.done["others"] = steps.others(request)
+    erasure.done["others"] = steps.fingerprints_of_others(request)
     erasure.keep()
     forget_landed(LakeSession(lake), trace, erasure)
 

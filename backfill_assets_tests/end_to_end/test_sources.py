@@ -17,7 +17,7 @@ import pytest
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.core.needs import joined, needs
+from backfill_assets.core.needs import joined_ranges, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.core.work import Work
 from backfill_assets.lake.home import open_lake
@@ -99,7 +99,7 @@ def arrive(world: World, *names: str) -> None:
         name, days = next(((n, d) for n, d in ready.items() if d), ("", frozenset()))
         if not days:
             return
-        for part in joined(found, name, days):
+        for part in joined_ranges(found, name, days):
             world.backfill(part, name)
 
 

@@ -18,9 +18,9 @@ from backfill_assets.engine.foreign import (
     NEEDED,
     delta_frame,
     is_connect,
-    named,
     refuse_elsewhere,
     refuse_unfit,
+    session_maker,
     session_of,
     write_parquet,
 )
@@ -128,12 +128,12 @@ def test_what_is_no_session_is_refused(given: object) -> None:
 
 
 def test_a_session_is_named_by_its_module_and_function() -> None:
-    assert session_of(named(f"{__name__}:given_session")) is cast("SparkSession", SESSION)
+    assert session_of(session_maker(f"{__name__}:given_session")) is cast("SparkSession", SESSION)
 
 
 @pytest.mark.parametrize("place", ["no_such_module.at_all:get", f"{__name__}:no_such_function"])
 def test_a_named_session_that_is_not_there_is_refused_when_it_is_needed(place: str) -> None:
-    found = named(place)
+    found = session_maker(place)
     with pytest.raises(SettingsError, match=r"\[spark\] session = .*no_such.*Nothing was run"):
         found()
 

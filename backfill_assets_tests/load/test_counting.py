@@ -18,7 +18,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
 from backfill_assets.load import counting, landed_changes
-from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
+from backfill_assets.load.counting import Counted, count_days, stored_contents, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -105,11 +105,11 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, mon
     by_path = [identity(sha256_of(f), f.name) for f in files[:3]]  # the others landed when `select` named arrival_ts
     named = zip(files, [*by_path, *map(sha256_of, files[3:])], strict=True)
     records = [FileRecord(f.name, sha, f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f, sha in named]
-    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
+    assert [f.rows for f in stored_contents(lake_session, records)] == [1] * 5
     assert looks.call_count == 1, "one look at the landing folder for all that is lost"
     for file in files:
         file.path.unlink()
-    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5, "nothing is lost any more"
+    assert [f.rows for f in stored_contents(lake_session, records)] == [1] * 5, "nothing is lost any more"
     assert looks.call_count == 1
 
 

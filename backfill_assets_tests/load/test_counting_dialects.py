@@ -19,7 +19,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.traces import Search, Trace
-from backfill_assets.load.counting import stocked
+from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.landed_changes import counting_digest
 from backfill_assets.load.scan import scan
@@ -87,8 +87,8 @@ def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: "SparkSe
     other = tmp_path / "lake.toml"
     other.write_text(SETTINGS.format(dialect='dialect = { separator = ";" }'))
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
-        stocked(LakeSession(open_lake(tmp_path)), read_files(lake.store))
-    (kept,) = stocked(LakeSession(lake), read_files(lake.store))
+        stored_contents(LakeSession(open_lake(tmp_path)), read_files(lake.store))
+    (kept,) = stored_contents(LakeSession(lake), read_files(lake.store))
     assert (kept.rows, kept.bad_rows) == (3, 1)
 
 

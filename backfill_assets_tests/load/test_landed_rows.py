@@ -132,8 +132,8 @@ def test_files_of_many_kinds_give_the_rows_that_each_gives_alone(
     )
     files = many_kinds(tmp_path, format)
     kinds = [[f] for f in sorted(files, key=lambda f: f.kind)]
-    assert len(numbered.joined(spark, kinds, {"id", "at", "who", "n"})) < len(kinds) / 2
-    assert len(numbered.joined(spark, kinds, None)) == len(kinds)
+    assert len(numbered.files_by_kind(spark, kinds, {"id", "at", "who", "n"})) < len(kinds) / 2
+    assert len(numbered.files_by_kind(spark, kinds, None)) == len(kinds)
     together = found(spark, files, settings)
     assert together == sorted(row for file in files for row in found(spark, [file], settings))
     assert any("n is no BIGINT" in row and "extra_1" in row for row in together)

@@ -22,7 +22,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.load import counting
-from backfill_assets.load.counting import stocked
+from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import accept, scan
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
@@ -117,12 +117,12 @@ def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "Spark
     (record,) = read_files(open_lake(world.root).store)
     for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
-    assert stocked(lake_session, [record])[0].parquet.exists()
+    assert stored_contents(lake_session, [record])[0].parquet.exists()
     for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
     path.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
-        stocked(lake_session, [record])
+        stored_contents(lake_session, [record])
 
 
 def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
@@ -171,10 +171,10 @@ def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_co
     scan(lake_session)
     path.unlink()
     record = next(r for r in read_files(open_lake(world.root).store) if r.path == "a.jsonl")
-    (before,) = stocked(lake_session, [record])
+    (before,) = stored_contents(lake_session, [record])
     right = before.parquet.read_bytes()
     before.parquet.write_bytes(right + b" ")
-    assert stocked(lake_session, [record]) == [before]
+    assert stored_contents(lake_session, [record]) == [before]
     assert before.parquet.read_bytes() == right
 
 
