@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.lake.source_log import TableFile, contents, versions
+
 SCHEMA = pa.schema({"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()})
 SELECT = "id AS event_key, at AS event_ts, who AS entity, n AS value, 0 AS flag"
 
@@ -39,6 +41,11 @@ def committed(table: Path, at: str, last: int = 1) -> None:
             info.pop("inCommitTimestamp", None)
             info["timestamp"] = time
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def brought(table: Path, first: int = 0) -> list[TableFile]:
+    """What every commit in the log brought."""
+    return [*contents(table, versions(table), first)]
 
 
 def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> str:

@@ -42,7 +42,6 @@ COMMANDS = {  # by name: the module, and the line in a list
     "export": ("export", "Changed days to a folder or database."),
     "forget": ("forget", "Erase an entity for good."),
     "guide": ("practice", "Guides: list them, or print one."),
-    "import-log": ("import_log", "An append-only table becomes a lake."),
     "init": ("init", "A lake.toml that fits your files."),
     "lab": ("practice", "Unsafe forms fail beside safe ones."),
     "landing": ("landing", "Accept altered or missing files."),
@@ -68,7 +67,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "verify": ("doctor", "Rows, bytes and logs against receipts."),
 }
 SECTIONS = {  # of the list of commands, in the order of a lake's life
-    "Begin": "guide demo example lab drill init import-log",
+    "Begin": "guide demo example lab drill init",
     "Load": "scan catch-up backfill landing replay-late",
     "Look": "status show sql report audit lateness checklist",
     "Correct": "plan run compare rollback release candidate",

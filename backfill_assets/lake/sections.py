@@ -39,6 +39,7 @@ class SourceSettings(Section):
     files: Text  # a glob; of a table its place
     format: Literal["parquet", "csv", "jsonl", "delta"]
     table: Text | None = None
+    first_version: Annotated[int, Field(strict=True, ge=0)] = 0  # of a table: what it holds then comes at once
     select: Text  # Spark SQL that maps the columns
     payload: Payload | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
     dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
@@ -61,6 +62,8 @@ class SourceSettings(Section):
 
     @model_validator(mode="after")
     def _of_such_files(self) -> Self:
+        if self.first_version and self.table is None:
+            raise ValueError("first_version is of a table")
         known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(self.format, set[str]())
         if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
             raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')

@@ -30,7 +30,9 @@ COMMIT = re.compile(r"(\d{20})\.json")
 NOTHING = "Nothing of it was read"
 # What a reader must know (Delta's protocol) and that this one does, or that changes no row of a data file.
 KNOWN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
-REFUSED_WHERE_USED = {"deletionVectors", "columnMapping"}
+DELETION_VECTORS = "deletionVectors"
+REFUSED_WHERE_USED = {DELETION_VECTORS, "columnMapping"}
+PURGE = "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or deliver files"
 NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}  # of Delta's types in Spark SQL
 MILLISECOND = 1_000_000  # in nanoseconds
 
@@ -91,7 +93,8 @@ def list_source(source: SourceSettings, base: Path) -> Listing:
             f"[source] table = {source.table!r}", f"no Delta table lies there: it has no {LOG}", NOTHING,
             "Name the folder of the table, or files = … and format = …",
         )  # fmt: skip
-    return Listing(tuple(contents(table)), commits=versions(table))
+    commits = versions(table)
+    return Listing(tuple(contents(table, commits, source.first_version)), commits=commits)
 
 
 def root_of(source: SourceSettings, base: Path) -> Path:
@@ -130,14 +133,15 @@ def missing_versions(table: Path, first: int, last: int) -> LandingError:
     named = f"version {first}, which was" if first == last else f"versions {first} to {last}, which were"
     return LandingError(
         f"the Delta table {plain(str(table))}", f"its log lacks {named} not read yet", NOTHING,
-        "Put the commits back from a copy; read the table more often than its log is cleaned "
-        "(delta.logRetentionDuration)",
+        "Put the commits back from a copy, and read the table more often than its log is cleaned "
+        f"(delta.logRetentionDuration); or begin with what it holds: first_version = {last + 1} beside table",
     )  # fmt: skip
 
 
-def contents(table: Path) -> Iterator[TableFile]:
-    """What the commits in the log brought, by version. Raises LandingError for what cannot be read without loss."""
-    commits, state = versions(table), _TableState()
+def contents(table: Path, commits: range, first: int = 0) -> Iterator[TableFile]:
+    """What these commits brought, by version; the one of version `first`, if that is not 0, all that the table holds
+    then, and earlier ones nothing. Raises LandingError for what cannot be read without loss."""
+    state = _TableState()
     if commits.start > 0:
         state = _state_at(table, commits.start)
     for version in commits:
@@ -147,7 +151,10 @@ def contents(table: Path) -> Iterator[TableFile]:
         except ValueError as error:
             raise _refused(table, version, f"is no JSON ({error})", "Wait for its writer, or restore the log") from None
         before, state = state, _next(table, version, state, actions)
-        yield from _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
+        if version == first > 0:
+            actions = _held(table, version)
+        if version >= first:
+            yield from _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
 
 
 def _commit_file(table: Path, version: int) -> Path:
@@ -167,6 +174,25 @@ def _state_at(table: Path, version: int) -> _TableState:
     _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
     schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
     return _TableState(str(metadata.id), schema, partitioned_by)
+
+
+def _held(table: Path, version: int) -> list[dict[str, Any]]:
+    """The files of the table at a version, as if one commit had added them."""
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    opened = DeltaTable(str(table), version=version)
+    if DELETION_VECTORS in (opened.protocol().reader_features or ()):
+        raise _refused(table, version, "may have deletion vectors, which are not read yet", PURGE)
+    files = pa.table(opened.get_add_actions()).to_pylist()
+    return [
+        {"add": {"path": f["path"], "size": f["size_bytes"], "partitionValues": _texts(f.get("partition"))}}
+        for f in files
+    ]
+
+
+def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
 def _next(table: Path, version: int, state: _TableState, actions: Sequence[Mapping[str, Any]]) -> _TableState:
@@ -207,10 +233,7 @@ def _brought(
     found = {kind: [a[kind] for a in actions if a.get(kind)] for kind in ("add", "remove", "cdc")}
     added, removed = ([a for a in found[kind] if a.get("dataChange", True)] for kind in ("add", "remove"))
     if any(a.get("deletionVector") for a in (*added, *removed)):
-        advice = (
-            "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or deliver files"
-        )
-        raise _refused(table, version, "has deletion vectors, which are not read yet", advice)
+        raise _refused(table, version, "has deletion vectors, which are not read yet", PURGE)
     news, gone, feed = (
         _data_files(table, version, a, s) for a, s in ((added, after), (removed, before), (found["cdc"], after))
     )
@@ -230,15 +253,21 @@ def _data_files(
 ) -> tuple[DataFile, ...]:
     found = []
     for action in actions:
-        partition = action.get("partitionValues") or {}
-        if {*partition} != {*state.partitioned_by}:
+        given = action.get("partitionValues", None if state.partitioned_by else {})
+        if given is None or {*given} - {*state.partitioned_by}:
             raise _refused(table, version, f"does not say of which partition {action['path']} is",
                            "Have the table written by Spark or delta-rs, or deliver files")  # fmt: skip
+        partition = {column: given.get(column) for column in state.partitioned_by}  # Spark leaves NULLs out
         if "://" in (place := action["path"]) and not place.startswith("file:"):
             raise _refused(table, version, f"has files elsewhere ({place})", "Name the table that holds them itself")
         found.append(DataFile(_place_of(place if place.startswith("file:") else unquote(place), table),
                               int(action.get("size") or 0), partition))  # fmt: skip
     return tuple(found)
+
+
+def column_names(schema: str) -> list[str]:
+    """The columns of a table's schema."""
+    return [f["name"] for f in json.loads(schema)["fields"]]
 
 
 def _types(schema: str) -> dict[str, str]:

@@ -103,6 +103,12 @@ def columns_of(select: str) -> dict[str, tuple[str, ...]]:
     return dict(zip(names_of(select), read, strict=True))
 
 
+def roots_of(select: str) -> set[str]:
+    """The names of the columns that a select list reads; of parts of a struct that of the struct."""
+    parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
+    return {c.parts[0].name for p in parsed for c in p.find_all(exp.Column)}
+
+
 def reads_all(select: str) -> bool:
     """Whether a select list reads every column that a file has, as `struct(*)` does."""
     return any(sqlglot.parse_one(e, read="spark").find(exp.Star) for e in expressions(select))

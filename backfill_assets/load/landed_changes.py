@@ -23,7 +23,14 @@ from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, RefusedFile
 from backfill_assets.landing.paths import is_read_otherwise
 from backfill_assets.landing.select import uses_path
-from backfill_assets.load.table_changes import is_lost, never_loaded, refuse_without_day, vanished, with_cleaned
+from backfill_assets.load.table_changes import (
+    is_lost,
+    never_loaded,
+    refuse_unknown_columns,
+    refuse_without_day,
+    vanished,
+    with_cleaned,
+)
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
@@ -81,7 +88,7 @@ def listing_and_ledger(lake_session: LakeSession) -> tuple[Listing, list[FileRec
     base = lake.shared or lake.root
     listing, records = list_source(source, base), read_files(lake.store, lake.source)
     if listing.commits is not None:
-        listing = with_cleaned(listing, root_of(source, base), records, lake.stock)
+        listing = with_cleaned(listing, root_of(source, base), records, lake.stock, source.first_version)
     if not listing.manifests:
         return listing, records
     declared = read_declared(listing.manifests, listing.files)
@@ -112,6 +119,7 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
         gone = vanished(listing, live, lake_session.lake.stock)
         comparison = replace(_of_table(comparison), vanished=gone)
         if to_scan and not comparison.held:
+            refuse_unknown_columns(listing, lake_session.lake.settings.source)
             refuse_without_day(lake_session.lake.settings.source.select, comparison.missing)
     apart = (*comparison.altered, *comparison.missing, *comparison.lapsed, *comparison.vanished, *others)
     blocked = {r.path for r in apart}

@@ -9,29 +9,35 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.place import read_json, write_json
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import TableFile, missing_versions, version_of
+from backfill_assets.lake.source_log import TableFile, column_names, missing_versions, version_of
 from backfill_assets.landing.content_store import is_in
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing
-from backfill_assets.landing.select import names_of
+from backfill_assets.landing.select import FILE, OF_COMMITS, ROW, names_of, roots_of
 
 READ = "table.json"  # in the content store: the version up to which the log was read; versions may bring nothing
 VACUUMED = "vacuum took its rows"
 
 
-def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Path) -> Listing:
-    """The listing, with the recorded contents of versions that the log no longer has.
+def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Path, begun: int = 0) -> Listing:
+    """The listing, with the recorded contents of versions that the log no longer has. `begun`: the first version that
+    is read at all.
 
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start if listing.commits else 0
-    known = [int(read_json(Folder(str(stock)), READ).get("version", -1)), *(version_of(r.path) for r in records)]
+    known = [
+        int(read_json(Folder(str(stock)), READ).get("version", -1)),
+        *(version_of(r.path) for r in records),
+        begun - 1,
+    ]
     if first > (last := max(known)) + 1:
         raise missing_versions(table, last + 1, first - 1)
     cleaned = [
@@ -113,3 +119,15 @@ def nowhere(table: str | None, record: FileRecord) -> LandingError:
         culprit = f"version {version_of(record.path)} of the table {table} has lost it: {VACUUMED}"
         fix = 'Put its data files back, or give it up: `backfill-assets landing accept --note "why" PATH`'
     return LandingError(f"the landed file {plain(record.path)}", culprit, "Nothing was written", fix)
+
+
+def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
+    """Raise SettingsError where `select` reads a column that the table never had in the commits of its log: it would
+    be NULL in every row, because older files may lack a column."""
+    schemas = {schema for f in listing.files if isinstance(f, TableFile) for schema in f.schemas}
+    known = {name.lower() for schema in schemas for name in column_names(schema)} | {FILE, ROW, *OF_COMMITS}
+    if schemas and (unknown := sorted({c for c in roots_of(source.select) if c.lower() not in known})):
+        raise SettingsError(
+            "[source] select in lake.toml", f"the table {source.table} has no column {unknown[0]}", "Nothing was read",
+            f"Name one of {', '.join(sorted(known - {FILE, ROW}))}",
+        )  # fmt: skip

@@ -81,10 +81,10 @@ def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
     nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
     parts = [f"SELECT {nothing} WHERE false"]
     for partition, paths in by_partition.items():
-        shared = "".join(
-            f", {'NULL' if value in (None, '') else literal(value or '')} AS {quoted(n)}" for n, value in partition
-        )
+        texts = {name: literal(value) if value else "NULL" for name, value in partition}
+        shared = "".join(f", {text} AS {quoted(name)}" for name, text in texts.items())
+        own = f"COLUMNS(lambda c: c NOT IN ({', '.join(map(literal, texts))}))" if texts else "*"
         read = f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
-        parts.append(f"SELECT *{shared} FROM {read}")
+        parts.append(f"SELECT {own}{shared} FROM {read}")
     columns = ", ".join([f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in types.items()])
     return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"

@@ -1,14 +1,14 @@
 """A Delta table that others write, as a source: the tables of the lake are what the same rows delivered as files give.
 
-Tested here: appends, changes, compaction, vacuum, rewritten logs, from the log to training. Not tested here: the log by
-itself (`lake.test_source_log`), and changed rows (`load.test_table_contents`).
+Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by itself
+(`lake.test_source_log`), changed rows (`load.test_table_contents`), vacuum and rewritten logs (`test_table_history`).
 """
 
 import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.load.counting import ingested
 from backfill_assets.load.landed_changes import compared
-from backfill_assets.load.scan import accept, scan_all
+from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.tables import (
     SCHEMA,
@@ -31,7 +31,6 @@ from backfill_assets_tests.tables import (
     rows_in,
     rows_of_orders,
     settings_text,
-    vacuumed,
 )
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -134,101 +133,6 @@ def test_a_late_commit_makes_days_stale_and_a_compaction_none(tmp_path: Path) ->
     assert changed == {date(2024, 3, 2)}
 
 
-def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
-    world = world_of(tmp_path / "lake", table)
-    world.backfill(DAYS)
-    before = world.contents()
-    compacted(table, "2024-03-05 20:00")
-    vacuumed(table, "2024-03-05 20:30")
-    report = scan_all(world.open()[0])
-    assert (len(report.vanished), report.is_clean, report.blocked) == (4, True, frozenset())
-    world.backfill(DAYS)
-    assert world.contents() == before
-    with pytest.raises(LandingError, match=r"3/part-\S+: vacuum took its rows, for 2024-03-01.*Nothing was written"):
-        world.backfill(DAYS, "raw", force=True)
-    append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
-    world.backfill(DAYS)
-    assert len(world.content("raw")) == len(before["raw"]) + 1, "days that vacuum does not touch are loaded"
-    gone = next(iter(report.vanished))
-    assert accept(world.open()[0], "not needed") == [], "what raw still has is given up one by one only"
-    assert accept(world.open()[0], "not needed", [gone]) == [gone]
-
-
-def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person_gives_it_up(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in list(ROWS.items())[:2]:
-        append(table, at, *rows)
-    compacted(table, "2024-03-02 21:00")
-    vacuumed(table, "2024-03-02 22:00")
-    append(table, "2024-03-03 20:00", *ROWS["2024-03-03 20:00"])
-    append(table, "2024-03-04 20:00", ("g", "2024-03-04 10:00", "B", 8))
-    world = world_of(tmp_path / "lake", table)
-    report = scan_all(world.open()[0])
-    assert (len(report.missing), report.blocked) == (2, frozenset({date(2024, 3, 1), date(2024, 3, 2)}))
-    with pytest.raises(LandingError, match=r"0/part-\S+ \(missing\).*2 day\(s\) from 2024-03-01"):
-        world.backfill(DAYS, "raw")
-    world.backfill(DayRange(date(2024, 3, 3), date(2024, 3, 5)), "raw")
-    assert {r["event_key"] for r in world.content("raw")} == {"d", "e", "g"}
-    assert len(accept(world.open()[0], "the owner has a copy")) == 2
-    world.backfill(DAYS)
-    assert {r["reason"] for r in world.content("quarantine")} == {"vacuum took its rows"}
-    assert set.union(*world.states().values()) <= UP_TO_DATE
-    assert scan_all(world.open()[0]).is_clean
-
-
-@pytest.mark.parametrize("how", ["edited", "anew"])
-def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(tmp_path: Path, how: str) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
-    world = world_of(tmp_path / "lake", table)
-    world.backfill(DAYS)
-    before = world.contents()
-    if how == "edited":
-        log = table / "_delta_log" / f"{1:020d}.json"
-        log.write_text(log.read_text().replace("2024", "2025").replace('"add"', '"add" '))
-        append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
-    else:
-        shutil.rmtree(table)
-        for at, rows in ROWS.items():
-            append(table, at, *[(f"n{i}", *others) for i, *others in rows])
-    report = scan_all(world.open()[0])
-    disputed = report.altered + report.missing
-    assert (len(disputed), len(report.new), report.is_clean) == (1 if how == "edited" else 4, 0, False)
-    assert set(report.waiting.values()) == {"it is of another table than was read, or of a rewritten log"}
-    with pytest.raises(LandingError, match="were made from it"):
-        world.backfill(DAYS, "raw")
-    assert world.contents() == before
-    accept(world.open()[0], "the owner made it anew")
-    world.backfill(DAYS)
-    keys = {r["event_key"] for r in world.content("raw")}
-    assert keys == ({*"abcdefg"} if how == "edited" else {f"n{i}" for i in "abcdef"})
-
-
-def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
-    world = world_of(tmp_path / "lake", table)
-    world.backfill(DAYS)
-    before = world.contents()
-    DeltaTable(str(table)).create_checkpoint()
-    for version in range(3):
-        (table / "_delta_log" / f"{version:020d}.json").unlink()
-    append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
-    world.backfill(DAYS)
-    assert len(world.content("raw")) == len(before["raw"]) + 1, "what was read is not needed again"
-    other = world_of(tmp_path / "other", table)
-    with pytest.raises(LandingError, match=r"its log lacks versions 0 to 2, which were not read yet"):
-        scan_all(other.open()[0])
-    (table / "_delta_log" / f"{3:020d}.json").unlink()
-    with pytest.raises(LandingError, match=r"versions 0 to 3"):
-        scan_all(other.open()[0])
-
-
 def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_path: Path) -> None:
     table = tmp_path / "orders"
     story(table)
@@ -242,6 +146,26 @@ def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_pat
     shutil.rmtree(world.root / ".stock")
     world.backfill(DAYS, force=True)
     assert world.contents() == whole.contents()
+
+
+def test_a_mistyped_column_is_refused_and_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    story(table)
+    payload = 'payload = { who = "STRING", note = "STRING" }'
+    select = "id AS event_key, at AS event_ts, who, note"
+    wrong = world_of(tmp_path / "wrong", table, payload, select.replace("note", "nota AS note"))
+    for world in (wrong, world_of(tmp_path / "lake", table, payload, select)):
+        toml = world.root / "lake.toml"
+        of_who = '[features]\nentity = ["who"]\ncolumns = [{ name = "c", agg = "count", days = 7 }]'
+        rule = '[labels]\nlabel = "count_ahead() > 0"'
+        text = toml.read_text().replace("[features]\nwindows_days = [1, 2]", of_who)
+        toml.write_text(text.replace("[labels]\nhorizon_days = 1", f"{rule}\nhorizon_days = 1"))
+    with pytest.raises(SettingsError, match=r"has no column nota.*Nothing was read.*note"):
+        scan_all(wrong.open()[0])
+    world.backfill(DAYS, "raw")
+    found = {(r["event_key"], r["note"]) for r in world.content("raw")}
+    assert {("a", None), ("c", "new"), ("c", "moved")} <= found
+    assert world.content("quarantine") == []
 
 
 def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
@@ -263,3 +187,25 @@ def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
     assert (len(world.content("raw_orders")), len(world.content("raw_clicks"))) == (7, 1)
     assert set.union(*world.states().values()) <= UP_TO_DATE
     assert len(world.content("training")) > 1
+
+
+def test_an_append_only_log_becomes_a_lake_without_duplicates(tmp_path: Path) -> None:
+    """Sixty rows of fifty keys that name their own arrival, then all of them once more, as after a retried append."""
+    table, start = tmp_path / "log", datetime.fromisoformat("2024-03-01")
+    rows = [(f"k{i % 50}", str(start + timedelta(hours=i % 50)), str(start + timedelta(hours=i)), i) for i in range(60)]
+    schema = pa.schema([*SCHEMA][:2]).append(pa.field("who", pa.string())).append(SCHEMA.field("n"))
+    select = (
+        "id AS event_key, at AS event_ts, CAST(who AS timestamp) AS arrival_ts, 'all' AS entity, n AS value, 0 AS flag"
+    )
+    append(table, "2024-03-06 20:00", *rows[:30], schema=schema)
+    append(table, "2024-03-06 21:00", *rows[30:], schema=schema)
+    world = world_of(tmp_path / "lake", table, select=select)
+    world.backfill(DAYS)
+    newest = {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None}
+    assert newest == {key: n for key, _, _, n in rows}
+    before = world.contents("source_file", "seq")["staging"]
+    append(table, "2024-03-06 22:00", *rows, schema=schema)
+    world.backfill(DAYS)
+    assert len(world.content("raw")) == 120
+    assert {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None} == newest
+    assert len(world.content("staging")) == len(before), "a row that says the same again is no version"

@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import contents, list_source, root_of, versions
-from backfill_assets_tests.tables import append, committed, compacted, settings_text
+from backfill_assets.lake.source_log import list_source, root_of, versions
+from backfill_assets_tests.tables import append, brought, committed, compacted, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
 ROW = ("a", "2024-03-01 10:00", "A", 1)
@@ -40,7 +40,7 @@ def rewritten(table: Path, change: Callable[[dict[str, Any]], None], version: in
 
 def test_an_append_brings_its_files_and_a_compaction_nothing(table: Path) -> None:
     compacted(table, "2024-03-03 20:00")
-    first, second = contents(table)
+    first, second = brought(table)
     assert (first.name.split("/")[0], second.name.split("/")[0]) == ("0", "1")
     assert [f.path.exists() for f in (*first.added, *second.added)] == [True, True]
     assert second.mtime_ns - first.mtime_ns == 24 * 3600 * 10**9
@@ -49,25 +49,25 @@ def test_an_append_brings_its_files_and_a_compaction_nothing(table: Path) -> Non
 
 def test_a_commit_that_takes_files_out_brings_one_content(table: Path) -> None:
     DeltaTable(str(table)).delete("id = 'b'")
-    *_, change = contents(table)
+    *_, change = brought(table)
     assert (change.name, len(change.removed), len(change.added)) == ("2/changes", 1, 1)
 
 
 def test_a_content_has_another_name_in_another_table_and_in_a_rewritten_commit(table: Path) -> None:
-    before = {f.name: f.sha256 for f in contents(table)}
+    before = {f.name: f.sha256 for f in brought(table)}
     rewritten(table, lambda action: action.get("add", {}).update(stats="{}"))
-    edited = {f.name: f.sha256 for f in contents(table)}
+    edited = {f.name: f.sha256 for f in brought(table)}
     assert [before[name] == edited[name] for name in before] == [True, False]
     rewritten(table, lambda action: action.get("metaData", {}).update(id="another"), version=0)
-    assert not {*edited.values()} & {f.sha256 for f in contents(table)}
+    assert not {*edited.values()} & {f.sha256 for f in brought(table)}
 
 
 def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(table: Path) -> None:
     committed(table, "2024-02-01 10:00")
-    first, second = contents(table)
+    first, second = brought(table)
     assert second.mtime_ns == first.mtime_ns + 1_000_000
     rewritten(table, lambda action: action.get("commitInfo", {}).update(inCommitTimestamp=1_800_000_000_000))
-    assert [*contents(table)][1].mtime_ns == 1_800_000_000_000 * 1_000_000
+    assert brought(table)[1].mtime_ns == 1_800_000_000_000 * 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,24 @@ def test_what_would_give_other_rows_than_the_table_has_is_refused_by_the_version
 ) -> None:
     rewritten(table, change)
     with pytest.raises(LandingError, match=f"the Delta table .*orders: version 1 {told}.*Nothing of it was read"):
-        list(contents(table))
+        brought(table)
+
+
+def test_a_table_may_begin_with_what_it_holds_at_a_version(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for key, who in (("a", "w 0%"), ("b", None), ("c", "C")):
+        append(table, DAY, (key, *ROW[1:2], who, 1), partition_by=["who"])
+    DeltaTable(str(table)).delete("id = 'c'")
+    append(table, NEXT, ("d", *ROW[1:]), partition_by=["who"])
+    first, second, third = brought(table, 3)
+    assert [{f.name.split("/")[0] for f in (first, second)}, third.name.split("/")[0]] == [{"3"}, "4"]
+    assert all(f.is_readable for f in (first, second, third))
+    assert {f.added[0].partition["who"] for f in (first, second)} == {"w 0%", None}
+    rewritten(table, lambda a: a.get("protocol", {}).update(
+        minReaderVersion=3, minWriterVersion=7, readerFeatures=["deletionVectors"], writerFeatures=["deletionVectors"],
+    ), version=0)  # fmt: skip
+    with pytest.raises(LandingError, match="version 3 may have deletion vectors"):
+        brought(table, 3)
 
 
 def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
@@ -98,7 +115,7 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
     whole = log.read_text()
     log.write_text(whole[: len(whole) // 2])
     with pytest.raises(LandingError, match="version 2 is no JSON"):
-        list(contents(table))
+        brought(table)
     log.write_text(whole)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(LandingError, match="its log lacks version 1, which was not read yet"):
@@ -121,6 +138,7 @@ def test_a_table_is_named_by_a_path_or_a_file_uri(table: Path, form: str) -> Non
         ('"orders"', '"s3://bucket/orders"', "stores and catalogs are not read yet"),
         ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
         ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
+        ('table = "orders"', 'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3', "first_version is of a table"),
         ('table = "orders"', 'table = "orders"\ndialect = { separator = ";" }', "dialect.separator"),
     ],
 )

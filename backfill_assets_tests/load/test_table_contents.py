@@ -13,9 +13,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.source_log import contents
 from backfill_assets.load.table_contents import take_in
-from backfill_assets_tests.tables import SCHEMA, append, settings_text
+from backfill_assets_tests.tables import SCHEMA, append, brought, settings_text
 
 DAY = "2024-03-01 20:00"
 ODD = {
@@ -35,7 +34,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def newest(lake: Lake) -> list[dict[str, Any]]:
     """The rows of the newest content, once it is in the store."""
-    *_, last = contents(lake.root.parent / "orders")
+    *_, last = brought(lake.root.parent / "orders")
     stored = take_in(lake, last)
     found: list[dict[str, Any]] = pq.read_table(stored.parquet).to_pylist()
     assert len(found) == stored.rows
@@ -44,7 +43,7 @@ def newest(lake: Lake) -> list[dict[str, Any]]:
 
 def test_an_appended_file_is_a_link_and_is_decoded_once(lake: Lake, tmp_path: Path) -> None:
     append(tmp_path / "orders", DAY, ("a", "2024-03-01 10:00", "A", 1), partition_by=["who"])
-    (file,) = contents(tmp_path / "orders")
+    (file,) = brought(tmp_path / "orders")
     stored = take_in(lake, file)
     assert (stored.parquet.resolve(), stored.rows) == (file.added[0].path, 1)
     assert dict(stored.partition) == {"who": ("string", "A")}
@@ -69,7 +68,7 @@ def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(lake: Lake, tm
     assert {k: v for k, v in was.items() if k not in ("_change_type", "n")} == {
         k: pa.table(ODD).to_pylist()[2].get(k) for k in ODD
     }
-    (stored,) = [take_in(lake, f) for f in contents(table) if f.name == "1/changes"]
+    (stored,) = [take_in(lake, f) for f in brought(table) if f.name == "1/changes"]
     kinds = {f.name: f.type for f in pq.read_schema(stored.parquet)}
     assert {name: kinds[name] for name in ("d", "day", "local", "raw")} == {
         "d": pa.decimal128(9, 2), "day": pa.date32(), "local": pa.timestamp("us"), "raw": pa.binary(),
@@ -98,6 +97,6 @@ def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
     rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
     append(table, DAY, *rows, configuration={"delta.enableChangeDataFeed": "true"}, schema=SCHEMA)
     DeltaTable(str(table)).update({"n": "n + 1"}, predicate="id = 'b'")
-    *_, last = contents(table)
+    *_, last = brought(table)
     assert len(last.feed) > 0
     assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
