@@ -232,7 +232,7 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table:
     if "arrival_ts" in absent:
         made["arrival_ts"] = F.col(COMMITTED) if of_table else arrival_of(F.col(PATH_DAY))
     if "version_ts" in absent:
-        made["version_ts"] = F.col(COMMITTED) if of_table else ({**columns, **made})["arrival_ts"]
+        made["version_ts"] = ({**columns, **made})["arrival_ts"]
     if of_table:
         by_commit = {"op": F.lit("delete"), "arrival_ts": F.col(COMMITTED), "version_ts": F.col(COMMITTED)}
         gone, given = F.col(CHANGE) == "delete", {**columns, **made}

@@ -190,7 +190,7 @@ def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_append_only_log_becomes_a_lake_without_duplicates(tmp_path: Path) -> None:
-    """Sixty rows of fifty keys that name their own arrival, then all of them once more, as after a retried append."""
+    """Sixty rows of fifty keys that name their own arrival, then the first fifty once more, as by a late retry."""
     table, start = tmp_path / "log", datetime.fromisoformat("2024-03-01")
     rows = [(f"k{i % 50}", str(start + timedelta(hours=i % 50)), str(start + timedelta(hours=i)), i) for i in range(60)]
     schema = pa.schema([*SCHEMA][:2]).append(pa.field("who", pa.string())).append(SCHEMA.field("n"))
@@ -204,8 +204,8 @@ def test_an_append_only_log_becomes_a_lake_without_duplicates(tmp_path: Path) ->
     newest = {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None}
     assert newest == {key: n for key, _, _, n in rows}
     before = world.contents("source_file", "seq")["staging"]
-    append(table, "2024-03-06 22:00", *rows, schema=schema)
+    append(table, "2024-03-06 22:00", *rows[:50], schema=schema)
     world.backfill(DAYS)
-    assert len(world.content("raw")) == 120
+    assert len(world.content("raw")) == 110
     assert {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None} == newest
     assert len(world.content("staging")) == len(before), "a row that says the same again is no version"
