@@ -59,7 +59,7 @@ def _report_lines(report: ScanReport) -> Iterator[str]:
     for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     if report.vanished:
-        yield f"vanished   {len(report.vanished)} content(s) of a table, whose rows vacuum took: their days stay as loaded"
+        yield f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days stay as loaded"
     yield from findings(report)
     if report.example:
         yield f"unusable because e.g. {plain(report.example)}"

@@ -33,11 +33,8 @@ def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], s
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start if listing.commits else 0
-    known = [
-        int(read_json(Folder(str(stock)), READ).get("version", -1)),
-        *(version_of(r.path) for r in records),
-        begun - 1,
-    ]
+    noted = int(read_json(Folder(str(stock)), READ).get("version", -1))
+    known = [noted, *(version_of(r.path) for r in records), begun - 1]
     if first > (last := max(known)) + 1:
         raise missing_versions(table, last + 1, first - 1)
     cleaned = [
