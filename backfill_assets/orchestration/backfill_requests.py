@@ -17,7 +17,6 @@ from backfill_assets.core.needs import identities, needs, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
@@ -90,11 +89,11 @@ class TickState:
 
 def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
     """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
-    lake, pipeline = lake_context.look()
+    known = lake_context.known()
+    lake, names = known.lake, [t.name for t in known.pipeline.tables]
     end_dead_runs(instance, lake)
-    busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables], lake_context.naming)
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    return TickState(instance, lake, states, busy, now, days_of_active_plans(lake), lake_context.naming)
+    busy = runs.busy_days(instance, str(lake.root), names, lake_context.naming)
+    return TickState(instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming)
 
 
 def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> GivenUp:

@@ -24,6 +24,7 @@ class LakeContext:
     root: Path
     tables_of: TablesOf
     appearance: Appearance = ALONE
+    _ticks: list[Known] = field(default_factory=list, compare=False, repr=False)  # what the last one knew: at most one
 
     @property
     def naming(self) -> Naming:
@@ -40,6 +41,16 @@ class LakeContext:
         definitions."""
         lake = look_at(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
+
+    def known(self) -> Known:
+        """The lake of `look`, whose states the caller reads: while no log, setting or code moves, `read` gives the same
+        object at each tick of a process, so that a tick with nothing to do judges no day again."""
+        lake, pipeline = self.look()
+        before = self._ticks[0] if self._ticks else Known(lake, pipeline)
+        is_same = before.lake == lake and before.pipeline.contracts == pipeline.contracts
+        found = before.found if is_same and before.pipeline.codes == pipeline.codes else None
+        self._ticks[:] = [Known(lake, pipeline, found)]
+        return self._ticks[0]
 
     def load(self, by: str = "") -> "Opened":
         """The lake for definitions that are loaded now: neither the process nor a folder is changed, `look` and the

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
@@ -16,6 +17,8 @@ from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
+
+LATER = START + ONE_DAY * 4
 
 
 def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) -> None:
@@ -44,6 +47,19 @@ def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
     opened = Opened(open_lake(lake.root), make_pipeline(tables(lake.settings)))
     assert opened.described("Raw rows.") == "Raw rows."
     assert opened.require() == (opened.lake, opened.pipeline)
+
+
+def test_ticks_share_what_they_judged_until_a_log_or_a_setting_moves(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
+    context = LakeContext(lake.root, tables)
+    first = context.known().read()
+    assert context.known().read() is first
+    build(lake, pipeline, "staging", {START: 3}, digests={START: "older"})
+    moved = context.known().read()
+    assert (first.of("staging", START), moved.of("staging", START)) == (State.FRESH, State.STALE)
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace("horizon_days = 2", "horizon_days = 3"))
+    assert (moved.of("labels", LATER), context.known().read().of("labels", LATER)) == (State.FRESH, State.OUTDATED)
 
 
 def test_the_steps_of_a_run_share_one_look_and_the_next_run_looks_again(tmp_path: Path) -> None:
