@@ -15,7 +15,6 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     keep_good_option,
-    opened,
     overrides,
     print_json,
     say_unusable,
@@ -23,6 +22,7 @@ from backfill_assets.cli.common import (
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
+from backfill_assets.cli.landing import opened_now
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
@@ -60,7 +60,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
 
     Where all of them are as their inputs say, no run is made.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_now()
     days = allowed(days, lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, named)
     request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))

@@ -8,7 +8,7 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, say_unusable
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, opened, say_unusable
 from backfill_assets.cli.drawing import number, remark
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, raise_first
@@ -16,6 +16,7 @@ from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.landed_changes import landed
@@ -106,6 +107,17 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     for line in findings(report):
         remark(line)
     return report.blocked, [*failed, *unread]
+
+
+def opened_now() -> tuple[Lake, Pipeline]:
+    """Open the chosen lake and its pipeline after a look at the tables that others write; say what changed there, and
+    what cannot be read, of which the days that the lake has seen stand."""
+    lake, pipeline = opened()
+    if not any(c.external for c in pipeline.contracts):
+        return lake, pipeline
+    for error in _observe(lake):
+        remark(f"Error: {error}")
+    return opened()
 
 
 def _observe(lake: Lake) -> list[BackfillError]:

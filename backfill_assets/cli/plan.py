@@ -25,6 +25,7 @@ from backfill_assets.cli.common import (
     target_option,
     usage,
 )
+from backfill_assets.cli.landing import opened_now
 from backfill_assets.cli.options import given_options, options_of
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange, parse_span
@@ -88,7 +89,7 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
     its JSON has no id."""
     if options["days"] is None:
         raise click.UsageError("which days? Say --from DAY --to DAY.")
-    lake, pipeline = opened()
+    lake, pipeline = opened_now()
     days = allowed(options["days"], lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, options["named"])
     rest = {name: options[name] for name in ("reason", "note", "look", "code")}

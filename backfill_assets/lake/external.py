@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.columns import column_types, read_footer
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
@@ -78,19 +78,22 @@ class Reference:
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:
     """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
-    looked. Raises BackfillError for a table that cannot be read."""
+    looked. Raises SettingsError for a table that cannot be read then, and for an object store."""
     place = _place(root, table)
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == (table.name, str(place), table.day):
             return contract
-    return seen_contract(replace(table, table=str(place)), open_external(table.name, place))
+    try:
+        return seen_contract(replace(table, table=str(place)), open_external(table.name, place))
+    except BackfillError as error:
+        raise SettingsError(*error.args) from error
 
 
 def _place(root: Path, table: ExternalTable) -> Path:
     if "://" in table.table:
         culprit = f"{table.table} lies in an object store, which this release does not read"
-        raise refused(table.name, culprit, "Name a folder that this machine sees")
+        raise SettingsError(*refused(table.name, culprit, "Name a folder that this machine sees").args)
     return (home_of(root) / Path(table.table).expanduser()).resolve()
 
 

@@ -3,7 +3,8 @@
 Not here: what can be read of such a table, and its files (`lake.external`). An observation is one commit to the lake's
 own log of the table: it names the files of the newest version there, and a receipt has rows and fingerprint of each day
 whose rows are others than before. Files that were only written again (a compaction, a day rewritten as it was) make no
-day stale. Days before the lake's first day are left out; days without rows between others exist and are empty.
+day stale. Days before the lake's first day are left out; others without rows, before the last one that has some, exist
+and are empty.
 """
 
 import uuid
@@ -20,7 +21,7 @@ from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile, kept_counts
-from backfill_assets.core.readings import columns_of, rows_read
+from backfill_assets.core.readings import columns_of, name_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.committer import commit_references, ensure_table
@@ -235,22 +236,31 @@ class _Look:
         known, columns = self.before.latest, columns_of(self.contract)
         found = {d: p for d, p in profiles.items() if d is not None and self.start <= d <= self.end}
         emptied = {d for d in known if (touched is None or d in touched) and d not in found}
-        entries = {}
+        entries, read = {}, rows_read(self.contracts, self.contract.name)
         for day, profile in {**{d: DayProfile() for d in emptied | self._between({*known, *found})}, **found}.items():
+            if day in known and self._is_as_before(known[day].entry, profile):
+                continue
             counts = kept_counts(profile, self.contract.nullable_columns)
-            entry = DayEntry(
-                profile.rows, profile.fingerprint, digest_of([]), counts=counts, parts=profile.parts, columns=columns
+            parts = {name: profile.parts[name] for name in read if name in profile.parts}
+            entries[day] = DayEntry(
+                profile.rows, profile.fingerprint, digest_of([]), counts=counts, parts=parts, columns=columns
             )
-            receipt = known.get(day)
-            same = receipt is not None and receipt.entry.content == entry.content
-            if receipt is None or not same or (entry.rows and receipt.entry.columns != columns):
-                entries[day] = entry
         return entries
 
+    def _is_as_before(self, before: DayEntry, profile: DayProfile) -> bool:
+        """Whether a day has the rows that its receipt names: a column that came since is NULL in all of them."""
+        columns, earlier = columns_of(self.contract), before.columns
+        if earlier is None or earlier == columns or not profile.rows:
+            return before.content == profile.content
+        if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
+            return False
+        as_earlier = before.rows == profile.rows and before.fingerprint == profile.parts.get(name_of(tuple(earlier)))
+        return as_earlier and all(profile.nulls.get(c) == profile.rows for c in columns if c not in earlier)
+
     def _between(self, days: Collection[date]) -> set[date]:
-        """The days without rows between the first and the last one, that of today at most."""
-        last = min(max(days, default=self.start), utc_today())
-        return {d for d in days_between(min(days, default=self.start), last) if d not in days}
+        """The days without rows before the last one, that of today at most: the others' table is all there is."""
+        last = min(max(days, default=date.min), utc_today())
+        return {d for d in days_between(self.start, last) if d not in days}
 
     def _profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
         """The profiles of these days (None: all), and of rows without a day in the files that hold them."""
@@ -260,6 +270,8 @@ class _Look:
         if lost := gone_or_altered(self.path, [r.file for r in read]):
             culprit = f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first {lost[0].path}"
             raise refused(self.contract.name, culprit, "Have its owner restore them, or vacuum it less early")
-        parts = rows_read(self.contracts, self.contract.name)
+        earlier = {tuple(r.entry.columns or ()) for r in self.before.latest.values()}
+        fit = {name_of(c): c for c in earlier if {*c} < {*self.contract.column_names}}
+        parts = {**rows_read(self.contracts, self.contract.name), **fit}
         profiles = audit(self.lake, [self.path.uri(r.file.path) for r in read], self.contract, parts)
         return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}

@@ -93,11 +93,15 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             lacking[wanted.table] = absent
     if lacking:
         tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
+        command = load_command(",".join(lacking), {d for a in lacking.values() for d in a})
+        looks = any(states.contracts[name].external for name in lacking)
         raise InputMissing(
             f"the table {contract.name}",
             f"it is made from {tables}, which were never made",
             "Nothing was written",
-            f"Materialize them first: `{load_command(','.join(lacking), {d for a in lacking.values() for d in a})}`",
+            "`backfill-assets scan` looks whether others have written them"
+            if looks
+            else f"Materialize them first: `{command}`",
         )
 
 

@@ -126,6 +126,17 @@ def test_exactly_the_days_made_from_a_changed_day_are_made_again(lake: Lake, pla
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
 
 
+def test_a_backfill_and_a_plan_look_first(lake: Lake, place: Path, command: Command) -> None:
+    days = ("--from", str(D1), "--to", str(D3))
+    assert "orders: version 0 there" in command("backfill", *days, "--tables", "spent")
+    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    plan = command("plan", *days, "--chunk", "2d", "--json", "--note", "n")
+    command("run", plan["id"])
+    assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
+    assert "looks whether others have written them" in command("backfill", "--from", "2024-03-09", "--to", "2024-03-09",
+                                                               "--tables", "spent", code=1)  # fmt: skip
+
+
 def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: Path, command: Command) -> None:
     write_deltalake(place, orders((D3, "cid", 16)), mode="append")
     command("catch-up")

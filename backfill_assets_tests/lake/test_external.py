@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.external import (
     ExternalTable,
     Reference,
@@ -48,6 +48,11 @@ def edited(place: Path, action: str, changes: Mapping[str, Any]) -> None:
     path.write_text("".join(json.dumps(one) + "\n" for one in actions))
 
 
+def test_a_table_that_was_never_there_is_a_matter_of_settings(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"external table orders: no Delta table lies in {tmp_path / 'orders'}"):
+        contract_of(tmp_path, external_table("orders", table="orders", day="day"))
+
+
 def test_its_contract_has_its_columns_the_day_never_null(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS.append_column("tiny", pa.array([1, 2], pa.int8())), partition_by=["day"])
     contract = contract_at(tmp_path)
@@ -68,7 +73,7 @@ def test_it_lies_beside_lake_toml_or_anywhere_on_this_machine(tmp_path: Path) ->
 
 @pytest.mark.parametrize("place", ["s3://bucket/orders", "az://container/orders"])
 def test_a_store_is_refused_by_name(tmp_path: Path, place: str) -> None:
-    with pytest.raises(BackfillError, match=f"external table orders: {place} lies in an object store"):
+    with pytest.raises(SettingsError, match=f"external table orders: {place} lies in an object store"):
         contract_of(tmp_path, external_table("orders", table=place, day="day"))
 
 

@@ -4,6 +4,7 @@ Tested here: `lake.observing` over tables written by delta-rs, without an engine
 tables made from it (`end_to_end/test_external_tables.py`).
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.lake.committer import ensure_table
+from backfill_assets.lake.external import link_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import AHEAD, Observed, observe, observe_each, unseen
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -154,6 +157,34 @@ def test_a_new_column_changes_the_days_that_have_it(others: Others) -> None:
     assert rows_of(others.lake, "orders", D1)[0]["currency"] is None
 
 
+def test_a_new_column_changes_no_day_whose_rows_lack_it(others: Others) -> None:
+    rows = orders((D4, "ada", 1)).append_column("currency", pa.array(["EUR"]))
+    write_deltalake(others.place, rows, mode="append", schema_mode="merge")
+    others.look()
+    others.table().update(updates={"amount": "amount"}, predicate="order_date = '2024-03-01'")
+    assert others.look() == []
+    others.table().update(updates={"currency": "'USD'"}, predicate="customer = 'ben' AND order_date = '2024-03-01'")
+    assert others.look() == [str(D1)]
+
+
+def test_two_looks_at_once_are_one_commit(others: Others) -> None:
+    others.write(orders((D3, "cid", 16)))
+    before = others.lake.store.head("orders")
+    with ThreadPoolExecutor(2) as two:
+        found = [*two.map(lambda _: others.look(), range(2))]
+    assert sorted(found) == [[], [str(D3)]]
+    assert others.lake.store.head("orders") == before + 1
+
+
+def test_a_look_that_was_killed_before_its_commit_is_done_again(tmp_path: Path) -> None:
+    others = Others(tmp_path, [])
+    (contract,) = chosen_pipeline(others.lake).contracts
+    place = others.lake.table_place("orders")
+    place.point(link_of(others.place), others.place)
+    ensure_table(others.lake, contract)
+    assert others.look() == [str(D1), str(D2), str(D3)]
+
+
 def test_a_renamed_column_changes_all_days(others: Others) -> None:
     renamed = FIRST.rename_columns(["order_date", "customer", "amounts"])
     write_deltalake(others.place, renamed, mode="overwrite", schema_mode="overwrite", partition_by=others.by or None)
@@ -179,6 +210,13 @@ def test_days_between_exist_and_are_empty(others: Others) -> None:
     others.write(orders((D3 + timedelta(days=3), "cid", 16)))
     assert others.look() == ["2024-03-04", "2024-03-05", "2024-03-06"]
     assert rows_of(others.lake, "orders", D4) == []
+
+
+def test_a_table_that_begins_later_than_the_lake_is_empty_until_then(tmp_path: Path) -> None:
+    others = Others(tmp_path, [])
+    of = {"external": "../orders", "day": "order_date"}
+    earlier = new_lake(others.lake.root, D1 - timedelta(days=2), assets_only=True, tables={"orders": of})
+    assert others.look(earlier) == ["2024-02-28", "2024-02-29", str(D1), str(D2), str(D3)]
 
 
 def test_days_before_the_lake_are_left_out_until_it_begins_earlier(others: Others) -> None:
