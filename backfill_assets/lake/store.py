@@ -1,8 +1,8 @@
 """The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
 
 Not here: staging (`staging`, `writing`), mending (`inspection`) and rollbacks (`restore`), which work on the same log
-and files. An object store needs more than another `files`: delta-rs, DuckDB, pyarrow and Spark take local paths, and
-locks are the kernel's.
+and files. Where these lie is a `Place`; an object store needs another filling of it, and engines that take its
+addresses: DuckDB and pyarrow get local paths.
 
 A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows are not readable
 through the table until `replace_days` or `append` commits them.
