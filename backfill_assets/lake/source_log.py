@@ -24,6 +24,7 @@ from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
 COMMIT = re.compile(r"(\d{20})\.json")
@@ -167,21 +168,30 @@ def _refused(table: Path, version: int, culprit: str, advice: str) -> LandingErr
 
 def _state_at(table: Path, version: int) -> _TableState:
     """What the table's checkpoint says of it, where the first commits are cleaned away."""
-    from deltalake import DeltaTable
-
-    opened = DeltaTable(str(table), version=version)
+    opened = _opened(table, version)
     metadata, protocol = opened.metadata(), opened.protocol()
     _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
     schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
     return _TableState(str(metadata.id), schema, partitioned_by)
 
 
+def _opened(table: Path, version: int) -> "DeltaTable":
+    """The table at a version, whose files delta-rs knows by a checkpoint or by all commits before."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable(str(table), version=version)
+    except (DeltaError, OSError) as error:
+        culprit = f"cannot be opened, as by a lost commit before it ({' '.join(str(error).split())[:200]})"
+        raise _refused(table, version, culprit, "Put _delta_log back from a copy") from None
+
+
 def _held(table: Path, version: int) -> list[dict[str, Any]]:
     """The files of the table at a version, as if one commit had added them."""
     import pyarrow as pa
-    from deltalake import DeltaTable
 
-    opened = DeltaTable(str(table), version=version)
+    opened = _opened(table, version)
     if DELETION_VECTORS in (opened.protocol().reader_features or ()):
         raise _refused(table, version, "may have deletion vectors, which are not read yet", PURGE)
     files = pa.table(opened.get_add_actions()).to_pylist()

@@ -122,6 +122,14 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
         versions(table)
 
 
+def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) -> None:
+    (table / "_delta_log" / f"{0:020d}.json").unlink()
+    with pytest.raises(LandingError, match="version 1 cannot be opened, as by a lost commit before it"):
+        brought(table)
+    with pytest.raises(LandingError, match="Nothing of it was read"):
+        brought(table, 1)
+
+
 @pytest.mark.parametrize("form", ["{}", "file://{}", "../orders"])
 def test_a_table_is_named_by_a_path_or_a_file_uri(table: Path, form: str) -> None:
     lake = table.parent / "lake"
