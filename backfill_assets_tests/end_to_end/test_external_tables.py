@@ -19,12 +19,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.observing import observe
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.ticks import SCAN, landing_tick, late_data_tick
-from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets.reading import open_lake
 from backfill_assets.testing import new_lake, rows_of
 from backfill_assets_tests.lakes import SHARED
@@ -219,3 +222,31 @@ def test_an_entity_is_forgotten_once_the_others_have_removed_it(lake: Lake, plac
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ben": 2}, {"ben": 2}, {"ben": 8}]
     held = [p for p in (lake.root / "tables").rglob("*.parquet") if b"ada" in p.read_bytes()]
     assert held == []
+
+
+@pytest.mark.users_do
+def test_what_spark_writes_is_followed_by_its_days(tmp_path: Path, spark: "SparkSession", storages: None) -> None:
+    table = f"delta.`{tmp_path / 'orders'}`"
+
+    def look(statement: str) -> list[str]:
+        spark.sql(statement.format(table)).collect()
+        pipeline = chosen_pipeline(made)
+        return [str(d) for d in observe(made, pipeline.contracts, pipeline.contracts[0]).days]
+
+    spark.sql(f"CREATE TABLE {table} (day DATE, id BIGINT, at TIMESTAMP, tags ARRAY<STRING>) USING delta").collect()
+    of = {"external": "../orders", "day": "day"}
+    made = new_lake(tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), tables={"orders": of})
+    rows = "SELECT date_add(DATE'2024-03-01', id % 3), id, timestamp_seconds(1709251200 + id), array('x') FROM range(9)"
+    rows = rows.replace("id % 3", "CAST(id % 3 AS INT)")
+    assert look(f"INSERT INTO {{}} {rows}") == [str(D1), str(D2), str(D3)]
+    merge = "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET tags = array('y')"
+    assert look(merge) == [str(D2)]
+    assert look("OPTIMIZE {}") == []
+    version = made.store.head("orders")
+    frame = LakeSession(made).read("orders", version, "day", [D2])
+    assert {tuple(r) for r in frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()} == {
+        (1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207),
+    }  # fmt: skip
+    assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')") == []
+    with pytest.raises(BackfillError, match="external table orders: it has deletion vectors"):
+        look("DELETE FROM {} WHERE id = 5")
