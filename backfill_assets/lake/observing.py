@@ -43,7 +43,7 @@ from backfill_assets.lake.external import (
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import file_changes
+from backfill_assets.lake.log import commit_digest, file_changes
 from backfill_assets.lake.log_state import LOGS
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 REASON = "observe"
 EXTERNAL = "external"  # the tag of a receipt: version, table id, folder and first day of what was read
+COMMIT = "external commit"  # the tag with the digest of that version's commit: a copy put back has other commits
 WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are any
 LATER = "first later day"  # the tag with the first day that lies too far ahead, where there is one
 AHEAD = timedelta(days=366)  # later days wait: a day of the year 9999 would make every list of days as long
@@ -135,7 +136,8 @@ def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
 def _is_seen(lake: Lake, contract: Contract, opened: "DeltaTable") -> bool:
     seen = _seen(lake, contract)
     waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
-    return waits and seen.get(EXTERNAL) == _version_text(lake, contract, opened)
+    is_it = seen.get(EXTERNAL) == _version_text(lake, contract, opened)
+    return waits and is_it and seen.get(COMMIT) == _commit(contract, opened.version())
 
 
 def _first_day(lake: Lake, contract: Contract) -> date:
@@ -145,6 +147,20 @@ def _first_day(lake: Lake, contract: Contract) -> date:
 def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
     where = f"{contract.external}, days from {_first_day(lake, contract)}"
     return f"version {opened.version()} of {opened.metadata().id} in {where}"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The version of a version's text, and what says which table it is."""
+    version, _, table = text.removeprefix("version ").partition(" ")
+    return version, table
+
+
+def _commit(contract: Contract, version: int) -> str:
+    """The digest of a commit of a table of others; empty where its log does not have it."""
+    try:
+        return commit_digest(Folder(contract.external), version)
+    except OSError:
+        return ""
 
 
 class _Look:
@@ -169,7 +185,8 @@ class _Look:
         """Judge the days that may have changed, and commit the files with the receipts of those that did."""
         ensure_table(self.lake, self.contract)
         entries = self._changed(self._touched())
-        tags = {EXTERNAL: self.text} | ({WITHOUT_DAY: str(self.without_day)} if self.without_day else {})
+        tags = {EXTERNAL: self.text, COMMIT: _commit(self.contract, self.opened.version())}
+        tags |= {WITHOUT_DAY: str(self.without_day)} if self.without_day else {}
         tags |= {LATER: str(self.later)} if self.later else {}
         receipt = Receipt(uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags)
         new = [r for path, r in self.there.items() if path not in self.here or self.here[path].file != r.file]
@@ -198,9 +215,11 @@ class _Look:
 
     def _touched(self) -> set[date] | None:
         """The days that may hold other rows than when the lake last looked; None: any."""
+        if not self._goes_on():
+            return None
         moved = self._moved()
         if moved is None:  # then by the files that are new or gone
-            both = self.here.keys() & self.there.keys()
+            both = {p for p, r in self.here.items() if p in self.there and self.there[p].file == r.file}
             moved = [r.days for p, r in (*self.here.items(), *self.there.items()) if p not in both]
         if LATER in self.seen:
             moved.append(days_between(date.fromisoformat(self.seen[LATER]), self.end))
@@ -211,14 +230,18 @@ class _Look:
             touched.update(d for d in days if self.start <= d <= self.end)
         return touched
 
+    def _goes_on(self) -> bool:
+        """Whether it is the table that was seen, from the same first day on, and its log was not put back since."""
+        seen, table = _parted(self.seen.get(EXTERNAL, ""))
+        if table != _parted(self.text)[1] or int(seen) > self.opened.version():
+            return False
+        return _commit(self.contract, int(seen)) in ("", self.seen.get(COMMIT))  # "": their log was cleaned
+
     def _moved(self) -> list[Iterable[date] | None] | None:
         """The days (None: any) of each file by which a commit since the last look moved rows; None where their log does
-        not go back so far, or it is another table. A file may have come and gone in between."""
-        version, _, table = self.seen.get(EXTERNAL, "").removeprefix("version ").partition(" ")
-        if table != self.text.removeprefix("version ").partition(" ")[2]:
-            return None
+        not go back so far. A file may have come and gone in between."""
         try:
-            span = range(int(version) + 1, self.opened.version() + 1)
+            span = range(int(_parted(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
             changes = [c for v in span for c in file_changes(Folder(str(self.place)), v) if c.moves_rows]
         except (OSError, ValueError, BackfillError):
             return None

@@ -4,6 +4,7 @@ Tested here: `lake.observing` over tables written by delta-rs, without an engine
 tables made from it (`end_to_end/test_external_tables.py`).
 """
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
@@ -132,6 +133,35 @@ def test_a_restored_table_is_followed_back(others: Others) -> None:
     others.look()
     others.table().restore(0)
     assert others.look() == [str(D3)]
+
+
+def test_a_copy_that_was_put_back_is_compared_by_its_rows(others: Others, tmp_path: Path) -> None:
+    shutil.copytree(others.place, tmp_path / "copy")
+    others.write(orders((D3, "cid", 16)))
+    others.look()
+    shutil.rmtree(others.place)
+    shutil.copytree(tmp_path / "copy", others.place)
+    assert others.look() == [str(D3)]
+
+
+def test_another_version_of_the_same_number_is_followed(others: Others, tmp_path: Path) -> None:
+    shutil.copytree(others.place, tmp_path / "copy")
+    others.write(orders((D3, "cid", 16)))
+    others.look()
+    shutil.rmtree(others.place)
+    shutil.copytree(tmp_path / "copy", others.place)
+    others.write(orders((D2, "cid", 16)))
+    assert others.look() == [str(D2), str(D3)]
+
+
+def test_a_file_that_reaches_over_an_earlier_beginning_is_read_again(others: Others) -> None:
+    before = D1 - timedelta(days=1)
+    others.write(orders((before, "cid", 16), (D1, "cid", 1)))
+    assert others.look() == [str(D1)]
+    earlier = new_lake(
+        others.lake.root, before, assets_only=True, tables={"orders": {"external": "../orders", "day": "order_date"}}
+    )
+    assert others.look(earlier) == [str(before)]
 
 
 def test_a_table_made_anew_is_compared_by_its_rows(others: Others, tmp_path: Path) -> None:
