@@ -20,7 +20,8 @@ from backfill_assets.lake.columns import column_types, read_footer
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
 from backfill_assets.lake.embedded import is_delta
-from backfill_assets.lake.log import FileChange, LiveFile
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -174,6 +175,14 @@ def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | N
     except (ValueError, KeyError, TypeError):
         return None
     return Reference(LiveFile(change.path, None, change.size), None, first, last).days
+
+
+def digest_of_commit(contract: Contract, version: int) -> str:
+    """The digest of a commit of a table of others; empty where its log does not have it."""
+    try:
+        return commit_digest(Folder(contract.external), version)
+    except OSError:
+        return ""
 
 
 def link_of(place: Path) -> str:

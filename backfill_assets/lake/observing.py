@@ -34,6 +34,7 @@ from backfill_assets.lake.external import (
     days_by_footer,
     days_of_change,
     declaration_of,
+    digest_of_commit,
     link_of,
     open_external,
     references,
@@ -43,7 +44,7 @@ from backfill_assets.lake.external import (
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commit_digest, file_changes
+from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.log_state import LOGS
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _is_seen(lake: Lake, contract: Contract, opened: "DeltaTable") -> bool:
     seen = _seen(lake, contract)
     waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
     is_it = seen.get(EXTERNAL) == _version_text(lake, contract, opened)
-    return waits and is_it and seen.get(COMMIT) == _commit(contract, opened.version())
+    return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, opened.version())
 
 
 def _first_day(lake: Lake, contract: Contract) -> date:
@@ -153,14 +154,6 @@ def _parted(text: str) -> tuple[str, str]:
     """The version of a version's text, and what says which table it is."""
     version, _, table = text.removeprefix("version ").partition(" ")
     return version, table
-
-
-def _commit(contract: Contract, version: int) -> str:
-    """The digest of a commit of a table of others; empty where its log does not have it."""
-    try:
-        return commit_digest(Folder(contract.external), version)
-    except OSError:
-        return ""
 
 
 class _Look:
@@ -185,7 +178,7 @@ class _Look:
         """Judge the days that may have changed, and commit the files with the receipts of those that did."""
         ensure_table(self.lake, self.contract)
         entries = self._changed(self._touched())
-        tags = {EXTERNAL: self.text, COMMIT: _commit(self.contract, self.opened.version())}
+        tags = {EXTERNAL: self.text, COMMIT: digest_of_commit(self.contract, self.opened.version())}
         tags |= {WITHOUT_DAY: str(self.without_day)} if self.without_day else {}
         tags |= {LATER: str(self.later)} if self.later else {}
         receipt = Receipt(uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags)
@@ -235,7 +228,7 @@ class _Look:
         seen, table = _parted(self.seen.get(EXTERNAL, ""))
         if table != _parted(self.text)[1] or int(seen) > self.opened.version():
             return False
-        return _commit(self.contract, int(seen)) in ("", self.seen.get(COMMIT))  # "": their log was cleaned
+        return digest_of_commit(self.contract, int(seen)) in ("", self.seen.get(COMMIT))  # "": their log was cleaned
 
     def _moved(self) -> list[Iterable[date] | None] | None:
         """The days (None: any) of each file by which a commit since the last look moved rows; None where their log does

@@ -26,6 +26,10 @@ from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.snapshots import FILE, fault_of, find_snapshot, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
+FOLLOW = (
+    "Others write it: `backfill-assets catch-up` follows their newest version; if it says the same then, have its owner "
+    "restore the files"
+)
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
 IN_DAY = re.compile(r"=(\d{4}-\d\d-\d\d)/")
 Check = Callable[[], Iterable["Diagnosis"]]
@@ -155,7 +159,9 @@ def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnos
     days = sorted(m[1] for names in damaged for file in names if (m := IN_DAY.search(file)))
     span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
     advice = f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files from a backup"
-    if is_mended(contract):
+    if contract.external:
+        advice = FOLLOW
+    elif is_mended(contract):
         mend = f"`backfill-assets mend {contract.name} --yes`"
         advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
     words = ("of its newest version are gone", "have another size than written", "hold other bytes than were written")
@@ -206,7 +212,7 @@ def _receipts(name: str, contract: Contract, report: Inspection, view: TableView
             name,
             f"{len(wrong)} day(s) hold other row counts than their receipts ({first_names(contiguous(wrong))}); "
             f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
-            f"Rebuild with `backfill-assets backfill --force --from {first} --to {wrong[-1]} --tables {contract.name}`",
+            _rebuild(contract, f"--from {first} --to {wrong[-1]} "),
         )
 
 
@@ -237,8 +243,15 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
     faults += [f"{len(unread)} day(s) cannot be read: {first_names(unread)}"] if unread else []
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
-    advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
-    return broken(name, "; ".join(faults), advice)
+    return broken(name, "; ".join(faults), _rebuild(contract, span))
+
+
+def _rebuild(contract: Contract, span: str) -> str:
+    """What makes days of a table right again; `span`: the options that name them."""
+    return (
+        FOLLOW if contract.external
+        else f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
+    )  # fmt: skip
 
 
 def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:

@@ -4,7 +4,7 @@ Tested here: `operations.doctor_tables` on inspections as a store gives them. No
 hurt (`test_doctor`), and inspecting (`lake.test_inspection`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
@@ -90,6 +90,14 @@ def test_other_row_counts_than_the_receipts_are_told_with_the_days_and_the_comma
     assert f"2 day(s) hold other row counts than their receipts ({day(0)}..{day(1)})" in only.what
     assert f"{day(0)}: 2 rows, receipt 3" in only.what
     assert f"--force --from {day(0)} --to {day(1)} --tables staging`" in only.advice
+
+
+def test_of_a_table_that_others_write_no_command_is_named_that_refuses_it() -> None:
+    theirs = replace(STAGING, external="/warehouse/staging")
+    for found in ({"day_rows": {day(0): 2}}, {"absent": (f"others-1/event_date={day(0)}/part-0.parquet",)}):
+        [only] = examine(theirs, **found)
+        assert "backfill --force" not in only.advice
+        assert "`backfill-assets catch-up` follows their newest version" in only.advice
 
 
 def test_a_log_that_does_not_tell_rows_asks_for_a_deeper_look() -> None:
