@@ -27,8 +27,8 @@ from backfill_assets.operations.snapshots import FILE, fault_of, find_snapshot, 
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 FOLLOW = (
-    "Others write it: `backfill-assets catch-up` follows their newest version; if it says the same then, have its owner "
-    "restore the files"
+    "Others write it: `backfill-assets catch-up` follows their newest version; if it says the same then, have its "
+    "owner restore the files"
 )
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
 IN_DAY = re.compile(r"=(\d{4}-\d\d-\d\d)/")
