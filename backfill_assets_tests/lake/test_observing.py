@@ -135,23 +135,16 @@ def test_a_restored_table_is_followed_back(others: Others) -> None:
     assert others.look() == [str(D3)]
 
 
-def test_a_copy_that_was_put_back_is_compared_by_its_rows(others: Others, tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", [(), (D2,)], ids=["as it was", "with another version of the number seen"])
+def test_a_copy_that_was_put_back_is_compared_by_its_rows(others: Others, tmp_path: Path, since: tuple[date]) -> None:
     shutil.copytree(others.place, tmp_path / "copy")
     others.write(orders((D3, "cid", 16)))
     others.look()
     shutil.rmtree(others.place)
     shutil.copytree(tmp_path / "copy", others.place)
-    assert others.look() == [str(D3)]
-
-
-def test_another_version_of_the_same_number_is_followed(others: Others, tmp_path: Path) -> None:
-    shutil.copytree(others.place, tmp_path / "copy")
-    others.write(orders((D3, "cid", 16)))
-    others.look()
-    shutil.rmtree(others.place)
-    shutil.copytree(tmp_path / "copy", others.place)
-    others.write(orders((D2, "cid", 16)))
-    assert others.look() == [str(D2), str(D3)]
+    for day in since:
+        others.write(orders((day, "cid", 16)))
+    assert others.look() == [*map(str, (*since, D3))]
 
 
 def test_a_file_that_reaches_over_an_earlier_beginning_is_read_again(others: Others) -> None:
