@@ -13,13 +13,13 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import SettingsError, raise_first
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import ExternalTable, declaration_of, open_external, seen_contract
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.observing import observe_each
+from backfill_assets.lake.observing import observe, observe_each
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
@@ -86,8 +86,10 @@ def follow(folder: str | Path, table: ExternalTable) -> Lake:
         _refuse_other(lake, contract)
         with lake.store.lock(table.name):
             declare(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
-    _, failed = observe_each(lake, chosen_pipeline(lake).contracts)
-    raise_first([error for error in failed if table.name in str(error)])
+    contracts = chosen_pipeline(lake).contracts
+    _, failed = observe_each(lake, contracts)
+    if failed:  # an error of another table is for the assets that read that one
+        observe(lake, contracts, next(c for c in contracts if c.name == table.name))
     return lake
 
 

@@ -155,15 +155,15 @@ def _refuse_other_types(path: Place, contract: Contract, types: "dict[str, Colum
     other = [(c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind]
     if other:
         wrong = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
-        raise ContractBroken(
-            f"the table {path.name}",
-            f"{wrong}: {OTHER_TYPE}",
-            "Nothing was written",
+        fix = (
             "INT may become BIGINT, and a DECIMAL have more digits. Else give the column its type back, and the new "
             f"type to a column of another name (e.g. {other[0][0].name}_2, in `select` too): only what reads that one "
             f"is made again; or move {path} away, as `backfill-assets status` says, and make it again with "
-            "`backfill-assets catch-up`",
+            "`backfill-assets catch-up`"
         )
+        if contract.external:
+            fix = f"Have its owner give the column its type back in {contract.external}, or give the table a new name"
+        raise ContractBroken(f"the table {path.name}", f"{wrong}: {OTHER_TYPE}", "Nothing was written", fix)
 
 
 def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[str]) -> None:

@@ -143,7 +143,7 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
 def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
     """Yield the obstacles to the erasure, each with the way out."""
     lake = request.lake
-    yield from _unfit(lake)
+    yield from _unfit(request)
     if request.trace.is_in(request.note.encode()):
         yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
     if lost := undeclared(lake, request.pipeline.contracts):
@@ -169,8 +169,15 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
             yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
 
 
-def _unfit(lake: Lake) -> Iterator[BackfillError]:
+def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     """Yield why nothing can be erased from this lake at all."""
+    lake, columns = request.lake, {*request.trace.values}
+    delivered = ({c.name for c in s.payload_columns} for s in lake.settings.delivered.values())
+    if not any(columns <= names for names in (*delivered, *({*c.column_names} for c in request.pipeline.contracts))):
+        culprit = (
+            f"no source and no table has the column(s) {', '.join(request.trace.values)}, so nothing finds its rows"
+        )
+        yield _obstacle(culprit, "Name its columns as `entity` below [features] in lake.toml")
     if lake.shared is not None:
         yield _obstacle("this is a candidate", "Work on the lake itself")
     for table in (s.table for s in lake.settings.delivered.values() if s.table):

@@ -18,6 +18,8 @@ from backfill_assets import Input
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.dagster import daily_table, external_table, is_stale
+from backfill_assets.dagster.external import follow
+from backfill_assets.lake.external import ExternalTable
 from backfill_assets.lake.home import look_at
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.standing import attention
@@ -107,6 +109,18 @@ def test_a_table_that_cannot_be_read_is_kept_for_status(
     assert f"no Delta table lies in {place}" in line
     result = materialize(lake, project, "2024-03-02", instance=instance)
     assert f"external table erp__orders: no Delta table lies in {place}" in cause(result)
+
+
+def test_a_table_that_cannot_be_read_stops_no_step_that_reads_another(
+    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    lake, elsewhere = tmp_path / "lake", tmp_path / "orders_eu"
+    write_deltalake(elsewhere, orders((D1, "a", 1)))
+    external = external_table("erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01")
+    follow(lake, ExternalTable("erp__orders_eu", str(elsewhere), "order_date", made_by="erp/orders_eu", first_day=D1))
+    (elsewhere / "_delta_log").rename(tmp_path / "log")
+    result = materialize(lake, [external, *project], "2024-03-01", "2024-03-02", instance=instance)
+    assert result.success, cause(result)
 
 
 @pytest.mark.parametrize(

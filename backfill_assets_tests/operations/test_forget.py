@@ -74,6 +74,14 @@ def test_a_value_of_a_whole_number_is_written_as_tables_show_it_or_it_would_matc
             trace_of(lake, ["a", odd])
 
 
+def test_an_entity_of_columns_that_nothing_has_is_refused_since_no_search_would_find_it(
+    request_: ForgetRequest,
+) -> None:
+    (refusal,) = told(replace(request_, trace=Trace({"customer": "ann-77"})))
+    assert "no source and no table has the column(s) customer" in refusal
+    assert "Name its columns as `entity` below [features] in lake.toml" in refusal
+
+
 def test_what_stands_against_it_is_named_with_the_way_out(request_: ForgetRequest) -> None:
     assert told(request_) == []
     put(request_, ".snapshots/march/x.json")
