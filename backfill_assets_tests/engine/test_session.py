@@ -89,7 +89,7 @@ print(of_children() - before)
 CHANGE = """
 key = "spark.sql.session.timeZone"
 spark = open_session(lake, settings)
-say(spark, {"spark.sql.shuffle.partitions": "3"})
+set_confs(spark, {"spark.sql.shuffle.partitions": "3"})
 print(changed_settings(spark))
 spark.conf.set(key, "America/New_York"); spark.conf.set("spark.sql.of_mine", "x")
 print(changed_settings(open_session(lake, settings)), changed_settings(spark), spark.conf.get(key))
