@@ -5,6 +5,7 @@ Also a toy pipeline that misbehaves on demand. Does not live here: what the cont
 every format and rule (`end_to_end.worlds`).
 """
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -247,6 +248,15 @@ def version(lake: Lake, table: str) -> int:
     """The table's newest version, -1 where there is no table."""
     path = lake.table_place(table).local()
     return int(DeltaTable(str(path)).version()) if (path / "_delta_log").exists() else -1
+
+
+def land_bytes(folder: Path, name: str, content: bytes) -> Path:
+    """Land a file of these bytes in a landing folder, old enough to be read at once."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
 
 
 def content(lake: Lake, table: str) -> list[Cells]:

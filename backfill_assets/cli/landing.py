@@ -92,7 +92,7 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
 def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
-    unread = _observe(lake)
+    unread = _observe(lake, chosen_pipeline(lake))
     comparison = landed(session)
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
@@ -115,14 +115,14 @@ def opened_now() -> tuple[Lake, Pipeline]:
     lake, pipeline = opened()
     if not any(c.external for c in pipeline.contracts):
         return lake, pipeline
-    for error in _observe(lake):
+    for error in _observe(lake, pipeline):
         remark(f"Error: {error}")
     return opened()
 
 
-def _observe(lake: Lake) -> list[BackfillError]:
+def _observe(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
     """Look at the tables that others write, and say what changed there; return why some cannot be read."""
-    observed, failed = observe_each(lake, chosen_pipeline(lake).contracts)
+    observed, failed = observe_each(lake, pipeline.contracts)
     for found in observed:
         if found.days:
             remark(str(found))

@@ -230,8 +230,8 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         given = _ended(path) if versions(path) else ()  # also versions set aside, here or by an earlier mend
         for _ in given:
             commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
-        # A version that is gone may have been an earlier mend's, so the files that it took out are looked for again.
-        damaged = replace(damaged, lost=_lost_files(lake, contract))
+        if damaged.torn or given:  # what is gone may have been an earlier mend's, which took lost files out
+            damaged = replace(damaged, lost=_lost_files(lake, contract))
         if damaged.lost:
             commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
         elif versions(path) and not given:

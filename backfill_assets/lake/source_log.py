@@ -7,7 +7,6 @@ feed, brings one content: the rows that it changed. What a commit rewrites witho
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -17,7 +16,9 @@ from urllib.parse import unquote, urlparse
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.log import LOG
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.log import LOG, commit_name
+from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
-COMMIT = re.compile(r"(\d{20})\.json")
 NOTHING = "Nothing of it was read"
 # What a reader must know (Delta's protocol) and that this one does, or that changes no row of a data file.
 KNOWN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
@@ -123,7 +123,7 @@ def _place_of(table: str, base: Path) -> Path:
 
 def versions(table: Path) -> range:
     """The versions whose commits are in the log. Raises LandingError where one between the first and the last lacks."""
-    found = sorted(int(m[1]) for p in (table / LOG).iterdir() if (m := COMMIT.fullmatch(p.name)))
+    found = versions_in_log(Folder(str(table)))
     if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
         raise missing_versions(table, *gaps[0])
     return range(found[0], found[-1] + 1) if found else range(0)
@@ -146,7 +146,7 @@ def contents(table: Path, commits: range, first: int = 0) -> Iterator[TableFile]
     if commits.start > 0:
         state = _state_at(table, commits.start)
     for version in commits:
-        raw = _commit_file(table, version).read_bytes()
+        raw = (table / commit_name(version)).read_bytes()
         try:
             actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
         except ValueError as error:
@@ -156,10 +156,6 @@ def contents(table: Path, commits: range, first: int = 0) -> Iterator[TableFile]
             actions = _held(table, version)
         if version >= first:
             yield from _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
-
-
-def _commit_file(table: Path, version: int) -> Path:
-    return table / LOG / f"{version:020d}.json"
 
 
 def _refused(table: Path, version: int, culprit: str, advice: str) -> LandingError:
@@ -249,7 +245,7 @@ def _brought(
     )
     schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
     types = {n: t for n, t in _types(after.schema).items() if n in after.partitioned_by}
-    whole = TableFile(f"{version}/{CHANGES}", _commit_file(table, version), 0, after.time * MILLISECOND,
+    whole = TableFile(f"{version}/{CHANGES}", table / commit_name(version), 0, after.time * MILLISECOND,
                       removed=gone, feed=feed, partition_types=types, schemas=schemas)  # fmt: skip
     parts = [(CHANGES, news)] if gone or feed else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
     for name, files in parts if (added or removed or feed) else ():

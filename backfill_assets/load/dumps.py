@@ -101,6 +101,12 @@ def _is_blank(key: "Column") -> "Column":
     return key.isNull() | (F.trim(key) == "")
 
 
+def _one_if(condition: "Column") -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.when(condition, 1).otherwise(0)
+
+
 def faults_of(
     lake_session: LakeSession, counted: Sequence[FileRecord], records: Sequence[FileRecord],
     files: Mapping[str, StoredFile], declared: Mapping[str, Sequence[DeclaredTotals]],
@@ -148,12 +154,14 @@ def _why_broken(
         return f"{OF_DUMP}{day} has a file that cannot be read: {refused}"
     rows = read_deliveries(lake_session.spark(), files, lake.settings, is_forgotten(lake))
     is_new, has_key = F.col("sha256").isin(sorted(mine)), ~_is_blank(F.col("event_key"))
-    lost = rows.where(is_new & ~(has_key & F.col("arrival_date").eqNullSafe(F.lit(day)))).count()
+    now, then = (has_key & F.col("arrival_date").eqNullSafe(F.lit(d)) for d in (day, before))
+    facts = {"lost": F.sum(_one_if(is_new & ~now)), "now": F.max(_one_if(now)), "then": F.max(_one_if(then))}
+    keys = rows.groupBy("event_key").agg(*(fact.alias(name) for name, fact in facts.items()))
+    vanishes = _one_if((F.col("then") == 1) & (F.col("now") == 0))
+    (found,) = keys.agg(*(F.coalesce(F.sum(c), F.lit(0)) for c in (F.col("lost"), F.col("then"), vanishes))).collect()
+    lost, many, vanished = found
     if lost:
         return f"{OF_DUMP}{day} has {lost} row(s) without a key or of another day: nobody knows what vanished"
-    now, then = (rows.where(has_key & (F.col("arrival_date") == F.lit(d))) for d in (day, before))
-    keys, known = (side.select("event_key").distinct() for side in (now, then))
-    many, vanished = known.count(), known.join(keys, "event_key", "left_anti").count()
     most = lake.settings.source.max_vanished_share
     if vanished <= most * many:
         return ""

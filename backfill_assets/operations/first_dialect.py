@@ -6,7 +6,7 @@ Not here: what columns mean (`first_source`), and reading by a dialect (`landing
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from backfill_assets.landing.csv_records import CsvRecords
@@ -72,12 +72,9 @@ def _is_in(head: bytes, encoding: str) -> bool:
 def _columns(head: bytes, dialect: Dialect) -> Columns:
     """The texts of the usable records per column; none where a dialect does not fit."""
     found, rows, bad = dict[str, list[str]](), 0, 0
-
-    def blocks() -> Iterator[bytes]:
-        yield head
-
     with suppress(Unreadable):
-        for batch in CsvRecords(DEFAULT_LIMITS, dialect).batches(dialect.lines(blocks(), len(head), DEFAULT_LIMITS)):
+        lines = dialect.lines(iter((head,)), len(head), DEFAULT_LIMITS)
+        for batch in CsvRecords(DEFAULT_LIMITS, dialect).batches(lines):
             rows, bad = rows + batch.size, bad + len(batch.bad)
             for name, texts in batch.columns.items():
                 found.setdefault(name, []).extend(str(t) for t in texts if t is not None)

@@ -116,13 +116,15 @@ def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States
         return
     markers = markers_of(instance, lake)
     with reconciling(lake):
-        seen = markers.recorded()
+        before = markers.recorded()
+        seen = dict(before)
         for table in tables:
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None and commit.version <= states.view.table(table).version:
                     _record_observed(instance, states, table, commit, commit.receipt, PLAIN)
             seen[table] = states.view.table(table).version
-        write_json(lake.place, markers.reported, seen)
+        if seen != before:
+            write_json(lake.place, markers.reported, seen)
 
 
 def _record_observed(

@@ -13,16 +13,14 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.load.scan import accept, scan_all
-from backfill_assets_tests.end_to_end.test_table_sources import DAYS, ROWS, UP_TO_DATE, world_of
+from backfill_assets_tests.end_to_end.test_table_sources import DAYS, ROWS, UP_TO_DATE, of_others, world_of
 from backfill_assets_tests.tables import append, compacted, rows_in, vacuumed
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
 def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     world = world_of(tmp_path / "lake", table)
     world.backfill(DAYS)
     before = world.contents()
@@ -66,9 +64,7 @@ def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person
 
 @pytest.mark.parametrize("how", ["edited", "anew"])
 def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(tmp_path: Path, how: str) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     world = world_of(tmp_path / "lake", table)
     world.backfill(DAYS)
     before = world.contents()
@@ -94,9 +90,7 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
 
 
 def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     world = world_of(tmp_path / "lake", table)
     world.backfill(DAYS)
     before = world.contents()

@@ -48,6 +48,13 @@ UP_TO_DATE = {"fresh", "pending"}  # the day behind the frontier
 PLACES = ("seq", "source_file", "row_number", "row", "fingerprint")
 
 
+def of_others(folder: Path) -> Path:
+    """A table that others write: an append for each of `ROWS`."""
+    for at, rows in ROWS.items():
+        append(folder / "orders", at, *rows)
+    return folder / "orders"
+
+
 def world_of(root: Path, table: Path, others: str = "", select: str = SELECT) -> World:
     root.mkdir(parents=True)
     (root / "lake.toml").write_text(settings_text(table, select, others) + SHARED)
@@ -68,9 +75,7 @@ def as_files(root: Path) -> World:
 
 
 def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     of_table, of_files = world_of(tmp_path / "lake", table), as_files(tmp_path / "other")
     for world in (of_table, of_files):
         world.backfill(DAYS)
@@ -116,9 +121,7 @@ def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(tmp_path
 
 
 def test_a_late_commit_makes_days_stale_and_a_compaction_none(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     world = world_of(tmp_path / "lake", table)
     world.backfill(DAYS)
     before = world.fingerprints()
@@ -169,9 +172,7 @@ def test_a_mistyped_column_is_refused_and_a_column_that_came_later_is_null_befor
 
 
 def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    for at, rows in ROWS.items():
-        append(table, at, *rows)
+    table = of_others(tmp_path)
     root = tmp_path / "lake"
     root.mkdir()
     toml = settings_text(table).replace("[source]", "[sources.orders]")

@@ -8,7 +8,6 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -31,6 +30,7 @@ from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
+from backfill_assets_tests.lakes import land_bytes as land_in_folder
 from backfill_assets_tests.lakes import prepared
 from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
 
@@ -156,11 +156,7 @@ def land(world: World, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def land_bytes(world: World, name: str, content: bytes) -> Path:
-    path = world.landing / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    os.utime(path, (LONG_AGO, LONG_AGO))
-    return path
+    return land_in_folder(world.landing, name, content)
 
 
 def _encoded(format: str, rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -176,15 +176,22 @@ def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_t
     assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
 
 
-def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Path) -> None:
-    """Setting the torn commit aside brings back the files that it had taken out."""
-    lake = bare_lake(tmp_path)
+def with_a_torn_mend(folder: Path) -> tuple[Lake, int]:
+    """A lake whose `files` lost a data file; a mend took it out, and its commit, the newest, was torn: that version."""
+    lake = bare_lake(folder)
     for path in ("a", "b"):
         took_stock(lake, FILES, path)
     newest_file(lake, FILES).unlink()
     mend(lake, FILES, SAID)
     table = lake.table_place("files").local()
-    commit_file(table, versions(table)[-1]).write_bytes(b"")
+    torn = versions(table)[-1]
+    commit_file(table, torn).write_bytes(b"")
+    return lake, torn
+
+
+def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Path) -> None:
+    """Setting the torn commit aside brings back the files that it had taken out."""
+    lake, _ = with_a_torn_mend(tmp_path)
     found = mend(lake, FILES, SAID)
     assert (len(found.torn), len(found.lost)) == (1, 1)
     assert [r.path for r in read_files(lake.store)] == ["a"]
@@ -194,14 +201,8 @@ def test_a_mend_that_was_stopped_after_it_set_the_commit_aside_is_gone_on_with_b
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The torn commit was an earlier mend's, so the file that it had taken out is in the log again."""
-    lake = bare_lake(tmp_path)
-    for path in ("a", "b"):
-        took_stock(lake, FILES, path)
-    newest_file(lake, FILES).unlink()
-    mend(lake, FILES, SAID)
+    lake, torn = with_a_torn_mend(tmp_path)
     table = lake.table_place("files").local()
-    torn = versions(table)[-1]
-    commit_file(table, torn).write_bytes(b"")
     with monkeypatch.context() as patch:
         patch.setattr(files.Folder, "sync", raises_memory_error)
         with pytest.raises(MemoryError):

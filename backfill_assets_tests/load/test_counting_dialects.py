@@ -4,7 +4,6 @@ Tested here: what `load.counting` and `load.forget` do with the dialect of a sou
 (`landing.test_dialect`).
 """
 
-import os
 import tomllib
 from datetime import date
 from pathlib import Path
@@ -26,7 +25,7 @@ from backfill_assets.load.scan import scan
 from backfill_assets.operations.forget import ForgetRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.daily.raw import raw
-from backfill_assets_tests.lakes import LONG_AGO, backfill, content
+from backfill_assets_tests.lakes import backfill, content, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,10 +55,7 @@ GERMAN = 'dialect = {{ separator = ";", encoding = "{}", numbers = ["total"], de
 
 
 def made(folder: Path, dialect: str, data: bytes) -> Lake:
-    landed = folder / "landing" / "dt=2024-03-01" / "a.csv"
-    landed.parent.mkdir(parents=True, exist_ok=True)
-    landed.write_bytes(data)
-    os.utime(landed, (LONG_AGO, LONG_AGO))
+    land_bytes(folder / "landing", "dt=2024-03-01/a.csv", data)
     (folder / "lake.toml").write_text(SETTINGS.format(dialect=dialect))
     return open_lake(folder)
 

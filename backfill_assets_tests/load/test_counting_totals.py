@@ -4,7 +4,6 @@ Lives here: tests of `load.counting` and the story of a file that disagrees, is 
 not live here: reading manifests (`landing.test_declared`).
 """
 
-import os
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -32,7 +31,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
+from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
 from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
@@ -87,9 +86,7 @@ def test_what_does_not_agree_is_named(stored: tuple[Lake, StoredFile], declared:
 
 
 def declare(lake: Lake, text: str) -> None:
-    path = lake.root / "landing" / "a.jsonl.totals.json"
-    path.write_text(text)
-    os.utime(path, (LONG_AGO, LONG_AGO))
+    land_bytes(lake.root / "landing", "a.jsonl.totals.json", text.encode())
 
 
 def told_by_accept(lake: Lake) -> str:

@@ -29,7 +29,7 @@ from backfill_assets.load.scan import scan
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.reconcile_layers import reconcile_layers
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.lakes import LONG_AGO, backfill, content
+from backfill_assets_tests.lakes import LONG_AGO, backfill, content, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,12 +65,8 @@ def made(folder: Path, share: float = 1.0, more: str = "") -> Lake:
 
 
 def land(lake: Lake, number: int, dump: Dump | str, name: str = "all.csv") -> Path:
-    path = lake.root / "landing" / f"dt={day(number)}" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = dump if isinstance(dump, str) else "".join(f"{k},2024-03-01 10:00:00,{c}\n" for k, c in dump.items())
-    path.write_text("id,at,city\n" + rows)
-    os.utime(path, (LONG_AGO, LONG_AGO))
-    return path
+    return land_bytes(lake.root / "landing", f"dt={day(number)}/{name}", f"id,at,city\n{rows}".encode())
 
 
 def load(lake: Lake, first: int, last: int, tables: Sequence[str] = ("raw", "staging")) -> None:

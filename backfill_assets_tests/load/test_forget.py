@@ -4,7 +4,6 @@ Tested here: `load.forget`, stopped between its steps. Not tested here: tables (
 """
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from backfill_assets.lake.traces import Trace
 from backfill_assets.load.forget import amended, forget_landed
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.load.scan import scan
-from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
+from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +33,8 @@ def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
     """A lake of two scanned files with rows of ann-77; the first has an unreadable line of it, too."""
     rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "B"))]
     made = make_lake(tmp_path / "lake", {"a.jsonl": rows, "b.jsonl": rows[1:]}, "2024-03-01")
-    path = made.root / "landing" / "a.jsonl"
-    path.write_text(path.read_text() + '{"entity": "ann-77", torn\n')
-    os.utime(path, (LONG_AGO, LONG_AGO))
+    whole = (made.root / "landing" / "a.jsonl").read_bytes()
+    land_bytes(made.root / "landing", "a.jsonl", whole + b'{"entity": "ann-77", torn\n')
     scan(LakeSession(made))
     return made
 
