@@ -103,9 +103,14 @@ def find(
     return StoredFile(sha256, store / body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
 
 
+def copy_path(store: Path, sha256: str, format: str) -> Path:
+    """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
+    return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
+
+
 def is_in(store: Path, sha256: str) -> bool:
     """Whether the store has the rows of a table's content; that their bytes are as described is not proven."""
-    return any((store / f"{sha256}.{ending}").exists() for ending in (f"delta-{PARSER_VERSION}.parquet", "us.parquet"))
+    return copy_path(store, sha256, "delta").exists() or (store / f"{sha256}.us.parquet").exists()
 
 
 def copies(store: Path) -> dict[str, int]:

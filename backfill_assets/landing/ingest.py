@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
 from backfill_assets.landing.content_store import (
-    PARSER_VERSION,
     StoredFile,
+    copy_path,
     discard,
     find,
     identity,
@@ -80,11 +80,6 @@ def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
 def table_rules() -> dict[str, Any]:
     """The rules by which contents of tables are taken in."""
     return ingest_rules("delta", DEFAULT_LIMITS.deciding(), {})
-
-
-def copy_path(store: Path, sha256: str, format: str) -> Path:
-    """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
-    return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
 def _parsed(

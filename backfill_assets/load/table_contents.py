@@ -14,8 +14,8 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile, empty_tables
-from backfill_assets.landing.content_store import StoredFile, discard, find, put
-from backfill_assets.landing.ingest import copy_path, refer, table_rules
+from backfill_assets.landing.content_store import StoredFile, copy_path, discard, find, put
+from backfill_assets.landing.ingest import refer, table_rules
 from backfill_assets.landing.select import CHANGE
 
 if TYPE_CHECKING:
