@@ -110,7 +110,7 @@ def copy_path(store: Path, sha256: str, format: str) -> Path:
 
 def is_in(store: Path, sha256: str) -> bool:
     """Whether the store has the rows of a table's content; that their bytes are as described is not proven."""
-    return copy_path(store, sha256, "delta").exists() or (store / f"{sha256}.us.parquet").exists()
+    return any(path.exists() for path in (copy_path(store, sha256, "delta"), store / f"{sha256}.us.parquet"))
 
 
 def copies(store: Path) -> dict[str, int]:
