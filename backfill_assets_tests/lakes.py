@@ -20,11 +20,11 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.place import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings

@@ -7,10 +7,10 @@ here: making commits (`builders`).
 from collections.abc import Iterator
 from pathlib import Path
 
+from backfill_assets.core.place import Place
 from backfill_assets.lake import log, state_files
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.place import Place
 
 
 def place_of(table: Path | Place) -> Place:

@@ -18,8 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import AlreadyThere, Place
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.place import AlreadyThere, Place
 from backfill_assets.plans.files import FOLDER
 from backfill_assets.plans.model import PlanCode
 

@@ -10,11 +10,11 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import AlreadyThere, Changed, Token, exists, read
 from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.lake.home import Lake, look_at
-from backfill_assets.lake.place import AlreadyThere, Changed, Token, exists, read
 from backfill_assets.lake.settings import FILE_NAME
 
 NEW_LAKE = """\

@@ -21,12 +21,12 @@ from deltalake import write_deltalake
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.server import quickest_engine
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME, lake_toml

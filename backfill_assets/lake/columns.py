@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import OTHER_TYPE, ContractBroken
+from backfill_assets.core.place import Place
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

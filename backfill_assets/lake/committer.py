@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.place import Place, exists, sha256_of_bytes
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.columns import (
     columns_misfit,
@@ -43,7 +44,6 @@ from backfill_assets.lake.log import (
     vouch,
 )
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.place import Place, exists, sha256_of_bytes
 from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
+from backfill_assets.core.place import Place, size
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import column_types, read_footer, type_of_arrow
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.place import Place, size
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -15,8 +15,8 @@ from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import Place, Token, exists, read_json, write_json
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.place import Place, Token, exists, read_json, write_json
 
 ASSETS = ".assets"
 CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables

@@ -19,7 +19,7 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, Place, Token
+from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, Place, Token
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 ABSENT = (FileNotFoundError, NotADirectoryError)

@@ -10,9 +10,9 @@ from typing import Self
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
+from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.lake.declared import ASSETS
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.place import LOCKS, Place
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.

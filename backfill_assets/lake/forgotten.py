@@ -21,12 +21,12 @@ from typing import Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.place import AlreadyThere, Place, ends, read, read_json, table_lock, write_json
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, TABLES, VERSIONS, LakeFolder
 from backfill_assets.lake.log import LOG, commits, data_names, file_changes, open_delta, versions
-from backfill_assets.lake.place import AlreadyThere, Place, ends, read, read_json, table_lock, write_json
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search

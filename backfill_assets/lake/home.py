@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import LOCKS, read_json
 from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
-from backfill_assets.lake.place import LOCKS, read_json
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 

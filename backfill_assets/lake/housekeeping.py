@@ -17,6 +17,7 @@ from math import ceil
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import Place, size, table_lock
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake.audit import as_written, audit
 from backfill_assets.lake.committer import rewrite_files
@@ -27,7 +28,6 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import LOG, LiveFile, commits, data_names, file_changes, torn_checkpoints
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.place import Place, size, table_lock
 from backfill_assets.lake.staging import WRITES, Staged, filling, markers
 from backfill_assets.lake.store import changed_by_others
 

@@ -14,6 +14,7 @@ from datetime import date
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import Place, exists, sha256_of_bytes, size, table_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.committer import commit_files, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered, live_files
@@ -37,7 +38,6 @@ from backfill_assets.lake.log import (
     versions,
 )
 from backfill_assets.lake.log_state import false_states
-from backfill_assets.lake.place import Place, exists, sha256_of_bytes, size, table_lock
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"

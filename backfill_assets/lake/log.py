@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
-from backfill_assets.lake.place import Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

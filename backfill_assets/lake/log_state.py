@@ -15,12 +15,12 @@ from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import frontiers_in
 from backfill_assets.core.parameters import PARAMETERS
+from backfill_assets.core.place import Place, Token, exists
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
-from backfill_assets.lake.place import Place, Token, exists
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
 
 if TYPE_CHECKING:

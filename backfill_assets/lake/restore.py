@@ -17,6 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, Superseded
 from backfill_assets.core.parameters import PARAMETERS
+from backfill_assets.core.place import Place, table_lock
 from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
@@ -27,7 +28,6 @@ from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
-from backfill_assets.lake.place import Place, table_lock
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
 

@@ -18,12 +18,12 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
+from backfill_assets.core.place import exists, read
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.gates import GateSettings
-from backfill_assets.lake.place import exists, read
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,

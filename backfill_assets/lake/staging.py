@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.place import Gone, Place, size
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import file_changes, find_write
-from backfill_assets.lake.place import Gone, Place, size
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL

@@ -15,10 +15,10 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.place import AlreadyThere, Place, read
 from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.log import LOG, commit_digest
-from backfill_assets.lake.place import AlreadyThere, Place, read
 
 FOLDER = ".state"
 FOLD = 1  # raised when commits of an existing log fold to another state; other fields show by their names

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.ledgers import FILES, TOO_LATE, named
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import sum_by_key
@@ -22,7 +23,6 @@ from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.heirs import with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, read_files
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
 

@@ -19,6 +19,7 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from backfill_assets.core.place import ends
 from backfill_assets.lake.decoding import (
     PACKED,
     PARQUET,
@@ -35,7 +36,6 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import DAGSTER_FOLDER, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
-from backfill_assets.lake.place import ends
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone

@@ -21,12 +21,12 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.place import AlreadyThere, Place, read_json
 from backfill_assets.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.place import AlreadyThere, Place, read_json
 
 NEVER_MADE = -1
 UNSEEN_SECONDS = 86_400.0  # a run whose end nobody sees keeps readers from its commits for so long, not for ever

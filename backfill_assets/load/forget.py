@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.core.errors import LandingError
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
 from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER, TextParser

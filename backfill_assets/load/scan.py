@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, LandingError, TransientError, raise_first, telling_source
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, joined_reports, shown
 from backfill_assets.core.texts import plain
@@ -18,7 +19,6 @@ from backfill_assets.lake.files import Folder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableFile, column_names, missing_versions, version_of

@@ -17,12 +17,12 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.place import exists, read_json, write_json
 from backfill_assets.core.states import State
 from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.place import exists, read_json, write_json
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view

@@ -13,6 +13,7 @@ from enum import StrEnum
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import exists
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_readable
@@ -20,7 +21,6 @@ from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
-from backfill_assets.lake.place import exists
 from backfill_assets.load.derived import load_command
 from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.snapshots import FILE, fault_of, find_snapshot, snapshot_names

@@ -13,6 +13,7 @@ from pathlib import Path
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
+from backfill_assets.core.place import LOCKS
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, selection
@@ -23,7 +24,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import entity_there, is_entity
-from backfill_assets.lake.place import LOCKS
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_log import root_of
 from backfill_assets.lake.staging import writing

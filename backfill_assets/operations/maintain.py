@@ -15,6 +15,7 @@ from typing import TypeVar
 from backfill_assets.core.clock import utc_now, utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.session import LINKS
 from backfill_assets.lake.external import refuse_external
@@ -31,7 +32,6 @@ from backfill_assets.lake.housekeeping import (
 )
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import entries, entry_name, find_version, record, versions_seen
 from backfill_assets.landing.content_store import discard

@@ -17,6 +17,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
@@ -31,7 +32,6 @@ from backfill_assets.lake.matched_columns import (
 )
 from backfill_assets.lake.matching import Matching
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.place import read_json, write_json
 from backfill_assets.operations.reconcile_sides import (
     NOTHING,
     Side,

@@ -22,6 +22,7 @@ from backfill_assets.core.days import DayRange, contiguous, ranges
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.place import LOCKS, Place, exists, read, sha256_of_bytes, size
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
@@ -31,7 +32,6 @@ from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.place import LOCKS, Place, exists, read, sha256_of_bytes, size
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.fitness import (
     CALLER,

@@ -10,11 +10,11 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from backfill_assets.core.days import parse_day
+from backfill_assets.core.place import LOCKS, read_json, write_json
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.place import LOCKS, read_json, write_json
 from backfill_assets.lake.queries import QUERY, named_tables
 from backfill_assets.lake.sections import ControlSettings
 

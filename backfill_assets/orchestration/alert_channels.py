@@ -16,7 +16,7 @@ from pydantic import HttpUrl, TypeAdapter, ValidationError
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.place import Place, read_json, write_json
+from backfill_assets.core.place import Place, read_json, write_json
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"

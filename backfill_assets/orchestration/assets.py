@@ -20,10 +20,10 @@ from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, parse_days, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.process import collect_seldom
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known

@@ -17,13 +17,13 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import days_text
+from backfill_assets.core.place import write_json
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.place import write_json
 from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.checks import report_day_checks

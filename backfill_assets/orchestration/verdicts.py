@@ -19,10 +19,10 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_span, ranges
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import States
 from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.place import LOCKS
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known, read_view

@@ -1,6 +1,6 @@
 """A folder as a place: syncing, locks that death frees, rights, links; and who still touches files without a place.
 
-Tested here: what only `lake.files.Folder` promises, beside the port (`test_place`); locks with real processes that
+Tested here: what only `lake.files.Folder` promises, beside the port (`core/test_place`); locks with real processes that
 speak over their pipes; nothing here sleeps or measures time. Not tested here: power cuts (`test_commit_steps`), and the
 hour after which a waiter gives up.
 """
@@ -18,8 +18,8 @@ import pytest
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import AlreadyThere, size, table_lock
 from backfill_assets.lake.files import SYNC_ALL_FROM, Folder
-from backfill_assets.lake.place import AlreadyThere, size, table_lock
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.processes import PIPES, start
 from backfill_assets_tests.sources import PACKAGE, sources
@@ -27,7 +27,7 @@ from backfill_assets_tests.sources import PACKAGE, sources
 HOLD = """
 import sys
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.place import table_lock
+from backfill_assets.core.place import table_lock
 with table_lock(Folder(sys.argv[1]), "raw"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -36,7 +36,7 @@ COUNT = """
 import sys
 from pathlib import Path
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.place import load_lock, table_lock
+from backfill_assets.core.place import load_lock, table_lock
 lake, kind, counter = Folder(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()

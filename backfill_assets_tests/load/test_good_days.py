@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, InputMissing, SettingsError
+from backfill_assets.core.place import load_lock
 from backfill_assets.core.plans import KEEP_GOOD, WriteMode
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import make_pipeline
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
-from backfill_assets.lake.place import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.scan import accept_all, scan_all
 from backfill_assets_tests.builders import receipt, write_rows

@@ -1,7 +1,7 @@
 """The port of places: what every filling of it promises, run here through the folder.
 
-Tested here: the verbs of `lake.place.Place` and the functions over them, by their effect through the port alone, so
-that another filling is one more entry of `FILLINGS`. Not tested here: what only a folder has (`test_files`).
+Tested here: the verbs of `core.place.Place` and the functions over them, by their effect through the port alone, so
+that another filling is one more entry of `FILLINGS`. Not tested here: what only a folder has (`lake/test_files`).
 """
 
 import hashlib
@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.files import Folder
-from backfill_assets.lake.place import (
+from backfill_assets.core.place import (
     AlreadyThere,
     Changed,
     Gone,
@@ -28,6 +27,7 @@ from backfill_assets.lake.place import (
     table_lock,
     write_json,
 )
+from backfill_assets.lake.files import Folder
 
 FILLINGS: dict[str, Callable[[Path], Place]] = {"folder": lambda folder: Folder(str(folder))}
 WRITERS = 8
