@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.core.process import lake_folder
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.settings import load_settings
+from backfill_assets.lake.home import look_at
 from backfill_assets.lake.versions import versions_seen
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.reader import LakeReader, instant_of
@@ -19,7 +18,8 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 def open_lake(
     folder: str | Path | None = None, *, at: datetime | str | int | None = None, newest: bool = False
 ) -> LakeReader:
-    """The lake in that folder (None: $BACKFILL_ASSETS_LAKE, else `.lake` in the project), to be read without a JVM.
+    """The lake in that folder or at that address (None: $BACKFILL_ASSETS_LAKE, else `.lake` in the project), to be read
+    without a JVM.
 
     All its tables are read as the newest lake version has them, until it is opened again; `at` an instant (datetime or
     ISO text; UTC without an offset) or the number of a lake version; with `newest` each at its own newest version.
@@ -29,7 +29,7 @@ def open_lake(
     if newest and at is not None:
         raise ValueError("name one of at and newest")
     root = lake_folder(None if folder is None else str(folder))
-    lake = Lake(root, load_settings(root))
+    lake = look_at(root)
     moment = None if at is None else Moment(lake, at=at if isinstance(at, int) else instant_of(at))
     seen = None if newest or moment else versions_seen(lake)
     return LakeReader(lake, chosen_pipeline(lake), seen, moment)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.backfill.preflight import refuse_moved
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.process import python_command, with_package
@@ -75,7 +76,7 @@ class ChunkMaker:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""
         if len(works) == 1:
             return [make_alone(self.open_lake, works[0], self.make_one)]
-        command = python_command("backfill_assets", "--lake", str(self.root), "run")
+        command = python_command("backfill_assets", "--lake", address_of(self.root), "run")
         commands = [(*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works]
         return causes_of(commands, self.environ)
 

@@ -40,11 +40,11 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
     """
     created = _make(name, named, note)
     lines = (
-        f"Made {created.root}. Change its lake.toml or pipeline files, then build and look:",
-        f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(str(created.root))}",
+        f"Made {created.address}. Change its lake.toml or pipeline files, then build and look:",
+        f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(created.address)}",
         f"backfill-assets candidate publish {name}",
     )
-    answer({"name": name, "folder": created.root, "tables": sorted(created.own)}, as_json, lines)
+    answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, as_json, lines)
 
 
 def make_target(named: str | None) -> None:
@@ -124,7 +124,7 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
     if not publication.done:
         yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
         return
-    folder = shlex.quote(str(lake.root))
+    folder = shlex.quote(lake.address)
     yield f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}"
     yield f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
 
@@ -139,5 +139,5 @@ def discard(name: str, yes: bool, as_json: bool) -> None:
     candidate_lake = find_candidate(lake, name)
     if yes:
         discard_candidate(lake, name)
-    line = f"{candidate_lake.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
-    answer({"name": name, "folder": candidate_lake.root, "done": yes}, as_json, [line])
+    line = f"{candidate_lake.address} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
+    answer({"name": name, "folder": candidate_lake.address, "done": yes}, as_json, [line])

@@ -60,7 +60,7 @@ def drift(table: str | None, column: str | None, days: "DayRange | None", rows: 
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
 
     def write_drifts(file: Path) -> None:
-        write_page(file, Page("drift", "Drift", str(lake.root), drift_sections(report)))
+        write_page(file, Page("drift", "Drift", lake.address, drift_sections(report)))
 
     return Output(report, [drift_section(report, rows)], files={"html": write_drifts})
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
@@ -188,7 +189,7 @@ def lake_root() -> Path:
     folder: Path = root / CANDIDATES / target
     if home_of(folder) == folder:
         raise BackfillError(
-            f"the candidate {target}", f"the lake {root} has none of that name", "Nothing was done",
+            f"the candidate {target}", f"the lake {address_of(root)} has none of that name", "Nothing was done",
             f"`backfill-assets candidate create {target} --tables NAMES` makes one",
         )  # fmt: skip
     return folder

@@ -71,7 +71,7 @@ def compare(**options: Any) -> Output:
     unmeant = [f"Not meant to change and changed all the same: {', '.join(r.unmeant)}" for r in reports if r.unmeant]
     title = f"plan {options['plan_id']}" if options["plan_id"] else f"{options['table']} {options['days']}"
     lines, sections = [r.headline for r in reports], [section for r in reports for section in _sections(r)]
-    page = Page("compare", title, str(lake.root), sections, [*lines, *unmeant])
+    page = Page("compare", title, lake.address, sections, [*lines, *unmeant])
     parts = [p for r in reports for p in (r.headline, *(_sections(r) if r.differing or r.one_sided else ()))]
     document = reports if options["plan_id"] else reports[0]
     return Output(document, [*parts, *unmeant], bool(unmeant), {"html": partial(write_page, page=page)})

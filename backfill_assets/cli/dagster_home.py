@@ -171,7 +171,7 @@ def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, 
 
 def lake_words(lake: Lake) -> str:
     """The option `--lake` for this lake, with a blank after it; empty where commands take this lake by default."""
-    return "" if _is_default_lake(lake) else f"--lake {quote(str(lake.root))} "
+    return "" if _is_default_lake(lake) else f"--lake {quote(lake.address)} "
 
 
 def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, str], bool]:
@@ -179,6 +179,6 @@ def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, s
     that folder's files name the definitions (else `UI_MODULE` does)."""
     home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
     if (home and _is_own_folder(project)) or _is_of_the_project(lake, project):
-        return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: str(lake.root)}, True
+        return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: lake.address}, True
     own = Path(home or lake.root / DAGSTER_FOLDER)
-    return own, {LAKE_VARIABLE: str(lake.root), "DAGSTER_HOME": str(own)}, False
+    return own, {LAKE_VARIABLE: lake.address, "DAGSTER_HOME": str(own)}, False

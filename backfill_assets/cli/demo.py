@@ -50,7 +50,7 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
     report = status(lake, pipeline, span)
     refused = refused_rows(lake, "")
     if as_json:
-        print_json({"lake": lake.root, "runs": outcomes, "quarantine": refused, "status": report})
+        print_json({"lake": lake.address, "runs": outcomes, "quarantine": refused, "status": report})
     else:
         _draw(lake, report, refused, outcomes)
 

@@ -65,7 +65,7 @@ def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     findings = examine(lake, pipeline.contracts, request)
     wrong = [d for d in findings if d.level.value != "ok"]
     counted = f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
-    return Output({"lake": lake.root, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong))
+    return Output({"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong))
 
 
 def _draw(findings: "Sequence[Diagnosis]") -> None:

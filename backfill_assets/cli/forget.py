@@ -75,7 +75,8 @@ def forget(
     lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
     lines += [f"{plain(str(path))}: not searched, because nothing here decodes it" for path in found.unread]
     lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
-    done = f"The certificate lies in {lake.root / FORGOTTEN}." if yes else "Nothing was done. --yes erases it for good."
+    where = lake.place.uri(FORGOTTEN)
+    done = f"The certificate lies in {where}." if yes else "Nothing was done. --yes erases it for good."
     document = {"holding": holding, "mentions": mentions, "not_searched": unread}
     answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, flags["as_json"], [*lines, done])
     for obstacle in () if flags["as_json"] else obstacles:

@@ -90,7 +90,7 @@ def reconcile(layers: bool, truths: bool, **options: Any) -> Output:
         ]
         failed = bool(report.mismatches) and not truths  # what became known later is no mistake
         remark(f"kept {keep_report(lake, report)} and its .sql")
-    page = Page("reconcile", title, str(lake.root), sections, lines)
+    page = Page("reconcile", title, lake.address, sections, lines)
     return Output(report, [*lines, *sections], failed, {"html": partial(write_page, page=page)})
 
 

@@ -45,7 +45,7 @@ def audit(**options: Any) -> Output:
     more = f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan"
     shown = PageSection("Writes", [TextTable(COLUMNS, rows[:SHOWN])], [more] if len(rows) > SHOWN else [])
     writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
-    page = Page("audit", "Audit", str(lake.root), [writes], [f"{len(found)} writes of days"])
+    page = Page("audit", "Audit", lake.address, [writes], [f"{len(found)} writes of days"])
     return Output(
         found, [shown] if rows else [partial(remark, "No write is like that.")],
         files={"html": partial(write_page, page=page), "parquet": partial(_write_parquet, found=found)},
@@ -82,7 +82,7 @@ def report() -> Output:
     from backfill_assets.orchestration.history import runs_of
 
     with silenced(), instance_of(lake) as instance:
-        runs = runs_of(instance, str(lake.root))
+        runs = runs_of(instance, lake.address)
     from backfill_assets.cli.lateness import lateness_gauges
     from backfill_assets.cli.metrics import OF_LATENESS, metrics_section, report_gauges, write_metrics
 

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from backfill_assets.core.addresses import local_root
+
 INSTALLED = ("site-packages", "dist-packages")  # Python looks there anyway
 LAKE_OPTION = "--lake"
 LAKE_VARIABLE = "BACKFILL_ASSETS_LAKE"
@@ -63,6 +65,7 @@ def project_root() -> Path:
 
 
 def lake_folder(named: str | None = None) -> Path:
-    """The folder of the lake: `named`, else $BACKFILL_ASSETS_LAKE, else `.lake` in the project."""
+    """The folder of the lake: `named`, else $BACKFILL_ASSETS_LAKE, else `.lake` in the project; for an address in a
+    bucket this machine's own folder of it. Raises SettingsError for an address that no lake can have."""
     chosen = named or os.environ.get(LAKE_VARIABLE)
-    return Path(chosen).expanduser().resolve() if chosen else project_root() / DEFAULT_FOLDER
+    return local_root(chosen) if chosen else project_root() / DEFAULT_FOLDER

@@ -98,7 +98,7 @@ def _refuse_other(lake: Lake, contract: Contract) -> None:
     known = find_declared(lake.place, contract.name)
     if lake.store.exists(contract.name) and (known is None or not known.contract.external):
         raise _refused(
-            dg.AssetKey(contract.made_by.split("/")), f"the lake {lake.root} has a table {contract.name} of its own",
+            dg.AssetKey(contract.made_by.split("/")), f"the lake {lake.address} has a table {contract.name} of its own",
             "Give the asset another key",
         )  # fmt: skip
 

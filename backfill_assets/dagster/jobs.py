@@ -57,13 +57,14 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         raise
     except Exception as error:
         raise SettingsError(
-            f"[pipeline] definitions in {lake.root / FILE_NAME}", f"{named}: {type(error).__name__}: {error}", NOTHING,
+            f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}", f"{named}: {type(error).__name__}: {error}",
+            NOTHING,
             "Run the command where the project can be imported, or correct the name",
         ) from error  # fmt: skip
     if isinstance(found, dg.Definitions):
         return found
     raise SettingsError(
-        f"[pipeline] definitions in {lake.root / FILE_NAME}", f"{named} is a {type(found).__name__}", NOTHING,
+        f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}", f"{named} is a {type(found).__name__}", NOTHING,
         "Name a dagster.Definitions",
     )  # fmt: skip
 

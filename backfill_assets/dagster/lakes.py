@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Token, exists, read
 from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.lake.home import Lake, look_at
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 
 NEW_LAKE = """\
@@ -34,7 +35,7 @@ START = re.compile(r"^start_date *= *\d{4}-\d\d-\d\d", re.MULTILINE)
 def lake_at(folder: str | Path) -> Lake:
     """The lake in a folder, with the rights of its own folders as `[access]` says. Raises SettingsError where there is
     none. The umask of the process stays."""
-    lake = look_at(Path(folder))
+    lake = look_at(folder)
     root = lake.root
     for name in OWN_FOLDERS:
         close_folder(root / name, lake.settings.access.umask)
@@ -44,9 +45,9 @@ def lake_at(folder: str | Path) -> Lake:
 def lake_for(folder: str | Path, start: date) -> Lake:
     """The lake in a folder for an asset whose first day is `start`: made where there is none, its `start_date` lowered
     where it only holds what assets return. Raises SettingsError for a lake of landed files that begins later."""
-    root = Path(folder).expanduser().resolve()
+    root = local_root(folder)
     refuse_file(root)
-    place = Folder(str(root))
+    place = place_at(root)
     if not exists(place, FILE_NAME):
         with suppress(AlreadyThere):
             place.write(FILE_NAME, NEW_LAKE.format(start=start).encode(), if_absent=True)

@@ -230,8 +230,11 @@ def _not_committed(path: Place, before: int, failed: Exception | None) -> Except
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
         return failed
-    culprit = f"another commit came first ({str(failed)[:200]})"
-    return Conflict(f"the table {path.name}", culprit, "Nothing was written", "Run again")
+    return _stale(path, str(failed)[:200])
+
+
+def _stale(path: Place, why: str) -> Conflict:
+    return Conflict(f"the table {path.name}", f"another commit came first ({why})", "Nothing was written", "Run again")
 
 
 def _checkpoint(opened: "DeltaTable", path: Place, version: int) -> None:
@@ -252,7 +255,7 @@ def _removals(
     live = {f.path: f for f in live_files(opened, column)} if removes else {}
     for file in removes:
         if live.get(file.path) != file:
-            raise _wrong(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
+            raise _stale(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
     return [RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {}) for f in removes]
 
 

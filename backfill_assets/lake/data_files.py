@@ -225,9 +225,10 @@ def plain_files(table: Place, version: int, day_column: str, days: Collection[da
     chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
     foldered = not laid_out or all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
-    if not foldered or any(s in table.uri() for s in GLOB_SIGNS):
+    paths = tuple(str(table.local(f.path)) for f in chosen)
+    if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
         return None
-    return PlainFiles(tuple(table.uri(f.path) for f in chosen), columns, "".join(laid_out))
+    return PlainFiles(paths, columns, "".join(laid_out))
 
 
 def read_plain(

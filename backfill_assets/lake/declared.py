@@ -16,7 +16,7 @@ from typing import Any
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, Token, exists, read_json, write_json
-from backfill_assets.lake.files import Folder
+from backfill_assets.lake.places import place_at
 
 ASSETS = ".assets"
 CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
@@ -66,14 +66,14 @@ class DeclaredTable:
 def declared(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises SettingsError for a
     file that is not what was written."""
-    lake = Folder(str(home_of(root)))
+    lake = place_at(home_of(root))
     found = (name.removesuffix(".json") for name in sorted(lake.names(ASSETS)) if name.endswith(".json"))
     return [table for name in found if (table := find_declared(lake, name)) is not None]
 
 
 def home_of(root: Path) -> Path:
     """The lake's folder; for a candidate's folder, the folder of its base lake."""
-    return root.parent.parent if exists(Folder(str(root)), CANDIDATE_FILE) else root
+    return root.parent.parent if exists(place_at(root), CANDIDATE_FILE) else root
 
 
 def declare(lake: Place, table: DeclaredTable) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import duckdb_name
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.fingerprints import quoted
@@ -191,8 +192,8 @@ def is_delta(folder: str) -> bool:
     return (Path(folder) / LOG).is_dir()
 
 
-def delta_rows(engine: "DuckDBPyConnection", folder: Path, version: int | None = None) -> tuple[int, str]:
-    """A version (None: the newest) of the Delta table in a folder, and a query for its rows from its plain files.
+def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None = None) -> tuple[int, str]:
+    """A version (None: the newest) of the Delta table at a place, and a query for its rows from its plain files.
 
     Raises BackfillError if these alone do not give its rows.
     """
@@ -200,23 +201,23 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Path, version: int | None =
     from deltalake.exceptions import DeltaError
 
     try:
-        table = DeltaTable(str(folder), version=version)
+        table = DeltaTable(folder.uri(), version=version)
         rows = table.to_pyarrow_dataset()  # refuses what is not in the files: deleted rows, renamed columns
     except (DeltaError, OSError) as error:
         raise _refused(folder, " ".join(str(error).split())) from error
     engine.register("rows_of_delta", rows)
     kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
     engine.unregister("rows_of_delta")
-    files = [str(folder / fragment.path) for fragment in rows.get_fragments()]
+    files = [str(folder.local(fragment.path)) for fragment in rows.get_fragments()]
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
     return table.version(), _rows_of_files(files, {name: kind for name, kind, *_ in kinds}, laid_out)
 
 
-def _refused(folder: Path, culprit: str) -> BackfillError:
+def _refused(folder: Place, culprit: str) -> BackfillError:
     return BackfillError(
-        f"the Delta table {folder}", culprit, "It was not read", "Write its rows to Parquet files first"
+        f"the Delta table {folder.uri()}", culprit, "It was not read", "Write its rows to Parquet files first"
     )
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.lake.declared import ASSETS
-from backfill_assets.lake.files import Folder
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
@@ -35,7 +36,7 @@ DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagste
 class LakeFolder:
     """A lake as its storage knows it: its folder (absolute) and its settings."""
 
-    root: Path
+    root: Path  # of a lake in a bucket: this machine's own folder of it, for what only this machine needs
     settings: LakeSettings
     source: str = ""  # the source that the settings are narrowed to (`of_source`); "": all
     shared: Path | None = None  # of a candidate: the folder of the lake whose tables it reads
@@ -55,12 +56,17 @@ class LakeFolder:
     @property
     def place(self) -> Place:
         """Where the lake's own files lie: tables, ledgers, plans, snapshots, candidates and records."""
-        return Folder(str(self.root))
+        return place_at(self.root)
+
+    @property
+    def address(self) -> str:
+        """What people call the lake: its address in a bucket, or its folder."""
+        return address_of(self.root)
 
     @property
     def shared_place(self) -> Place:
         """The place of the lake whose tables a candidate reads; else the lake's own."""
-        return Folder(str(self.shared or self.root))
+        return place_at(self.shared or self.root)
 
     @property
     def tables(self) -> Path:
@@ -83,14 +89,16 @@ class LakeFolder:
     def refuse_shared(self, name: str) -> None:
         """Raise BackfillError if the table is one that a candidate only reads."""
         if not self.writes(name):
+            lake = address_of(self.shared or self.root)
             raise BackfillError(
-                f"the table {name}", f"the candidate {self.root.name} reads it from the lake {self.shared}",
+                f"the table {name}", f"the candidate {self.root.name} reads it from the lake {lake}",
                 "Nothing was written", f"Work on that lake, or on {', '.join(sorted(self.own))} here",
             )  # fmt: skip
 
     def table_uri(self, name: str) -> str:
-        """The folder of a table as a `file:` URI, for people and other programs."""
-        return self.table_place(name).local().as_uri()
+        """The address of a table, of one in a folder as a `file:` URI, for people and other programs."""
+        place = self.table_place(name)
+        return place.uri() if bucket_address(self.root) else Path(place.uri()).as_uri()
 
     @property
     def stock(self) -> Path:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.addresses import bucket_address, local_root
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCKS, read_json
 from backfill_assets.lake.declared import CANDIDATE_FILE
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
+from backfill_assets.lake.in_bucket import fetch_own, refuse_unreachable
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 
@@ -28,9 +30,9 @@ class Lake(LakeFolder):
         return TableStore(self)
 
 
-def open_lake(root: Path, is_further: bool = False, proposed: Path | None = None) -> Lake:
-    """The lake at `root`; raises SettingsError if its `lake.toml` is missing or bad. `proposed`: the folder of a
-    lake.toml that is tried before the lake has one.
+def open_lake(root: Path | str, is_further: bool = False, proposed: Path | None = None) -> Lake:
+    """The lake at `root`, a folder or an address; raises SettingsError if its `lake.toml` is missing or bad.
+    `proposed`: the folder of a lake.toml that is tried before the lake has one.
 
     From then on only the users that `[access]` names can read files that this process writes, and the lake's own
     folders. A `is_further` lake, opened beside that of the process, never adds users: files may hold rows of both.
@@ -43,12 +45,17 @@ def open_lake(root: Path, is_further: bool = False, proposed: Path | None = None
     return lake
 
 
-def look_at(root: Path, proposed: Path | None = None) -> Lake:
-    """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed."""
-    root = root.expanduser().resolve()
+def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
+    """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed, but for this
+    machine's copies of the own files of a lake in a bucket."""
+    root = local_root(root)
     refuse_file(root)
     settings = load_settings(proposed or root)
-    if not (candidate := read_json(Folder(str(root)), CANDIDATE_FILE)):
+    if bucket_address(root):
+        refuse_unreachable(root, settings)
+        if proposed is None:
+            fetch_own(root, settings)
+    if not (candidate := read_json(place_at(root), CANDIDATE_FILE)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 

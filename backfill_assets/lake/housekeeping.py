@@ -163,7 +163,7 @@ def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) ->
     refuse_altered(table, [f for group in days.values() for f in group])
     with filling(lake, contract) as staged:
         for day, group in days.items():
-            _write(lake, contract, staged, day, [table.uri(f.path) for f in group], file_bytes)
+            _write(lake, contract, staged, day, [str(table.local(f.path)) for f in group], file_bytes)
         staged.files = staged.found(contract.partition_column)
         with lake.store.lock(contract.name):
             live = set(files_of(lake, contract))
@@ -195,7 +195,7 @@ def _write(lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequ
     options = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
     with connection(lake) as engine:
         engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({options})")
-    compare_rows(lake, contract, old, [f.uri for f in staged.found("", below)])
+    compare_rows(lake, contract, old, [f.path for f in staged.found("", below)])
 
 
 def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:

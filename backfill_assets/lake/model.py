@@ -201,7 +201,7 @@ def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
 def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str) -> None:
     if strangers := sorted(set(named) - set(known)):
         raise SettingsError(
-            str(lake.root / FILE_NAME), f"{key} names {', '.join(strangers)}, and {why}", "Nothing was done",
+            lake.place.uri(FILE_NAME), f"{key} names {', '.join(strangers)}, and {why}", "Nothing was done",
             f"Name one of {', '.join(known)}" if known else "Take it out",
         )  # fmt: skip
 

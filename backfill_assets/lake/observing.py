@@ -289,5 +289,5 @@ class _Look:
         earlier = {tuple(r.entry.columns or ()) for r in self.before.latest.values()}
         fit = {name_of(c): c for c in earlier if {*c} < {*self.contract.column_names}}
         parts = {**rows_read(self.contracts, self.contract.name), **fit}
-        profiles = audit(self.lake, [self.path.uri(r.file.path) for r in read], self.contract, parts)
+        profiles = audit(self.lake, [str(self.path.local(r.file.path)) for r in read], self.contract, parts)
         return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}

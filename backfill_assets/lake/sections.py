@@ -7,7 +7,6 @@ Not here: reading the file and the other sections (`settings`), the types of a p
 import re
 from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -286,12 +285,12 @@ class SparkSettings(Section):
         return value
 
 
-def refuse_newer(path: Path, body: Mapping[str, Any]) -> None:
+def refuse_newer(lake: str, body: Mapping[str, Any]) -> None:
     """Raise SettingsError if the file says that the lake has a format of a later release."""
     number = body.get("lake_format")
     if isinstance(number, int) and number > LAKE_FORMAT:
         raise SettingsError(
-            f"the lake {path.parent}",
+            f"the lake {lake}",
             f"a newer release of backfill-assets wrote it: its lake_format is {number}, and this release knows "
             f"{LAKE_FORMAT}",
             "Nothing was read or written", "Upgrade backfill-assets; do not lower the number by hand",

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
@@ -22,8 +23,8 @@ from backfill_assets.core.place import exists, read
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.gates import GateSettings
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,
@@ -189,34 +190,34 @@ class LakeSettings(DeliveredSettings):
 
 
 def is_lake(folder: Path) -> bool:
-    """Whether a folder has a `lake.toml`."""
-    return exists(Folder(str(folder)), FILE_NAME)
+    """Whether a lake's folder, or its place in a bucket, has a `lake.toml`."""
+    return exists(place_at(folder), FILE_NAME)
 
 
 def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
     """The settings of a lake. Raises SettingsError for another user's lake, and naming every bad value."""
     refuse_foreign(lake)
-    path = lake / FILE_NAME
+    path = f"{address_of(lake)}/{FILE_NAME}"
     try:
-        body: dict[str, Any] = tomllib.loads(read(Folder(str(lake)), FILE_NAME).decode("utf-8-sig"))
+        body: dict[str, Any] = tomllib.loads(read(place_at(lake), FILE_NAME).decode("utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(
-            f"the lake {lake}", f"it has no {FILE_NAME}", "Nothing was done",
+            f"the lake {address_of(lake)}", f"it has no {FILE_NAME}", "Nothing was done",
             "Make one with `backfill-assets init`, or a sample with `backfill-assets demo`",
         ) from None  # fmt: skip
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
-    refuse_newer(path, body)
+        raise SettingsError(path, f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
+    refuse_newer(address_of(lake), body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
         return LakeSettings.model_validate(with_bounds(lake, body))
     except ValidationError as error:
         refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
-        raise SettingsError(str(path), refusals, "Nothing was done", fix) from None
+        raise SettingsError(path, refusals, "Nothing was done", fix) from None
 
 
-def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> dict[tuple[str, ...], str]:
+def _overlay(path: str, body: dict[str, Any], environ: Mapping[str, str]) -> dict[tuple[str, ...], str]:
     """Put the environment's values over the file's; return the variable of each overridden key."""
     variables = {}
     for name, value in sorted(environ.items()):
@@ -228,7 +229,7 @@ def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> di
             target = target.setdefault(key, {})
             if not isinstance(target, dict):
                 culprit = f"${name} lies below {key}, which is a value and no section"
-                raise SettingsError(str(path), culprit, "Nothing was done", "Correct the name of the variable")
+                raise SettingsError(path, culprit, "Nothing was done", "Correct the name of the variable")
         try:
             target[keys[-1]] = tomllib.loads(f"value = {value}")["value"]  # a number, a date, a list
         except tomllib.TOMLDecodeError:

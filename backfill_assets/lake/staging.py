@@ -36,9 +36,9 @@ class StagedFile:
     partition: str | None  # the text of its partition value; None: NULL, or no partition column
 
     @property
-    def uri(self) -> str:
-        """Its address for engines."""
-        return self.table.uri(self.name)
+    def path(self) -> str:
+        """Its path for engines of this machine."""
+        return str(self.table.local(self.name))
 
     @property
     def day(self) -> date | None:
@@ -49,7 +49,7 @@ class StagedFile:
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
         if (found := size(self.table, self.name)) is None:
-            raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.uri)
+            raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
 
 
@@ -79,8 +79,8 @@ class Staged:
 
     @property
     def paths(self) -> list[str]:
-        """The addresses of the files."""
-        return [f.uri for f in self.files]
+        """The paths of the files."""
+        return [f.path for f in self.files]
 
     def file(self, path: Path, partition: str | None) -> StagedFile:
         """The file at a path in its folder."""

@@ -96,7 +96,7 @@ class TableStore:
         self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
         *, altered: bool = False,
     ) -> list[str]:  # fmt: skip
-        """Addresses of the Parquet files that hold these days (None: all) at a version (None: the newest).
+        """Paths of the Parquet files that hold these days (None: all) at a version (None: the newest).
 
         They may also hold other days if the table is not laid out by its day; else `folder_of` tells the day. Raises
         Altered if a file is gone or has another size than the log says, unless `altered` ones are wanted, too.
@@ -105,7 +105,7 @@ class TableStore:
         live = files_of_days(files_of(self.lake, contract, version), contract, days)
         if not altered:
             refuse_altered(path, live)
-        return [path.uri(f.path) for f in live]
+        return [str(path.local(f.path)) for f in live]
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"
@@ -130,7 +130,7 @@ class TableStore:
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
-        return delta_rows(engine, self.lake.table_place(table).local(), version)[1]
+        return delta_rows(engine, self.lake.table_place(table), version)[1]
 
     def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
         """Type of each column of the contract in a version of its table, which may have been narrower, and the table's

@@ -121,7 +121,7 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
     if at not in numbers:
         kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
         raise BackfillError(
-            f"the lake {lake.root}", f"it has no lake version {at}: {kept}", "Nothing was read",
+            f"the lake {lake.address}", f"it has no lake version {at}: {kept}", "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
         )  # fmt: skip
     return _entry(lake.place, at)
@@ -266,7 +266,9 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
         earlier, others = _parted(before, work.id)
         running = [u for u in earlier if u.process != this and u.is_running]
         if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
-            raise BackfillError(f"the lake {lake.root}", str(hindering[0]), "Nothing was written", "Then do this again")
+            raise BackfillError(
+                f"the lake {lake.address}", str(hindering[0]), "Nothing was written", "Then do this again"
+            )
         tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
             t: v for u in earlier for t, v in u.tables.items()
         }

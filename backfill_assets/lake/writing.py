@@ -75,7 +75,7 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
-            parts = ", ".join(literal(f.uri) for f in staged.found("", WHOLE))
+            parts = ", ".join(literal(f.path) for f in staged.found("", WHOLE))
             with explaining_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
@@ -195,7 +195,7 @@ def merge_days(
     if staged is None:
         raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
     table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
-    live_rows = selection([table.uri(f.path) for f in live], contract)
+    live_rows = selection([str(table.local(f.path)) for f in live], contract)
     with connection(lake) as engine:
         column = quoted(contract.partition_column)
         values = engine.execute(f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}").fetchall()
@@ -204,8 +204,8 @@ def merge_days(
     adds = []
     for value in sorted(v for v in touched if v is not None):
         name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
-        live_part = selection([table.uri(f.path) for f in live if f.partition == value], contract)
-        new = selection([f.uri for f in staged.files if f.partition == value], contract)
+        live_part = selection([str(table.local(f.path)) for f in live if f.partition == value], contract)
+        new = selection([f.path for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there twice.
         kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
         rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
@@ -219,7 +219,7 @@ def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str]
     would get NULL in it, and lose what they have under another name."""
     names = {*contract.column_names} - {contract.partition_column}
     table = lake.table_place(contract.name)
-    older = [table.uri(f) for f in live if not names <= {*read_footer(table.local(f)).schema.names}]
+    older = [str(table.local(f)) for f in live if not names <= {*read_footer(table.local(f)).schema.names}]
     if not older:
         return
     with connection(lake) as engine:
@@ -249,10 +249,10 @@ def keep_rows(
     same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key))
     kept: dict[date, int] = {}
     for day in days:
-        stands = [table.uri(f.path) for f in live if f.partition == str(day)]
+        stands = [str(table.local(f.path)) for f in live if f.partition == str(day)]
         if not stands:
             continue
-        comes = selection([f.uri for f in staged.files if f.partition == str(day)], contract)
+        comes = selection([f.path for f in staged.files if f.partition == str(day)], contract)
         lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
         name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
         rows = f"SELECT * FROM ({selection(stands, contract)}) AS stands WHERE {lacking}"

@@ -189,7 +189,7 @@ def _add_kept_rows(request: RebuildRequest, states: States, staged: Staged, days
             "Name days without them, or use --write-mode overwrite",
         )
     if kept and request.mode is not WriteMode.MERGE_KEEPING:
-        first, files = min(kept), [f.uri for f in staged.files[made_files:]]
+        first, files = min(kept), [f.path for f in staged.files[made_files:]]
         keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
         raise BackfillError(
             f"the table {contract.name}",

@@ -253,6 +253,6 @@ def _compared(
     if not differing:
         return RecomputeVerdict(contract.name, tuple(days))
     before = {f for d in differing for f in lake.store.data_files(contract, latest[d].version, [d])}
-    after = [f.uri for f in staged.files if f.day in differing] if staged is not None else []
+    after = [f.path for f in staged.files if f.day in differing] if staged is not None else []
     difference = differences(lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing)))
     return RecomputeVerdict(contract.name, tuple(days), difference.days, difference.samples)

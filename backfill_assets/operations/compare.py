@@ -62,7 +62,7 @@ class Moment:
             wanted = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
             wanted = f"commit in lake version {self.at}" if isinstance(self.at, int) else wanted
             raise BackfillError(
-                f"the table {table} of {self.lake.root}", f"it has no {wanted}", "Nothing was compared",
+                f"the table {table} of {self.lake.address}", f"it has no {wanted}", "Nothing was compared",
                 f"`backfill-assets audit --table {table}` lists all writes",
             )  # fmt: skip
         return found[-1]

@@ -190,7 +190,7 @@ def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime)
     own = measured[source.table]
     if own is None:
         raise BackfillError(
-            f"the lake {lake.root}", "no delivery is loaded yet", "There is no lateness to measure",
+            f"the lake {lake.address}", "no delivery is loaded yet", "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )  # fmt: skip
     reached = {}
@@ -202,7 +202,7 @@ def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime)
     ages = measures.rows_by_age(rows.cells)
     return LatenessReport(
         **vars(rows),
-        lake=str(lake.root),
+        lake=lake.address,
         scope=replace(scope, source=source.name),
         frontier=states.frontier(source.table),
         watched=watched,

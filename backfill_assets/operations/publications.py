@@ -179,7 +179,7 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
         why = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
     else:
         return
-    fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
+    fix = f"Bring lake.toml and the pipeline's files from {request.candidate.address} to {request.lake.address} first"
     raise refused(request.name, why, NOTHING, fix)
 
 
@@ -285,4 +285,4 @@ def _provenance(
 
 
 def _command(request: PublishRequest, words: str) -> str:
-    return f"backfill-assets {words} --lake {shlex.quote(str(request.candidate.root))}"
+    return f"backfill-assets {words} --lake {shlex.quote(request.candidate.address)}"

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.clock import utc_now
@@ -116,8 +115,8 @@ def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
     return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
 
 
-def keep_report(lake: Lake, report: ReconcileReport) -> Path:
-    """Write the report and its SQL below the lake; returns the JSON file's path."""
+def keep_report(lake: Lake, report: ReconcileReport) -> str:
+    """Write the report and its SQL below the lake; returns the JSON file's address."""
     at = utc_now()
     name = f"{RECONCILED}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     head = (
@@ -126,7 +125,7 @@ def keep_report(lake: Lake, report: ReconcileReport) -> Path:
     lake.place.write(f"{name}.sql", (head + report.sql).encode())
     body = {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))}
     write_json(lake.place, f"{name}.json", body)
-    return lake.place.local(f"{name}.json")
+    return lake.place.uri(f"{name}.json")
 
 
 def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> ReconcileReport:

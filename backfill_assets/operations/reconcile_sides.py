@@ -15,6 +15,7 @@ from backfill_assets.core.column_types import GREATEST_PRECISION
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta, literal, selection
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
@@ -70,7 +71,7 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
         return _query(engine, text.removeprefix(QUERY).strip(), lake, known)
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
-        return _table_of(engine, open_lake(Path(root), is_further=True), *table.partition("@")[::2])
+        return _table_of(engine, open_lake(root, is_further=True), *table.partition("@")[::2])
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):
@@ -95,7 +96,7 @@ def _table(lake: Lake, contract: Contract, moment: str) -> Side:
         return _snapshot(lake, contract.name, moment)
     version = _moment(lake, contract.name, moment).of(contract.name)
     files = lake.store.data_files(contract, version)
-    return Side(f"{contract.name} version {version} of {lake.root}", selection(files, contract), contract)
+    return Side(f"{contract.name} version {version} of {lake.address}", selection(files, contract), contract)
 
 
 def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str) -> Side:
@@ -103,14 +104,14 @@ def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str)
     if moment.startswith(SNAPSHOT):
         return _snapshot(lake, table, moment)
     if not (table and lake.store.exists(table)):
-        raise _refused(f"{LAKE}{lake.root}#{table}", "the lake has no such table", FORMS)
+        raise _refused(f"{LAKE}{lake.address}#{table}", "the lake has no such table", FORMS)
     version = _moment(lake, table, moment).of(table)
-    return Side(f"{table} version {version} of {lake.root}", lake.store.logged_rows(engine, table, version))
+    return Side(f"{table} version {version} of {lake.address}", lake.store.logged_rows(engine, table, version))
 
 
 def _snapshot(lake: Lake, table: str, moment: str) -> Side:
     kept = SnapshotReader(lake, find_snapshot(lake, moment.removeprefix(SNAPSHOT))).table(table).pinned()
-    return Side(f"{table}@{moment} of {lake.root}", selection(kept.files, kept.contract), kept.contract)
+    return Side(f"{table}@{moment} of {lake.address}", selection(kept.files, kept.contract), kept.contract)
 
 
 def _moment(lake: Lake, table: str, text: str) -> Moment:
@@ -197,7 +198,7 @@ def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -
 def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     """The rows of a Delta table's folder, or of files of one kind; None if nothing lies there."""
     if is_delta(text):
-        version, select = delta_rows(engine, Path(text))
+        version, select = delta_rows(engine, Folder(text))
         return Side(f"{text} version {version}", select)
     if not (files := data_files_at(str(Path(text).absolute()))):  # the kept SQL runs anywhere
         return None

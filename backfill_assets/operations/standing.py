@@ -11,10 +11,10 @@ from pathlib import Path
 
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.place import LOCKS, read_json, write_json
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.queries import QUERY, named_tables
 from backfill_assets.lake.sections import ControlSettings
 
@@ -143,7 +143,7 @@ def tables_read(control: ControlSettings) -> frozenset[str] | None:
 
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
     """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
-    lake, name = Folder(str(root)), f"{FOLDER}/{instance} {sensor}.json"
+    lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
     if not alarms:
         lake.delete(name)
     elif read_json(lake, name) != alarms:
@@ -152,7 +152,7 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
 
 def attention(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
-    lake = Folder(str(root))
+    lake = place_at(root)
     names = (n for n in lake.names(FOLDER) if n.endswith(".json") and not n.startswith(BEFORE))
     found = [read_json(lake, f"{FOLDER}/{name}") for name in sorted(names)]
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})

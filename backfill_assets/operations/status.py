@@ -110,7 +110,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
     planned = days_of_active_plans(lake)
     return StatusReport(
-        lake=str(lake.root),
+        lake=lake.address,
         days=wanted,
         frontier=frontiers.least,
         as_of=view.as_of,

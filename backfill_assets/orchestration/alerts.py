@@ -14,7 +14,7 @@ import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.files import Folder
+from backfill_assets.lake.places import place_at
 from backfill_assets.orchestration.alert_channels import UI_URL, Message, Posted, webhook
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
@@ -91,7 +91,7 @@ def is_wanted() -> bool:
 
 def posted(root: Path, instance: dg.DagsterInstance) -> Posted:
     """What this instance posted about the lake at `root`."""
-    return Posted(Folder(str(root)), f".alerts/{instance_id(instance)}")
+    return Posted(place_at(root), f".alerts/{instance_id(instance)}")
 
 
 def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str], log: Any) -> None:

@@ -101,7 +101,7 @@ def _tables_and_rebuild(
         selection=dg.AssetSelection.assets(*keys).without_checks(),
         description="Every table over a range of days, in one run: the same load path as any other way.",
         executor_def=dg.in_process_executor,
-        tags={LAKE_TAG: str(lake.root)},
+        tags={LAKE_TAG: lake.address},
     )
     defs = dg.Definitions(
         assets=[*assets, *ledger_specs(opened), *external_specs(opened, partitions)],

@@ -167,7 +167,7 @@ def _steps(
     chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
     others = [c.name for c in opened.pipeline.contracts if naming.key(c.name) not in chosen]
     if opened.is_first_step(run_id):
-        tags = {LAKE_TAG: str(lake.root)}
+        tags = {LAKE_TAG: lake.address}
         if len(days) > 1:  # for the runs list, which shows single days only
             names = [c.name for c in opened.pipeline.contracts if c.name not in others]
             tags |= {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"}

@@ -84,7 +84,7 @@ class TickState:
         gates, rules = self.lake.settings.gates, self.states.contracts[table].rules
         bounds = [str(gates.tables[table])] if table in gates.tables else []
         contracts = [str((rule.expression, rule.per, rule.only_warns)) for rule in rules]
-        return digest_of([str(self.lake.root), gates.incomplete, bounds, *([contracts] if contracts else [])])
+        return digest_of([self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])])
 
 
 def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
@@ -92,7 +92,7 @@ def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now
     known = lake_context.known()
     lake, names = known.lake, [t.name for t in known.pipeline.tables]
     end_dead_runs(instance, lake)
-    busy = runs.busy_days(instance, str(lake.root), names, lake_context.naming)
+    busy = runs.busy_days(instance, lake.address, names, lake_context.naming)
     return TickState(instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming)
 
 
@@ -105,7 +105,7 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States, namin
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
         return {}
-    busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
+    busy = runs.busy_days(instance, lake.address, list(states.contracts), naming)
     state = TickState(instance, lake, states, busy, utc_now())
     return state.requests(needs(states, busy, state.until).ready)[1]
 
@@ -140,4 +140,4 @@ def whole_request(
 
 def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
-    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
+    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: lake.address}

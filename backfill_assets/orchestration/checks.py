@@ -69,7 +69,7 @@ def report_day_checks(instance: dg.DagsterInstance, lake: Lake, states: States, 
 def _lake_of(context: dg.AssetCheckExecutionContext, opened: Opened) -> Lake:
     """The lake of a check's run, which gets a tag that names it."""
     lake, _ = opened.require()
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: lake.address})
     return lake
 
 

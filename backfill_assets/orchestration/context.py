@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake, look_at, open_lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
@@ -65,7 +66,7 @@ class LakeContext:
         if is_lake(self.root):
             return None
         fix = "`backfill-assets demo` makes a sample with made-up orders, `backfill-assets init` one for your files"
-        return SettingsError(f"the lake {self.root}", f"it has no {FILE_NAME}", "Nothing was done", fix)
+        return SettingsError(f"the lake {address_of(self.root)}", f"it has no {FILE_NAME}", "Nothing was done", fix)
 
 
 @dataclass(frozen=True)

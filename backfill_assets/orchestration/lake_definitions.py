@@ -5,7 +5,6 @@ there is no lake. Not here: tables and `rebuild` (`assemble`).
 """
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -70,7 +69,7 @@ def browser_definitions(
             export_schedule(exporting, lake_context.naming),
             *(proof_schedule(lake_context, job, proof.hour) for job in proving),
         ],
-        resources={} if lake_context.appearance.is_guest else {PYSPARK: LakePySparkResource(folder=str(lake.root))},
+        resources={} if lake_context.appearance.is_guest else {PYSPARK: LakePySparkResource(folder=lake.address)},
     )
 
 
@@ -90,7 +89,7 @@ class LakePySparkResource(PySparkResource):
     @property
     def spark_session(self) -> Any:
         """A live session on the lake's engine; raises SettingsError where there is no lake, EngineLost without one."""
-        return LakeSession(open_lake(Path(self.folder))).spark()
+        return LakeSession(open_lake(self.folder)).spark()
 
 
 def stand_in(lake_context: LakeContext) -> Opened:

@@ -193,7 +193,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(waiting[plan.id])
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
-        elif runs.is_active(instance, naming.name(BACKFILL_RANGE), str(lake.root), {PLAN_TAG: plan.id}):
+        elif runs.is_active(instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         else:
             _request_runner(tick, instance, lake, view, plan, naming)

@@ -10,6 +10,7 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import parse_span, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, through_dagster
@@ -107,7 +108,7 @@ def one_op_job(
     """The job of one op, with its launchpad filled in where it has one, and further `tags`."""
     named = lake_context.naming.name(name)
     return dg.GraphDefinition(name=named, node_defs=[op]).to_job(
-        name=named, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **(tags or {})},
+        name=named, executor_def=dg.in_process_executor, tags={LAKE_TAG: address_of(lake_context.root), **(tags or {})},
         config=dg.RunConfig(ops={op.name: config}) if config else None, description=description,
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ class Tick:
     def request(self, state: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
         """Add as many requests as the caps allow, and a note about the rest."""
         caps = state.lake.settings.lateness
-        today = runs.runs_of_last_day(state.instance, sensor, str(state.lake.root), state.now)
+        today = runs.runs_of_last_day(state.instance, sensor, state.lake.address, state.now)
         allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
         verb = "would request" if caps.dry_run else "requested"
         self.notes += [f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]]
@@ -152,7 +152,7 @@ def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
     scans = _scan_requests(tick, state, comparisons, _news(tick, state))
-    if runs.is_active(state.instance, state.naming.name(SCAN), str(state.lake.root)) or any(
+    if runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address) or any(
         state.busy.get(raw) for raw in ready
     ):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
@@ -195,7 +195,7 @@ def _scan_requests(
             parts += [str(settings.of_source(source).source), sorted(map(str, pending))]
     if not parts:
         return []
-    base = f"scan {digest_of([str(state.lake.root), *parts])}"
+    base = f"scan {digest_of([state.lake.address, *parts])}"
     tried = runs.attempts_at(state.instance, base)
     if tried.counted < settings.lateness.attempts:
         return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, tried.number)]

@@ -45,7 +45,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
             lines, days = upkeep.lines(), lake.settings.retention.run_days
             if days is not None:
                 before = utc_now() - timedelta(days=days)
-                old = superseded_runs(context.instance, str(lake.root), before)
+                old = superseded_runs(context.instance, lake.address, before)
                 for run_id in old if config.act else ():
                     context.instance.delete_run(run_id)
                 lines.append(f"{len(old)} run(s) of Dagster that ended before {before:%Y-%m-%d}")

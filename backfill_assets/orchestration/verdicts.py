@@ -129,7 +129,7 @@ class Verdicts:
 
     def _standing_of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
         kept = Standing.of(evaluation)
-        return kept if kept.lake == str(self.lake.root) else Standing()
+        return kept if kept.lake == self.lake.address else Standing()
 
     def _unseen(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
         """The written days that a check has not judged yet: all of them by other bounds, or where the table was put
@@ -158,7 +158,7 @@ class Verdicts:
         warned = {d: why for d, why in kept.warned.items() if d in table.latest and d not in again}
         refused |= {f.day: f.message for f in of_run if f.refuses}
         warned |= {f.day: f.message for f in standing if not f.passed}
-        return Standing(refused, warned, table.version, str(self.lake.root), _bounds(self.lake))
+        return Standing(refused, warned, table.version, self.lake.address, _bounds(self.lake))
 
 
 def log_verdicts(

@@ -117,10 +117,10 @@ def test_text_that_is_no_text_is_told_and_not_published(lake: Lake) -> None:
 
     staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, ROWS[0], strict=True))])
     bad = pa.table({"key": pa.array([b"\xff\xfe"], pa.binary()), "text": ["x"], "more": ["y"], "n": [1]})
-    pq.write_table(bad.cast(bad.schema.set(0, pa.field("key", pa.binary()))), Path(staged.files[0].uri))
+    pq.write_table(bad.cast(bad.schema.set(0, pa.field("key", pa.binary()))), Path(staged.files[0].path))
     found = audit(lake, staged.paths, TABLE)  # bytes are shown as text that tells them
     assert found[day(0)].rows == 1
-    Path(staged.files[0].uri).write_bytes(b"PAR1 torn PAR1")
+    Path(staged.files[0].path).write_bytes(b"PAR1 torn PAR1")
     with pytest.raises(ContractBroken, match="the table t: what was computed cannot be read back"):
         audit(lake, staged.paths, TABLE)
     staged.drop()

@@ -251,6 +251,6 @@ def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet
     lake = bare_lake(tmp_path)
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(3)}])
     written(lake, 1, 0)  # another write, which sweeps first
-    assert [Path(f.uri).exists() for f in staged.files] == [True]
+    assert [Path(f.path).exists() for f in staged.files] == [True]
     staged.drop()
     assert len(list((lake.table_place("staging").local() / WRITES).iterdir())) == 1

@@ -89,29 +89,29 @@ def test_a_file_that_no_longer_lives_cannot_be_removed(lake: Lake) -> None:
     gone = live(lake)[str(day(1))]
     commit(lake, stage_by_hand(lake, STAGING, rows(1, value=7)), [gone])
     staged = stage_by_hand(lake, STAGING, rows(1, value=8))
-    with pytest.raises(BackfillError, match="is to be removed and is no file of version 2"):
+    with pytest.raises(Conflict, match="is to be removed and is no file of version 2"):
         commit(lake, staged, [gone])
     assert (day(1), 7) in content(lake)
 
 
 def vanish(staged: Staged) -> None:
-    Path(staged.files[0].uri).unlink()
+    Path(staged.files[0].path).unlink()
 
 
 def tear(staged: Staged) -> None:
-    Path(staged.files[0].uri).write_bytes(Path(staged.files[0].uri).read_bytes()[:-9])
+    Path(staged.files[0].path).write_bytes(Path(staged.files[0].path).read_bytes()[:-9])
 
 
 def other_column(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), Path(staged.files[0].uri))
+    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), Path(staged.files[0].path))
 
 
 def other_type(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": ["A"], "value": [1.5]}), Path(staged.files[0].uri))
+    pq.write_table(pa.table({"entity": ["A"], "value": [1.5]}), Path(staged.files[0].path))
 
 
 def null_in_key(staged: Staged) -> None:
-    pq.write_table(pa.table({"entity": pa.array([None], pa.string()), "value": [1]}), Path(staged.files[0].uri))
+    pq.write_table(pa.table({"entity": pa.array([None], pa.string()), "value": [1]}), Path(staged.files[0].path))
 
 
 def without_a_day(staged: Staged) -> None:

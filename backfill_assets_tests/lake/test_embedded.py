@@ -30,6 +30,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import WRITES
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.processes import start
 
 FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
@@ -64,7 +65,7 @@ def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
     assert is_delta(str(tmp_path / "t"))
     with duckdb.connect() as engine:
         for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
-            found, query = delta_rows(engine, tmp_path / "t", wanted)
+            found, query = delta_rows(engine, place_of(tmp_path / "t"), wanted)
             assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
 
 

@@ -76,7 +76,7 @@ def test_a_date_or_time_of_any_year_is_its_number_also_those_that_duckdb_takes_f
     for file, (days, moment) in zip(staged.files, pairs, strict=True):
         due = pa.array([days], pa.int32()).cast(pa.date32())
         until = pa.array([moment], pa.int64()).cast(pa.timestamp("us", "UTC"))
-        pq.write_table(pa.table({"due": due, "until": until}), Path(file.uri))
+        pq.write_table(pa.table({"due": due, "until": until}), Path(file.path))
     expected = {d: far_fingerprint(n, *pair) for n, (d, pair) in enumerate(zip(on, pairs, strict=True))}
     assert {d: profile.fingerprint for d, profile in audit(lake, staged.paths, made).items()} == expected
 

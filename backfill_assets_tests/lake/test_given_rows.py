@@ -56,7 +56,7 @@ def staged(lake: Lake, rows: Any, contract: Contract = SMALL) -> Mapping[dt.date
     found = GivenRows.of(rows).stage(lake, contract)
     try:
         for file in found.files:
-            types = {f.name: f.type for f in pq.read_schema(Path(file.uri))}
+            types = {f.name: f.type for f in pq.read_schema(Path(file.path))}
             assert types == {c.name: arrow_type(c.kind) for c in contract.columns if c.name != "day"}
         return audit(lake, found.paths, contract)
     finally:

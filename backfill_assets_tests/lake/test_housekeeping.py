@@ -107,9 +107,9 @@ def test_a_file_that_no_version_names_goes_when_it_is_old_enough(lake: Lake) -> 
 
 def test_a_write_under_way_keeps_its_files_however_old_they_are(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 9, "event_date": day(4)}])
-    age(Path(staged.files[0].uri), 400)
+    age(Path(staged.files[0].path), 400)
     assert remove_unneeded(lake, STAGING, LATER).no_version == ()
-    assert Path(staged.files[0].uri).exists()
+    assert Path(staged.files[0].path).exists()
     staged.drop()
     sweep(lake, STAGING.name)
 
@@ -174,8 +174,8 @@ def split(in_parts: Lake, number: int, parts: int = 3) -> Staged:
     staged = stage_by_hand(in_parts, STAGING, rows(number, range(parts)))
     for part in range(1, parts):
         more = stage_by_hand(in_parts, STAGING, rows(number, range(part * 10, part * 10 + 4)))
-        target = Path(staged.files[0].uri).with_name(f"part-{part}.parquet")
-        Path(more.files[0].uri).rename(target)
+        target = Path(staged.files[0].path).with_name(f"part-{part}.parquet")
+        Path(more.files[0].path).rename(target)
         more.drop()
         staged.files = (*staged.files, staged.file(target, str(day(number))))
     return staged

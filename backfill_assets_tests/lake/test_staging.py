@@ -72,7 +72,7 @@ def test_what_is_kept_stays_and_the_rest_of_the_write_goes(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, ROWS)
     staged.keep([staged.files[0].name])
     staged.drop()
-    assert [Path(f.uri).exists() for f in staged.files] == [True, False, False]
+    assert [Path(f.path).exists() for f in staged.files] == [True, False, False]
 
 
 @pytest.mark.usefixtures("processes")
@@ -138,7 +138,7 @@ def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:
     now = datetime(2024, 3, 1, tzinfo=UTC)
     row = ("landed", "a", "sha", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None)
     (file,) = stage_rows(lake, FILES, [row]).files
-    (read,) = pq.read_table(Path(file.uri)).to_pylist()
+    (read,) = pq.read_table(Path(file.path)).to_pylist()
     assert tuple(read.values()) == row
 
 
@@ -150,7 +150,7 @@ def staged_by_spark(spark: "SparkSession", lake: Lake, *cells: tuple[object, ...
 def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", lake: Lake) -> None:
     staged = staged_by_spark(spark, lake, ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1)), ("C", 3, None))
     assert [f.partition for f in staged.files] == [str(day(0)), str(day(1)), None]
-    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {Path(f.uri) for f in staged.files}
+    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {Path(f.path) for f in staged.files}
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
     assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
 

@@ -97,7 +97,7 @@ def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_
     assert audit(lake, parted.paths, KINDS) == audit(lake, by_spark.paths, KINDS)
     back, told = (read_staged(few_rows, KINDS, s).selectExpr("hash(*)").collect() for s in (parted, by_spark))
     assert sorted(back) == sorted(told)
-    assert {p for p in parted.folder.rglob("*") if p.is_file()} == {Path(f.uri) for f in parted.files}
+    assert {p for p in parted.folder.rglob("*") if p.is_file()} == {Path(f.path) for f in parted.files}
 
 
 def written_by(path: str) -> str:

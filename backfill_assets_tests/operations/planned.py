@@ -140,8 +140,8 @@ def scatter(made: Planned, table: str, number: int) -> None:
     )
     staged = stage_by_hand(made.lake, contract, [{"entity": "A", "value": 1, contract.day_column: day(number)}])
     [first] = staged.files
-    second = staged.file(Path(first.uri).with_name("part-1.parquet"), first.partition)
-    pq.write_table(pq.read_table(Path(first.uri), partitioning=None).slice(0, 0), second.uri)
+    second = staged.file(Path(first.path).with_name("part-1.parquet"), first.partition)
+    pq.write_table(pq.read_table(Path(first.path), partitioning=None).slice(0, 0), second.path)
     staged.tried = True
     rewrite_files(place_of(path), contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
     staged.keep({first.name, second.name})

@@ -237,5 +237,5 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
 
     with doing_before(data_names, link):
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
-    assert all(Path(f.uri).exists() for f in linked[0].files)
+    assert all(Path(f.path).exists() for f in linked[0].files)
     linked[0].drop()

@@ -231,7 +231,7 @@ def test_rows_within_tolerance_are_no_mismatch_and_a_column_of_another_kind_is_o
 
 
 def test_a_record_and_its_sql_lie_beside_each_other(tmp_path: Path) -> None:
-    kept = keep_report(bare_lake(tmp_path), report())
+    kept = Path(keep_report(bare_lake(tmp_path), report()))
     body = json.loads(kept.read_text())
     assert (body["mismatches"], body["rows_left"], body[WITHIN]) == (3, 5, 1)
     assert "SELECT 1;" in kept.with_suffix(".sql").read_text()
@@ -240,7 +240,7 @@ def test_a_record_and_its_sql_lie_beside_each_other(tmp_path: Path) -> None:
 def test_the_newest_record_of_each_pair_of_sides_counts_and_other_files_do_not(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     assert kept_mismatches(lake) == {}
-    kept = keep_report(lake, report())
+    kept = Path(keep_report(lake, report()))
     kept.with_name("20200101-000000-aaaaaa.json").write_text(
         kept.read_text().replace('"mismatches": 3', '"mismatches": 9')
     )

@@ -1,0 +1,50 @@
+"""Addresses of lakes that lie in a bucket, and this machine's own folder of each, from which the address follows.
+
+Not here: reading and writing what lies there (`lake.place`), and which lake is meant (`core.process`).
+"""
+
+import os
+import re
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+
+STATE_VARIABLE = "BACKFILL_ASSETS_STATE"
+BUCKETS = "backfill_assets/buckets"  # in the state's folder; no other folder below one of that name is a lake's
+ADDRESS = re.compile(r"(s3|az|gs|s3a|abfss|https?):/+(.*)")  # `Path` leaves one slash
+SCHEMES = ("s3", "az", "gs")
+PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")  # what no engine takes for a pattern
+
+
+def local_root(named: str | Path) -> Path:
+    """The absolute folder of the lake that `named` is: that folder, or this machine's own one of a lake in a bucket.
+
+    It holds what only this machine needs (scratch, copies, the engine's and Dagster's homes), may be deleted while
+    nothing runs, and lies below $BACKFILL_ASSETS_STATE, else $XDG_STATE_HOME, else `~/.local/state`. Raises
+    SettingsError for an address that no lake can have.
+    """
+    if not (found := ADDRESS.fullmatch(str(named))):
+        return Path(named).expanduser().resolve()
+    scheme, parts = found[1], found[2].strip("/").split("/")
+    if scheme not in SCHEMES or not all(PART.fullmatch(part) for part in parts):
+        raise SettingsError(
+            f"the lake {named}", "it is no address of a lake: a bucket and names of letters, digits, - _ and . in it",
+            "Nothing was done", f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://",
+        )  # fmt: skip
+    state = os.environ.get(STATE_VARIABLE) or os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *parts))
+
+
+def bucket_address(root: Path | str) -> str:
+    """The address of a lake in a bucket, or of a folder in it, by this machine's own folder; "" for any other."""
+    _, is_one, below = str(root).partition(f"/{BUCKETS}/")
+    if not is_one:
+        return ""
+    home, _, rest = below.partition("/")
+    scheme, *parts = home.split("@")
+    return f"{scheme}://{'/'.join([*parts, rest] if rest else parts)}"
+
+
+def address_of(root: Path | str) -> str:
+    """What people call a lake by its folder, and name after `--lake`: its address in a bucket, or the folder."""
+    return bucket_address(root) or str(root)

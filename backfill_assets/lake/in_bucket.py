@@ -1,0 +1,75 @@
+"""A lake in a bucket as it is opened: copies of what people keep in it, and settings that cannot work there refused.
+
+Not here: reading and writing what lies there (`bucket`), and the address (`core.addresses`).
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from backfill_assets.core.addresses import ADDRESS, address_of
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import Place, read
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.folder import TABLES
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+
+OWN_FILE = re.compile(r"\.(py|sql)$")
+ELSEWHERE = re.compile(r"^(sc|spark|k8s)://|^yarn$")  # engines whose machines do not see the copies of this one
+CODE = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
+
+
+def fetch_own(root: Path, settings: LakeSettings) -> None:
+    """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look at, and the files that
+    its pipeline may reach; those that are gone from the bucket are deleted here."""
+    place, here = place_at(root), Folder(str(root))
+    wanted = {FILE_NAME, *(_own_files(place) if any(getattr(settings.pipeline, key) for key in CODE) else ())}
+    for name in wanted:
+        if (content := read(place, name)) != _known(here, name):
+            here.write(name, content)
+    for name in {*_own_files(here)} - wanted:
+        here.delete(name)
+
+
+def _known(here: Folder, name: str) -> bytes | None:
+    return read(here, name) if here.token(name) is not None else None
+
+
+def _own_files(place: Place) -> Iterator[str]:
+    """The names of Python and SQL files beside a lake's own folders: at its top, and below folders that are not its."""
+    for name in place.names():
+        if OWN_FILE.search(name):
+            yield name
+        elif "." not in name and name != TABLES:
+            yield from (file for file in place.below(name) if OWN_FILE.search(file))
+
+
+def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
+    """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
+    for source in settings.delivered.values():
+        if not ADDRESS.fullmatch(source.files) and not Path(source.files).expanduser().is_absolute():
+            raise _refused(
+                root, f"files = {source.files!r} begins at the lake's folder, and the lake lies in a bucket",
+                "Write the absolute path of the landing folder",
+            )  # fmt: skip
+    for name, export in settings.exports.items():
+        if "://" not in export.to and not Path(export.to).is_absolute():
+            raise _refused(
+                root, f"[exports.{name}] to = {export.to!r} begins at the lake's folder, and the lake lies in a bucket",
+                "Write the absolute path of the folder",
+            )  # fmt: skip
+    if settings.tables:
+        raise _refused(
+            root, f"[tables.{min(settings.tables)}]: tables of others are read by a lake in a folder only",
+            "Leave them out, or keep this lake in a folder",
+        )  # fmt: skip
+    if ELSEWHERE.match(settings.spark.engine):
+        raise _refused(
+            root, f"[spark] engine = {settings.spark.engine!r} computes on machines that do not see the copies of data "
+            "files on this one", 'Set engine = "embedded", or keep this lake in a folder that all of them see',
+        )  # fmt: skip
+
+
+def _refused(root: Path, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(f"{address_of(root)}/{FILE_NAME}", culprit, "Nothing was done", fix)

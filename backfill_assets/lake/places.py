@@ -1,0 +1,21 @@
+"""Where the files of a lake lie, by its folder: the one function that picks the filling of the port `Place`.
+
+Not here: the fillings (`files`, `bucket`), and the port itself (`place`).
+"""
+
+from pathlib import Path
+
+from backfill_assets.core.addresses import bucket_address
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import Place
+from backfill_assets.lake.files import Folder
+
+
+def place_at(root: Path) -> Place:
+    """The place of a lake, or of a folder in it, by its absolute folder; that of a lake in a bucket is this machine's
+    own (`core.addresses`). Opens nothing."""
+    if address := bucket_address(root):
+        raise SettingsError(
+            f"the lake {address}", "lakes in a bucket are not read yet", "Nothing was done", "Name a folder",
+        )  # fmt: skip
+    return Folder(str(root))

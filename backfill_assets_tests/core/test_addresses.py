@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.addresses import STATE_VARIABLE, address_of, bucket_address, local_root
+from backfill_assets.core.errors import SettingsError
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("address", ["s3://bucket", "s3://bucket/lake", "az://box/a.b/c_d/e-f", "gs://b/.hidden/x"])
+def test_a_lake_in_a_bucket_has_a_folder_of_this_machine_from_which_its_address_follows(
+    address: str, state: Path
+) -> None:
+    root = local_root(address)
+    assert root.is_relative_to(state)
+    assert bucket_address(root) == address_of(root) == address
+    assert local_root(f"{address}/") == local_root(Path(address)) == root
+
+
+def test_a_folder_below_that_one_is_a_place_below_the_address() -> None:
+    assert address_of(local_root("s3://bucket/lake") / ".candidates" / "try") == "s3://bucket/lake/.candidates/try"
+
+
+def test_a_lake_in_a_bucket_and_one_below_it_share_no_folder() -> None:
+    above, below = local_root("s3://bucket/lake"), local_root("s3://bucket/lake/tables")
+    assert above not in below.parents
+    assert bucket_address(below) == "s3://bucket/lake/tables"
+
+
+def test_a_folder_is_its_own_address_and_lies_in_no_bucket(tmp_path: Path) -> None:
+    assert local_root(tmp_path / "x" / ".." / "lake") == tmp_path / "lake"
+    assert (bucket_address(tmp_path), address_of(tmp_path)) == ("", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["s3://", "s3://bucket//lake", "s3://bucket/a*", "s3://b/../c", "s3://b/day=1", "https://host/lake", "s3a://b/c"],
+)
+def test_an_address_that_no_lake_can_have_is_refused_by_name(address: str) -> None:
+    with pytest.raises(SettingsError, match=r"no address of a lake.*Write s3://BUCKET/NAME"):
+        local_root(address)
