@@ -54,9 +54,8 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
     added = opened.get_add_actions(flatten=True)
     names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
     rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
-    return [
-        LiveFile(path, str(value[0]) if value and value[0] is not None else None, size) for path, size, *value in rows
-    ]
+    parted = ((path, size, value[0] if value else None) for path, size, *value in rows)
+    return [LiveFile(path, None if value is None else str(value), size) for path, size, value in parted]
 
 
 def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
@@ -224,8 +223,8 @@ def plain_files(table: Place, version: int, day_column: str, days: Collection[da
     day_texts = None if days is None or not laid_out else {str(d) for d in days}
     chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
-    foldered = not laid_out or all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
     paths = tuple(str(table.local(f.path)) for f in chosen)
+    foldered = not laid_out or all(f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True))
     if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
         return None
     return PlainFiles(paths, columns, "".join(laid_out))

@@ -266,9 +266,7 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
         earlier, others = _parted(before, work.id)
         running = [u for u in earlier if u.process != this and u.is_running]
         if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
-            raise BackfillError(
-                f"the lake {lake.address}", str(hindering[0]), "Nothing was written", "Then do this again"
-            )
+            raise BackfillError(f"the lake {lake.place}", str(hindering[0]), "Nothing was written", "Then do it again")
         tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
             t: v for u in earlier for t, v in u.tables.items()
         }

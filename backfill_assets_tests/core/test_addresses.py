@@ -1,3 +1,8 @@
+"""Addresses of lakes in a bucket, and the folder of this machine for each.
+
+Tested here: `core.addresses`. Not tested here: what lies there (`lake.test_places`).
+"""
+
 from pathlib import Path
 
 import pytest

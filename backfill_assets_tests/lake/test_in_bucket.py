@@ -1,3 +1,8 @@
+"""A lake in a bucket as it is opened.
+
+Tested here: `lake.in_bucket`. Not tested here: what lies in it (`end_to_end.test_bucket_lake`).
+"""
+
 from datetime import date
 from typing import Any
 

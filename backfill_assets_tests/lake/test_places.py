@@ -1,3 +1,8 @@
+"""Where the files of a lake lie, by its folder.
+
+Tested here: `lake.places`. Not tested here: the fillings (`test_files`, `test_bucket`).
+"""
+
 from pathlib import Path
 
 from backfill_assets.lake.files import Folder
