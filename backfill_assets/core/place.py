@@ -84,16 +84,17 @@ class Place(Protocol):
         it: `if_absent` raises AlreadyThere if there is a file; `if_unchanged` raises Changed if its token is another.
         """
 
-    def put(self, name: str, finished: Path) -> None:
-        """Atomic, and safe against a power cut when this returns. Make a finished file of this machine the content of a
-        name; the file is gone afterwards."""
+    def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
+        """Atomic, and safe against a power cut when this returns; unless `is_synced`, once `sync_new` names the file.
+        Make a finished file below a folder that is `prepared` the content of a name; the file is gone afterwards."""
 
     def link(self, name: str, source: "Place", source_name: str) -> None:
         """Not atomic: the content may be copied. Give the content of a file, which is never written to, a further name,
         which keeps it when the other goes."""
 
-    def point(self, name: str, folder: Path) -> None:
-        """Atomic. Let the files of a folder elsewhere, which others write, be read below a name, unless it is taken."""
+    def point(self, name: str, theirs: Path) -> None:
+        """Atomic. Let a file, or the files of a folder, elsewhere, which others write, be read by a name, unless it is
+        taken."""
 
     def move(self, name: str, new: str) -> None:
         """Not atomic: both names may be seen. Give a file, or a folder with its files, another name in its folder."""

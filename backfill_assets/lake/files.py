@@ -129,13 +129,15 @@ class Folder:
             os.close(known)
         _sync(os.path.dirname(path))
 
-    def put(self, name: str, finished: Path) -> None:
+    def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
         """As the port says, by a rename: the file lies on the same file system."""
         path = self._path(name)
-        _sync(str(finished))
+        if is_synced:
+            _sync(str(finished))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.replace(finished, path)
-        _sync(os.path.dirname(path))
+        if is_synced:
+            _sync(os.path.dirname(path))
 
     def link(self, name: str, source: Place, source_name: str) -> None:
         """As the port says: a hard link, or a copy where the file system has none."""
@@ -146,12 +148,12 @@ class Folder:
         except OSError:
             shutil.copyfile(known, path)
 
-    def point(self, name: str, folder: Path) -> None:
+    def point(self, name: str, theirs: Path) -> None:
         """As the port says, by a symbolic link."""
         path = self._path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with suppress(FileExistsError):
-            os.symlink(folder, path, target_is_directory=True)
+            os.symlink(theirs, path)
 
     def move(self, name: str, new: str) -> None:
         """Atomic here. As the port says."""

@@ -101,9 +101,9 @@ class LakeFolder:
         return place.uri() if bucket_address(self.root) else Path(place.uri()).as_uri()
 
     @property
-    def stock(self) -> Path:
-        """Strictly parsed copies of landed text files, named by their sha256; they can be deleted at any time."""
-        return self.root / ".stock" / self.source
+    def stock(self) -> Place:
+        """The content store: copies of landed files, named by their sha256; they can be deleted at any time."""
+        return self.place.at(f".stock/{self.source}".rstrip("/"))
 
 
 def refuse_file(root: Path) -> None:

@@ -5,40 +5,39 @@ here: values (`casting`), and whether a file can be read at all (`differing`). T
 """
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import Place, exists, read_json
 from backfill_assets.landing.content_store import StoredFile, find
 
 AT_FIRST = 20  # contents are looked at in a lake in which no kinds were noted
 FILE = "kinds.json"  # column in small letters -> kind -> path of the latest file that has it
 
 
-def note_kinds(store: Path, contents: Sequence[tuple[str, StoredFile]], before: Iterable[tuple[str, str]] = ()) -> None:
+def note_kinds(
+    store: Place, contents: Sequence[tuple[str, StoredFile]], before: Iterable[tuple[str, str]] = ()
+) -> None:
     """Add the kinds of the columns of contents of the store, each with its landed path. A column without a value has
     none. `before`: paths and names of contents, the newest last, to begin with where nothing was ever noted."""
     if not contents:
         return
-    if not (store / FILE).exists():
+    if not exists(store, FILE):
         found = ((path, find(store, name)) for path, name in [*before][-AT_FIRST:])
         contents = [*((path, content) for path, content in found if content is not None), *contents]
-    known = _kept_kinds(store)
+    known = read_json(store, FILE)
     for path, content in contents:
         for name, kind in _kinds(content).items():
             known.setdefault(name, {})[kind] = path
-    partial = store / f".{FILE}.{os.getpid()}"
-    partial.write_text(json.dumps(known, sort_keys=True), encoding="utf-8")
-    partial.replace(store / FILE)
+    store.write(FILE, json.dumps(known, sort_keys=True).encode())
 
 
-def changed_kinds(store: Path, paths: Collection[str]) -> dict[str, dict[str, str]]:
+def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, str]]:
     """The columns, in small letters, that have several kinds in files of these landed paths: kind -> one of them."""
-    found = {name: {k: p for k, p in kinds.items() if p in paths} for name, kinds in _kept_kinds(store).items()}
+    found = {name: {k: p for k, p in kinds.items() if p in paths} for name, kinds in read_json(store, FILE).items()}
     return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
 
 
@@ -64,18 +63,10 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
     return told
 
 
-def _kept_kinds(store: Path) -> dict[str, dict[str, str]]:
-    try:
-        found: dict[str, dict[str, str]] = json.loads((store / FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
-
-
 def _kinds(content: StoredFile) -> dict[str, str]:
     import pyarrow.parquet as pq
 
-    if content.refused is not None or not content.parquet.is_file():
+    if content.refused is not None or not exists(content.store, content.name):
         return {}
     with pq.ParquetFile(content.parquet) as file:
         footer, schema = file.metadata, file.schema_arrow

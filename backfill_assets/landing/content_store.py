@@ -6,15 +6,17 @@ and links only to data files of Delta tables, which nobody alters; it may be del
 
 import hashlib
 import json
-import os
+import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.place import Place, exists, read_json, size
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
@@ -27,36 +29,34 @@ ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A landed content in the store: its sha256 (of the bytes, or of these and the path: `identity`), the parquet to
-    read (named by it), and the types of a text file's columns (STRING, BIGINT, BOOLEAN; empty for parquet).
+    """A landed content in the store, as its description and the ledger have it."""
 
-    `first_scan` (aware) and `home_day`, the day of rows without a usable arrival time, are the ledger's; an ingest does
-    not know them. `rows` counts all records apart from Spark, `bad_rows` the unusable ones among them. `inexact`:
-    column -> why its values differ from the landed file. `refused`: why no row of it can be judged; it then counts as
-    one unusable row with number 0 and is not read. `path`: its path below the landing's root, if its rows depend on
-    that, and `path_day`: the day that this names. `content`: the SHA-256 of the bytes of a parquet file. `origin`:
-    where an erasure took records out, the content as it landed and the numbers of these records, ascending; the
-    other records keep their place in the order of all, and their default `seq`.
-    """
-
-    sha256: str
-    parquet: Path
-    types: Mapping[str, str] = field(default_factory=dict)
-    schema: str = ""
-    first_scan: datetime | None = None
-    home_day: date | None = None
-    absent_is_null: bool = False
-    rows: int = 0
-    inexact: Mapping[str, str] = field(default_factory=dict)
-    refused: str | None = None
-    path: str = ""
-    path_day: date | None = None
-    bad_rows: int = 0
-    content: str = ""
+    sha256: str  # of the bytes, or of these and the path (`identity`): the content's name
+    store: Place
+    name: str  # of the Parquet file to read in the store; it begins with the content's; empty if it is not read
+    types: Mapping[str, str] = field(default_factory=dict)  # of text: column -> STRING, BIGINT, BOOLEAN; else empty
+    schema: str = ""  # digest of the columns and types of the Parquet file
+    first_scan: datetime | None = None  # aware; the ledger's, an ingest does not know it
+    home_day: date | None = None  # the ledger's: the day of rows without a usable arrival time
+    absent_is_null: bool = False  # a column that the file lacks is NULL in its rows
+    rows: int = 0  # all records, counted apart from Spark
+    inexact: Mapping[str, str] = field(default_factory=dict)  # column -> why values differ from the landed file's
+    refused: str | None = None  # why no row can be judged: it counts as one unusable row with number 0, and is not read
+    path: str = ""  # below the landing's root, if its rows depend on that
+    path_day: date | None = None  # that the path names
+    bad_rows: int = 0  # the unusable ones among `rows`
+    content: str = ""  # SHA-256 of the bytes of a Parquet file
+    # Where an erasure took records out: the content as it landed, and the numbers of these records, ascending. The
+    # other records keep their place in the order of all, and their default `seq`.
     origin: tuple[str, tuple[int, ...]] | None = None
     # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
+
+    @property
+    def parquet(self) -> Path:
+        """The path of the Parquet file, for engines of this machine."""
+        return self.store.local(self.name)
 
     @property
     def kind(self) -> tuple[str, str, bool, str, str]:
@@ -75,24 +75,28 @@ def ingest_rules(format: str, limits: Sequence[int], dialect: Mapping[str, Any])
     return {"version": VERSION, "format": format, "limits": list(limits), DIALECT: dict(dialect)}
 
 
-def put(store: Path, ingested: StoredFile, rules: Mapping[str, Any]) -> StoredFile:
-    """Describe a content whose parquet lies in the store, as the last step of its ingest; return what `find` finds."""
+@contextmanager
+def scratch(store: Place) -> Iterator[Path]:
+    """A new folder of this machine for files on their way into the store, deleted with what is left in it."""
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=store.prepared("")) as folder:
+        yield Path(folder)
+
+
+def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = None) -> StoredFile:
+    """Put a content's `finished` Parquet file into its store, unless it lies there, and its description, as the last
+    step of its ingest; return what `find` finds. Nothing is synced: a copy that a power cut tears fails its proof."""
+    if finished is not None:
+        ingested.store.put(ingested.name, finished, is_synced=False)
     schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
     described = replace(ingested, schema=schema, absent_is_null=is_null)
-    proof = {"sha256": _sha256(ingested.parquet), "content": ingested.content or ingested.sha256}
-    body = {**rules, "parquet": ingested.parquet.name, **proof, **{name: getattr(described, name) for name in KEPT}}
-    path = _description(store, ingested.sha256)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(body, sort_keys=True), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    proof = {"sha256": _sha256(ingested), "content": ingested.content or ingested.sha256}
+    body = {**rules, "parquet": ingested.name, **proof, **{name: getattr(described, name) for name in KEPT}}
+    ingested.store.write(f"{ingested.sha256}.json", json.dumps(body, sort_keys=True).encode())
     return described
 
 
 def find(
-    store: Path, sha256: str, first_scan: datetime | None = None, home_day: date | None = None,
+    store: Place, sha256: str, first_scan: datetime | None = None, home_day: date | None = None,
     rules: Mapping[str, Any] | None = None,
 ) -> StoredFile | None:  # fmt: skip
     """Find a content and prove its bytes; None if it is absent, altered, or described by others than these `rules`."""
@@ -100,65 +104,63 @@ def find(
     if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
     kept = {name: body[name] for name in KEPT if name in body}
-    return StoredFile(sha256, store / body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
+    return StoredFile(sha256, store, body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
 
 
-def copy_path(store: Path, sha256: str, format: str) -> Path:
-    """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
-    return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
+def copy_name(sha256: str, format: str) -> str:
+    """The name of a content's copy: the 64 digits of the content, the format and the parser version."""
+    return f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
-def is_in(store: Path, sha256: str) -> bool:
+def in_microseconds_name(sha256: str) -> str:
+    """The name of a Parquet content's copy whose timestamps were converted to microseconds."""
+    return f"{sha256}.us.parquet"
+
+
+def is_in(store: Place, sha256: str) -> bool:
     """Whether the store has the rows of a table's content; that their bytes are as described is not proven."""
-    return any(path.exists() for path in (copy_path(store, sha256, "delta"), store / f"{sha256}.us.parquet"))
+    return any(exists(store, name) for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)))
 
 
-def copies(store: Path) -> dict[str, int]:
+def copies(store: Place) -> dict[str, int]:
     """The bytes that the store takes for each content, by its name; lists one folder."""
     found = defaultdict[str, int](int)
-    for entry in os.scandir(store) if store.is_dir() else ():
-        name, _, ending = entry.name.partition(".")
-        if ending and len(name) == DIGEST_CHARS:
-            found[name] += entry.stat(follow_symlinks=False).st_size
+    for name in store.names():
+        sha256, _, ending = name.partition(".")
+        if ending and len(sha256) == DIGEST_CHARS:
+            found[sha256] += size(store, name) or 0
     return dict(found)
 
 
-def discard(store: Path, sha256: str) -> None:
+def discard(store: Place, sha256: str) -> None:
     """Remove all files of a content, so that it is ingested from the landing again.
 
-    Unlinks every possible name: listing the whole store for each content would be quadratic.
+    Deletes every possible name: listing the whole store for each content would be quadratic.
     """
     parsed = (
         f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet", "delta") for n in range(1, PARSER_VERSION + 1)
     )
     for ending in ("json", "parquet", "us.parquet", *parsed):
-        (store / f"{sha256}.{ending}").unlink(missing_ok=True)
+        store.delete(f"{sha256}.{ending}")
 
 
-def _proven(store: Path, sha256: str) -> dict[str, Any] | None:
+def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     """The description of a content whose parquet still has the bytes that `put` described, else None.
 
     Reads the file once, about a second per gigabyte: rows of another content must not pass under this name.
     """
-    try:
-        body: Any = json.loads(_description(store, sha256).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    if not isinstance(body, dict) or body.get("version") != VERSION:
+    body = read_json(store, f"{sha256}.json")
+    if body.get("version") != VERSION:
         return None
     body.setdefault(DIALECT, {})
     exact = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
-    return body if exact and body["sha256"] == _sha256(store / str(body["parquet"])) else None
+    return body if exact and body["sha256"] == _sha256(StoredFile(sha256, store, str(body["parquet"]))) else None
 
 
-def _description(store: Path, sha256: str) -> Path:
-    return store / f"{sha256}.json"
-
-
-def _sha256(path: Path) -> str:
-    """The SHA-256 of a file of the store; an empty text without one."""
+def _sha256(file: StoredFile) -> str:
+    """The SHA-256 of the Parquet file that engines read; an empty text without one."""
     try:
-        with path.open("rb") as source:
+        with file.parquet.open("rb") as source:
             return hashlib.file_digest(source, "sha256").hexdigest()
     except FileNotFoundError:
         return ""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, TransientError
+from backfill_assets.core.place import Place, read_json
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.text_lines import HashedReader
 
@@ -136,9 +137,8 @@ class Hashes:
     `keep` writes the hashes used since, and drops the others. A file that changed just now is never remembered.
     """
 
-    def __init__(self, store: Path) -> None:
-        self._path = store / HASHES_NAME
-        self._known = _read_hashes(self._path)
+    def __init__(self, store: Place) -> None:
+        self._store, self._known = store, _read_hashes(store)
         self._used: dict[str, list[object]] = {}
 
     def sha256(self, file: LandedFile) -> str:
@@ -157,11 +157,8 @@ class Hashes:
         """Write the hashes if they changed. A read-only folder costs time, nothing else."""
         if self._used == self._known:
             return
-        partial = self._path.with_suffix(f".{os.getpid()}.partial")
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(self._used, sort_keys=True), encoding="utf-8")
-            partial.replace(self._path)
+            self._store.write(HASHES_NAME, json.dumps(self._used, sort_keys=True).encode())
 
 
 def _descriptor(file: LandedFile) -> int:
@@ -199,9 +196,9 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
     )  # fmt: skip
 
 
-def _read_hashes(path: Path) -> dict[str, list[object]]:
+def _read_hashes(store: Place) -> dict[str, list[object]]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(store, HASHES_NAME)
         return {str(name): [int(size), int(moment), str(sha)] for name, (size, moment, sha) in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError):
         return {}

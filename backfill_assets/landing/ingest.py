@@ -5,8 +5,7 @@ Not here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing (`
 meaning of a file depends on its content and format alone, and a file that breaks off midway gives no rows.
 """
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +14,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backfill_assets.core.place import Place
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
 from backfill_assets.landing.content_store import (
     StoredFile,
-    copy_path,
+    copy_name,
     discard,
     find,
     identity,
+    in_microseconds_name,
     ingest_rules,
     put,
+    scratch,
 )
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
@@ -40,7 +42,7 @@ CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy'
 
 
 def ingest(
-    file: LandedFile, format: str, store: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False,
+    file: LandedFile, format: str, store: Place, limits: Limits = DEFAULT_LIMITS, by_path: bool = False,
     dialect: Dialect = PLAIN_TEXT,
 ) -> StoredFile:  # fmt: skip
     """Put the content of a landed file (`format`: parquet, csv, jsonl; text as `dialect` says) into `store`.
@@ -51,30 +53,32 @@ def ingest(
     """
     rules = ingest_rules(format, limits.deciding(), dialect.declared)
     if format == "parquet":
-        return put(store, _copied_parquet(file, store, limits, by_path), rules)
+        return _copied_parquet(file, store, limits, by_path, rules)
     sha256 = sha256_of(file)
     name = identity(sha256, file.name) if by_path else sha256
-    target = copy_path(store, name, format)
-    known = find(store, name, rules={**rules, "parquet": target.name})
+    new = StoredFile(name, store, copy_name(name, format))
+    known = find(store, name, rules={**rules, "parquet": new.name})
     if known is not None:
         return known
     discard(store, name)
-    return put(
-        store, _parsed(file, sha256, StoredFile(name, target), limits, PARSERS[format](limits, dialect), dialect), rules
-    )
+    return _parsed(file, sha256, new, limits, dialect, rules)
 
 
 def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
     """Put a data file of a table into the store of `new` as a link to it, once it was decoded from end to end."""
-    new.parquet.parent.mkdir(parents=True, exist_ok=True)
-    discard(new.parquet.parent, new.sha256)
+    rules = table_rules()
+    discard(new.store, new.sha256)
     try:
-        rows = examine_apart(data, size, DEFAULT_LIMITS)
+        new = replace(new, rows=examine_apart(data, size, DEFAULT_LIMITS))
     except Unreadable as error:
-        return put(new.parquet.parent, _refused(new.sha256, new.parquet, str(error)), table_rules())
-    new.parquet.symlink_to(data.absolute())
-    parquet, inexact = in_microseconds(new.parquet, new.parquet.with_name(f"{new.sha256}.us.parquet"))
-    return put(new.parquet.parent, replace(new, parquet=parquet, rows=rows, inexact=inexact), table_rules())
+        return _refused(new, str(error), rules)
+    with scratch(new.store) as folder:
+        readable, inexact = in_microseconds(data, folder / "us.parquet")
+        if readable != data:
+            new = replace(new, name=in_microseconds_name(new.sha256), inexact=inexact)
+            return put(new, rules, readable)
+    new.store.point(new.name, data.absolute())
+    return put(replace(new, inexact=inexact), rules)
 
 
 def table_rules() -> dict[str, Any]:
@@ -83,13 +87,13 @@ def table_rules() -> dict[str, Any]:
 
 
 def _parsed(
-    file: LandedFile, sha256: str, new: StoredFile, limits: Limits, parser: TextParser[Any], dialect: Dialect
+    file: LandedFile, sha256: str, new: StoredFile, limits: Limits, dialect: Dialect, rules: Mapping[str, Any]
 ) -> StoredFile:
-    """Parse a text file into the copy of `new`, and return `new` with its rows and columns."""
-    with writing(new.parquet.parent) as writer:
+    """Parse a text file into the store, as `new`, with its rows and columns."""
+    parser, unreadable = PARSERS[rules["format"]](limits, dialect), None
+    with writing(new.store) as writer:
         with opened(file) as descriptor:
             reader = HashedReader(descriptor, limits.block_bytes, file.size)
-            unreadable = None
             try:
                 for batch in parser.batches(dialect.lines(reader.blocks(), file.size, limits)):
                     writer.write(batch)
@@ -100,41 +104,41 @@ def _parsed(
             if reader.sha256() != sha256:
                 raise StillChanging(str(file.path))
         if unreadable is not None:
-            return _refused(new.sha256, new.parquet, unreadable)
-        writer.publish(new.parquet)
-    return replace(new, types=parser.columns, rows=writer.rows, bad_rows=writer.bad_rows)
+            return _refused(new, unreadable, rules)
+        described = replace(new, types=parser.columns, rows=writer.rows, bad_rows=writer.bad_rows)
+        return put(described, rules, writer.finished())
 
 
-def _refused(name: str, target: Path, reason: str) -> StoredFile:
-    """Write the one unusable row, numbered 0, of a file that cannot be read as a whole."""
-    with writing(target.parent) as writer:
+def _refused(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> StoredFile:
+    """Put the one unusable row, numbered 0, of a file that cannot be read as a whole."""
+    refused = StoredFile(new.sha256, new.store, new.name, rows=1, bad_rows=1, refused=reason)
+    with writing(new.store) as writer:
         writer.write(Batch(0, 1, {}, {0: ("", reason)}))
-        writer.publish(target)
-    return StoredFile(name, target, rows=1, bad_rows=1, refused=reason)
+        return put(refused, rules, writer.finished())
 
 
-def _copied_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) -> StoredFile:
+def _copied_parquet(
+    file: LandedFile, store: Place, limits: Limits, by_path: bool, rules: Mapping[str, Any]
+) -> StoredFile:
     """Copy the file, then examine the copy, to which no other process writes."""
-    store.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".copying-", dir=store) as folder:
-        copy = Path(folder) / "copy.parquet"
+    with scratch(store) as folder:
+        copy = folder / "copy.parquet"
         sha256 = copied(file, copy)
         name = identity(sha256, file.name) if by_path else sha256
         discard(store, name)
         try:
             rows = examine_apart(copy, file.size, limits)
         except Unreadable as error:
-            return _refused(name, copy_path(store, name, "parquet"), str(error))
-        target = store / f"{name}.parquet"
-        copy.replace(target)
-    parquet, inexact = in_microseconds(target, store / f"{name}.us.parquet")
-    return StoredFile(name, parquet, rows=rows, inexact=inexact, content=sha256)
+            return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
+        readable, inexact = in_microseconds(copy, folder / "us.parquet")
+        named = f"{name}.parquet" if readable == copy else in_microseconds_name(name)
+        return put(StoredFile(name, store, named, rows=rows, inexact=inexact, content=sha256), rules, readable)
 
 
 class CopyWriter:
     """Writes the copy of a text file in a folder of its own; see `writing`.
 
-    New columns open a new segment; `publish` joins them, so that a file is parsed once and never held in memory. Every
+    New columns open a new segment; `finished` joins them, so that a file is parsed once and never held in memory. Every
     source column is text, behind three columns of our own.
     """
 
@@ -177,8 +181,8 @@ class CopyWriter:
             self._writer.close()
             self._writer = None
 
-    def publish(self, target: Path) -> None:
-        """Move the copy to `target`, atomically. Nothing is synced: a copy that a power cut tears fails its proof."""
+    def finished(self) -> Path:
+        """The whole copy, which is deleted with the folder unless it is moved elsewhere."""
         self.close()
         parts = list(self._segments)
         if len(parts) != 1:
@@ -188,9 +192,8 @@ class CopyWriter:
                     for group in range(source.num_row_groups):
                         tables = [schema.empty_table(), source.read_row_group(group)]
                         writer.write_table(pa.concat_tables(tables, promote_options="default"))
-                part.unlink()
             self.close()
-        self._segments[-1].replace(target)
+        return self._segments[-1]
 
     def _open_segment(self, names: Sequence[str]) -> pq.ParquetWriter:
         self.close()
@@ -207,11 +210,10 @@ class CopyWriter:
 
 
 @contextmanager
-def writing(store: Path) -> Iterator[CopyWriter]:
-    """Yield a writer; its unfinished files are removed on exit."""
-    store.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=store) as folder:
-        writer = CopyWriter(Path(folder))
+def writing(store: Place) -> Iterator[CopyWriter]:
+    """Yield a writer; its files are removed on exit."""
+    with scratch(store) as folder:
+        writer = CopyWriter(folder)
         try:
             yield writer
         finally:

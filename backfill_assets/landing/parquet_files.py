@@ -5,7 +5,6 @@ kilobytes can stand for terabytes. Spark refuses INT64 nanoseconds, and cuts dig
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -233,7 +232,7 @@ def _children(column: pa.Array) -> list[pa.Array]:
 
 
 def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
-    """Return the parquet for Spark (`landed`, or `target` in its place) and its inexact columns with reasons."""
+    """Return the parquet for Spark (`landed`, or `target`, written from it) and its inexact columns with reasons."""
     with pq.ParquetFile(landed) as source:
         leaves = [source.schema.column(i) for i in range(len(source.schema))]
         old = [c.path for c in leaves if c.physical_type == "INT96"]
@@ -242,7 +241,6 @@ def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
         if not top:
             return landed, inexact
         inexact |= _convert(source, target, top)
-    landed.unlink()
     return target, inexact
 
 
@@ -254,15 +252,13 @@ def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
     """Write the rows in the same order, the named columns in microseconds."""
     fields = [pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f for f in source.schema_arrow]
     wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
-    partial = target.with_suffix(f".{os.getpid()}.partial")
-    with pq.ParquetWriter(partial, wanted) as writer:
+    with pq.ParquetWriter(target, wanted) as writer:
         for table in grouped(source):
             for name in names:
                 nanos = table.column(name).cast(pa.int64())
                 whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
                 cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
             writer.write_table(table.cast(wanted, safe=False))
-    partial.replace(target)
     return _reasons(cut)
 
 

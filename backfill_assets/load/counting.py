@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Context, Decimal, localcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
@@ -196,11 +195,11 @@ def stored_contents(lake_session: LakeSession, records: Sequence[FileRecord]) ->
     Refused contents come from the ledger alone.
     """
     found = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
-    return [_refused_file(r) if r.refused is not None else next(found) for r in records]
+    return [_refused_file(lake_session.lake, r) if r.refused is not None else next(found) for r in records]
 
 
-def _refused_file(record: FileRecord) -> StoredFile:
-    return StoredFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
+def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
+    return StoredFile(record.sha256, lake.stock, "", {}, "", record.first_scan, record.home_day, refused=record.refused)
 
 
 def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:

@@ -8,7 +8,7 @@ that name the content and copies with numbered rows, in the folder for temporary
 import atexit
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
 from backfill_assets.lake.files import Folder
@@ -125,7 +126,7 @@ def union_of(session: "SparkSession", frames: "Sequence[DataFrame]", most: int =
 
 
 def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
-    folder = Path(tempfile.mkdtemp(prefix="rows-", dir=scratch))
+    folder = Folder(str(scratch)).prepared(f"rows-{uuid.uuid4().hex}")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     frame.write.mode("append").parquet(str(folder))
     return session.read.schema(frame.schema).parquet(str(folder))
@@ -187,18 +188,19 @@ def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[Sto
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
     """Number the file's rows in a copy, written once per life of the engine's server."""
-    target = scratch / "numbered" / f"{file.sha256}.parquet"
-    if target.exists() or ROW_NUMBER in pq.read_schema(file.parquet).names:
-        return target if target.exists() else file.parquet
-    target.parent.mkdir(exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}.partial")
+    numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
+    partial = f"{name}.{os.getpid()}"
+    if exists(numbered, name):
+        return numbered.local(name)
+    if ROW_NUMBER in pq.read_schema(file.parquet).names:
+        return file.parquet
     try:
-        _write(file, partial)
+        _write(file, numbered.prepared("") / partial)
         pa.default_memory_pool().release_unused()  # of 150,000 rows 56 MiB, kept for as long as we live otherwise
-        Folder(str(target.parent)).put(target.name, partial)
+        numbered.put(name, numbered.local(partial), is_synced=False)
     finally:
-        partial.unlink(missing_ok=True)
-    return target
+        numbered.delete(partial)
+    return numbered.local(name)
 
 
 def _write(file: StoredFile, target: Path) -> None:

@@ -15,7 +15,6 @@ from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, joined_reports, shown
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
@@ -200,7 +199,7 @@ def _recorded(
             days, refused, why = {home: (1, 1, 0)}, why, ""
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
-    Folder(str(lake_session.lake.stock)).sync_new([intake.parquet.name for _, intake in intakes])
+    lake_session.lake.stock.sync_new([intake.name for _, intake in intakes])
     return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.place import read_json, write_json
+from backfill_assets.core.place import Place, read_json, write_json
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
@@ -26,14 +25,14 @@ READ = "table.json"  # in the content store: the version up to which the log was
 VACUUMED = "vacuum took its rows"
 
 
-def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Path, begun: int = 0) -> Listing:
+def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Place, begun: int = 0) -> Listing:
     """The listing, with the recorded contents of versions that the log no longer has. `begun`: the first version that
     is read at all.
 
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start if listing.commits else 0
-    noted = int(read_json(Folder(str(stock)), READ).get("version", -1))
+    noted = int(read_json(stock, READ).get("version", -1))
     known = [noted, *(version_of(r.path) for r in records), begun - 1]
     if first > (last := max(known)) + 1:
         raise missing_versions(table, last + 1, first - 1)
@@ -45,10 +44,10 @@ def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], s
     return replace(listing, files=(*cleaned, *listing.files))
 
 
-def note_read(listing: Listing, stock: Path) -> None:
+def note_read(listing: Listing, stock: Place) -> None:
     """Note that the log was read to its end."""
-    if listing.commits and read_json(Folder(str(stock)), READ).get("version") != listing.commits[-1]:
-        write_json(Folder(str(stock)), READ, {"version": listing.commits[-1]})
+    if listing.commits and read_json(stock, READ).get("version") != listing.commits[-1]:
+        write_json(stock, READ, {"version": listing.commits[-1]})
 
 
 def is_lost(file: LandedFile) -> bool:
@@ -67,7 +66,7 @@ def never_loaded(file: LandedFile) -> FileRecord:
     return FileRecord(file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)})
 
 
-def vanished(listing: Listing, live: Sequence[FileRecord], stock: Path) -> list[FileRecord]:
+def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place) -> list[FileRecord]:
     """Recorded contents whose rows neither the table nor the content store has any more."""
     readable = {f.name for f in listing.files if not is_lost(f)}
     return [r for r in live if r.path not in readable and not is_in(stock, r.sha256)]

@@ -14,7 +14,7 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile, empty_tables
-from backfill_assets.landing.content_store import StoredFile, copy_path, discard, find, put
+from backfill_assets.landing.content_store import StoredFile, copy_name, discard, find, put, scratch
 from backfill_assets.landing.ingest import refer, table_rules
 from backfill_assets.landing.select import CHANGE
 
@@ -26,7 +26,7 @@ GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed tha
 
 def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
     """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if vacuum took it."""
-    new = StoredFile(file.sha256, copy_path(lake.stock, file.sha256, "delta"))
+    new = StoredFile(file.sha256, lake.stock, copy_name(file.sha256, "delta"))
     known = find(lake.stock, file.sha256, rules=table_rules())
     if known is not None:
         return known
@@ -40,10 +40,8 @@ def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
 
 def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
     """Write the changed rows of a commit: those that went first, both in the order of their values."""
-    lake.stock.mkdir(parents=True, exist_ok=True)
     discard(lake.stock, file.sha256)
-    partial = new.parquet.with_suffix(".partial")
-    with connection(lake) as engine:
+    with connection(lake) as engine, scratch(lake.stock) as folder:
         types = _types(engine, file)
         if file.feed:
             feed = _rows(file.feed, {**types, CHANGE: "VARCHAR"})
@@ -53,12 +51,9 @@ def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
         kept = f"SELECT 'delete' AS {CHANGE}, * FROM (({gone}) EXCEPT ALL ({news}))"
         came = f"SELECT 'insert' AS {CHANGE}, * FROM (({news}) EXCEPT ALL ({gone}))"
         query = f"{kept} UNION ALL {came} ORDER BY ALL"
-        try:
-            (rows,) = engine.execute(f"COPY ({query}) TO {literal(str(partial))} (FORMAT parquet)").fetchall()[0]
-            partial.replace(new.parquet)
-        finally:
-            partial.unlink(missing_ok=True)
-    return put(lake.stock, replace(new, rows=int(rows)), table_rules())
+        copy = folder / "changed.parquet"
+        (rows,) = engine.execute(f"COPY ({query}) TO {literal(str(copy))} (FORMAT parquet)").fetchall()[0]
+        return put(replace(new, rows=int(rows)), table_rules(), copy)
 
 
 def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:

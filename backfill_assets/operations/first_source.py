@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.embedded import literal
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.landing.batches import BAD_REASON
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
@@ -117,7 +117,7 @@ def first_source(
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         for file in seen:
-            copy = ingest(file, form, Path(store), by_path=True, dialect=dialect)
+            copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
             if copy.refused is None:
                 copies.append(literal(str(copy.parquet)))
             else:

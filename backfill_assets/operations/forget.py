@@ -78,7 +78,7 @@ class ForgetRequest:
         """The files that hold it only within longer values of other entities: in rows of tables, landed files and their
         copies, snapshots and candidates. Of a log only notes hold it, or bounds by earlier versions."""
         root = self.lake.root
-        folders = [self.lake.tables, self.lake.stock, *(root / name for name in DROPS), *self._landings()]
+        folders = [self.lake.tables, self.lake.stock.local(), *(root / name for name in DROPS), *self._landings()]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
         return [p for p in of_rows if not whole.of(p).held]

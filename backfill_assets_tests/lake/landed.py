@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backfill_assets.lake.files import Folder
 from backfill_assets.landing.batches import Batch, TextParser
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
@@ -29,6 +30,11 @@ def land(folder: Path, name: str, content: bytes) -> LandedFile:
     return LandedFile(name, path, stat.st_size, stat.st_mtime_ns)
 
 
+def stock(folder: Path) -> Folder:
+    """The content store of these tests."""
+    return Folder(str(folder / "stock"))
+
+
 def names(pattern: str, base: Path, format: str = "csv") -> list[str]:
     return [f.name for f in list_landing(pattern, base, format).files]
 
@@ -42,7 +48,7 @@ def take_in(
 ) -> StoredFile:
     format = "csv" if ".csv" in name else "parquet" if name.endswith(".parquet") else "jsonl"
     file = land(folder / "landing", name, content)
-    return ingest(file, format, folder / "stock", limits or Limits(), dialect=dialect)
+    return ingest(file, format, stock(folder), limits or Limits(), dialect=dialect)
 
 
 def stock_rows(intake: StoredFile) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.column_types import read_type
+from backfill_assets.lake.files import Folder
 from backfill_assets.landing.column_kinds import changed_kinds, columns_told_as_text, note_kinds
 from backfill_assets.landing.content_store import StoredFile
 
@@ -20,30 +21,33 @@ TYPES = {"event_key": read_type("STRING"), "total": read_type("DECIMAL(18,2)"), 
 def content(store: Path, name: str, types: dict[str, str] | None = None, **columns: pa.Array) -> tuple[str, StoredFile]:
     path = store / f"{name}.parquet"
     pq.write_table(pa.table(columns), path)
-    return f"{name}.file", StoredFile(name, path, types or {})
+    return f"{name}.file", StoredFile(name, Folder(str(store)), path.name, types or {})
 
 
 def test_a_column_of_several_kinds_is_told_with_a_file_of_each(tmp_path: Path) -> None:
     first = content(tmp_path, "a", ID=pa.array([1]), same=pa.array([1], pa.int32()))
-    note_kinds(tmp_path, [first])
+    note_kinds(Folder(str(tmp_path)), [first])
     note_kinds(
-        tmp_path, [content(tmp_path, "b", id=pa.array([1.0]), same=pa.array([1])), content(tmp_path, "c", x=["a"])]
+        Folder(str(tmp_path)),
+        [content(tmp_path, "b", id=pa.array([1.0]), same=pa.array([1])), content(tmp_path, "c", x=["a"])],
     )
     every = ["a.file", "b.file", "c.file"]
-    assert changed_kinds(tmp_path, every) == {"id": {"a whole number": "a.file", "double": "b.file"}}
-    assert changed_kinds(tmp_path, ["b.file", "c.file"]) == {}
+    assert changed_kinds(Folder(str(tmp_path)), every) == {"id": {"a whole number": "a.file", "double": "b.file"}}
+    assert changed_kinds(Folder(str(tmp_path)), ["b.file", "c.file"]) == {}
 
 
 @pytest.mark.parametrize("void", [pa.nulls(2), pa.array([None, None], pa.float64()), pa.array([], pa.float64())])
 def test_a_column_without_a_value_has_no_kind(tmp_path: Path, void: pa.Array) -> None:
-    note_kinds(tmp_path, [content(tmp_path, "a", id=pa.array([1])), content(tmp_path, "b", id=void)])
-    assert changed_kinds(tmp_path, ["a.file", "b.file"]) == {}
+    note_kinds(Folder(str(tmp_path)), [content(tmp_path, "a", id=pa.array([1])), content(tmp_path, "b", id=void)])
+    assert changed_kinds(Folder(str(tmp_path)), ["a.file", "b.file"]) == {}
 
 
 def test_json_tells_its_own_kinds_and_columns_of_ours_have_none(tmp_path: Path) -> None:
     whole = content(tmp_path, "a", {"id": "BIGINT"}, id=pa.array(["17"]), __row_number=pa.array([1]))
-    note_kinds(tmp_path, [whole, content(tmp_path, "b", {"id": "STRING"}, id=pa.array(["17.0"]))])
-    assert changed_kinds(tmp_path, ["a.file", "b.file"]) == {"id": {"BIGINT": "a.file", "STRING": "b.file"}}
+    note_kinds(Folder(str(tmp_path)), [whole, content(tmp_path, "b", {"id": "STRING"}, id=pa.array(["17.0"]))])
+    assert changed_kinds(Folder(str(tmp_path)), ["a.file", "b.file"]) == {
+        "id": {"BIGINT": "a.file", "STRING": "b.file"}
+    }
 
 
 def test_only_what_becomes_a_text_is_told_of_and_a_cast_says_what_is_meant() -> None:

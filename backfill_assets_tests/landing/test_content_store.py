@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
-from backfill_assets_tests.lake.landed import land, take_in
+from backfill_assets_tests.lake.landed import land, stock, take_in
 
 SEEN = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -20,12 +20,12 @@ SEEN = datetime(2024, 3, 1, tzinfo=UTC)
 def taken(folder: Path, table: pa.Table) -> StoredFile:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, version="2.6")
-    return ingest(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", folder / "stock")
+    return ingest(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", stock(folder))
 
 
 def test_a_parquet_file_is_found_by_its_content_with_its_rows_counted(tmp_path: Path) -> None:
     intake = taken(tmp_path, pa.table({"a": [1, 2]}))
-    found = find(tmp_path / "stock", intake.sha256, SEEN, date(2024, 3, 2))
+    found = find(stock(tmp_path), intake.sha256, SEEN, date(2024, 3, 2))
     assert found is not None
     assert found.parquet == tmp_path / "stock" / f"{intake.sha256}.parquet"
     assert (found.types, found.home_day, found.first_scan, found.rows) == ({}, date(2024, 3, 2), SEEN, 2)
@@ -39,26 +39,26 @@ def test_an_entry_whose_bytes_changed_is_not_found_and_is_taken_again(tmp_path: 
     pq.write_table(pa.table({"a": pa.array([1_000, 2_000], kind)}), sink)
     content = sink.getvalue().to_pybytes() if name.endswith("parquet") else b'{"a": 1}\n{"a": 2}\n'
     intake = take_in(tmp_path, name, content)
-    found = find(tmp_path / "stock", intake.sha256, SEEN)
+    found = find(stock(tmp_path), intake.sha256, SEEN)
     assert found is not None
     right = found.parquet.read_bytes()
     found.parquet.write_bytes(right[:100] + bytes([right[100] ^ 1]) + right[101:])
-    assert find(tmp_path / "stock", intake.sha256, SEEN) is None
+    assert find(stock(tmp_path), intake.sha256, SEEN) is None
     assert take_in(tmp_path, name, content) == intake
-    again = find(tmp_path / "stock", intake.sha256, SEEN)
+    again = find(stock(tmp_path), intake.sha256, SEEN)
     assert again is not None
     assert again.parquet.read_bytes() == right
 
 
 def test_a_description_that_names_another_files_content_proves_nothing(tmp_path: Path) -> None:
     one, two = taken(tmp_path / "1", pa.table({"a": [1]})), taken(tmp_path / "2", pa.table({"a": [2]}))
-    stock = tmp_path / "1/stock"
+    described = tmp_path / "1/stock"
     for old, text in ((f"{two.sha256}.json", two.sha256), (f"{two.sha256}.parquet", "")):
         content = (tmp_path / "2/stock" / old).read_bytes().replace(text.encode() or b"\0no", one.sha256.encode())
         if text:
             content = content.replace(f'"sha256": "{one.sha256}"'.encode(), f'"sha256": "{two.sha256}"'.encode())
-        (stock / old.replace(two.sha256, one.sha256)).write_bytes(content)
-    assert find(stock, one.sha256, SEEN) is None
+        (described / old.replace(two.sha256, one.sha256)).write_bytes(content)
+    assert find(stock(tmp_path / "1"), one.sha256, SEEN) is None
 
 
 @pytest.mark.parametrize("lost", ["json", "parquet", "broken", "older"])
@@ -71,14 +71,14 @@ def test_what_is_not_whole_is_not_found(tmp_path: Path, lost: str) -> None:
         said.write_text(said.read_text(encoding="utf-8").replace('"version": 2', '"version": 1'), encoding="utf-8")
     else:
         (tmp_path / "stock" / f"{intake.sha256}.{lost}").unlink()
-    assert find(tmp_path / "stock", intake.sha256, SEEN) is None
+    assert find(stock(tmp_path), intake.sha256, SEEN) is None
     assert taken(tmp_path, pa.table({"a": [1]})) == intake
-    assert find(tmp_path / "stock", intake.sha256, SEEN) is not None
+    assert find(stock(tmp_path), intake.sha256, SEEN) is not None
 
 
 def test_only_json_objects_may_leave_out_a_column(tmp_path: Path) -> None:
-    intake = ingest(land(tmp_path, "a.jsonl", b'{"a": 1}\n'), "jsonl", tmp_path / "stock")
-    found = find(tmp_path / "stock", intake.sha256, SEEN)
+    intake = ingest(land(tmp_path, "a.jsonl", b'{"a": 1}\n'), "jsonl", stock(tmp_path))
+    found = find(stock(tmp_path), intake.sha256, SEEN)
     assert found is not None
     assert found.absent_is_null
     assert found.types == {"a": "BIGINT"}

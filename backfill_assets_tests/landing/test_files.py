@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.place import Place
 from backfill_assets.landing.files import (
     READ_BYTES,
     Hashes,
@@ -24,7 +25,7 @@ from backfill_assets.landing.files import (
 )
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.landing.text_lines import HashedReader
-from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.lake.landed import land, stock
 
 
 @pytest.mark.parametrize(
@@ -129,23 +130,23 @@ def sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def remembered(stock: Path, file: LandedFile) -> None:
-    hashes = Hashes(stock)
+def remembered(store: Place, file: LandedFile) -> None:
+    hashes = Hashes(store)
     hashes.sha256(file)
     hashes.keep()
 
 
 def test_a_hash_is_remembered_and_the_file_not_read_again(tmp_path: Path) -> None:
     file = dated(tmp_path / "a", b"one")
-    remembered(tmp_path / "stock", file)
+    remembered(stock(tmp_path), file)
     file.path.unlink()
-    assert Hashes(tmp_path / "stock").sha256(file) == sha(b"one")
+    assert Hashes(stock(tmp_path)).sha256(file) == sha(b"one")
 
 
 def test_a_file_that_changed_since_it_was_listed_has_no_hash_yet(tmp_path: Path) -> None:
     file = dated(tmp_path / "a", b"one")
     dated(tmp_path / "a", b"more than one")
-    assert Hashes(tmp_path / "stock").sha256(file) == ""
+    assert Hashes(stock(tmp_path)).sha256(file) == ""
 
 
 def as_listed(path: Path) -> LandedFile:

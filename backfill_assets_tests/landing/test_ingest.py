@@ -14,14 +14,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.lake.files import Folder
 from backfill_assets.landing import content_store
 from backfill_assets.landing import ingest as door
 from backfill_assets.landing.batches import Batch
-from backfill_assets.landing.content_store import copy_path
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.landing.ingest import ingest, writing
 from backfill_assets.landing.text_lines import Limits
-from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock_rows, take_in
+from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock, stock_rows, take_in
 
 LINES = b'{"id": 1, "ok": true}\n{"id": 2}{"id": 3}\n\n{"id": 4, "ok": null}\n'
 
@@ -89,9 +89,9 @@ def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
     file = land(tmp_path / "landing", "a.jsonl", LINES)
     monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
     with pytest.raises(StillChanging):
-        ingest(file, "jsonl", tmp_path / "stock")
+        ingest(file, "jsonl", stock(tmp_path))
     with pytest.raises(StillChanging):
-        ingest(replace(file, size=1), "jsonl", tmp_path / "stock")
+        ingest(replace(file, size=1), "jsonl", stock(tmp_path))
     assert list((tmp_path / "stock").iterdir()) == []
 
 
@@ -105,12 +105,13 @@ def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path,
 GIANTS = """
 import resource, sys
 from pathlib import Path
+from backfill_assets.lake.files import Folder
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.listing import list_landing
 folder = Path(sys.argv[1])
 def taken(name, format):
     (file,) = list_landing(name, folder, format).files
-    intake = ingest(file, format, folder / "stock")
+    intake = ingest(file, format, Folder(str(folder / "stock")))
     print(name, intake.rows, intake.bad_rows, intake.refused)
 taken("warm.jsonl", "jsonl")
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -151,17 +152,16 @@ def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(tmp
     assert take_in(tmp_path, "b.jsonl", paid_for * 1_000, limits).bad_rows == 1_000, "rows that were really sent"
 
 
-SHA256 = "f" * 64
 BATCHES = [Batch(1, 2, {"a": ["x", None]}, {1: ("text", "why")}), Batch(3, 1, {"a": ["z"], "b": ["7"]}, {})]
 
 
 def written(folder: Path, batches: list[Batch]) -> Path:
-    target = copy_path(folder, SHA256, "jsonl")
-    with writing(folder) as writer:
+    store = Folder(str(folder))
+    with writing(store) as writer:
         for batch in batches:
             writer.write(batch)
-        writer.publish(target)
-    return target
+        store.put("a.parquet", writer.finished())
+    return folder / "a.parquet"
 
 
 def test_columns_that_appear_late_are_null_before(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -39,7 +40,7 @@ class EngineError(Exception):
 
 
 def files(count: int) -> list[StoredFile]:
-    return [StoredFile(f"{i:02d}", Path(f"{i}"), {}, f"schema {i % 3}", SEEN) for i in range(count)]
+    return [StoredFile(f"{i:02d}", Folder("/none"), f"{i}", {}, f"schema {i % 3}", SEEN) for i in range(count)]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> list[int]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -52,7 +53,7 @@ def stored(tmp_path: Path) -> tuple[Lake, StoredFile]:
         "text": TEXTS, "double": FRACTIONS, "whole": [1 << 62] * 6, "exact": [Decimal("0.10")] * 6, "day": [day(0)] * 6,
     }  # fmt: skip
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, tmp_path / "a.parquet", {}, "", None, rows=6)
+    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, Folder(str(tmp_path)), "a.parquet", rows=6)
 
 
 @pytest.mark.parametrize(

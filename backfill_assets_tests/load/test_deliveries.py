@@ -20,7 +20,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.load.deliveries import read_deliveries, split_day_rows
-from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.lake.landed import land, stock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +43,8 @@ def settings(format: str, select: str = PLAIN) -> LakeSettings:
 
 def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StoredFile:
     format = name.split(".", 1)[1]
-    intake = ingest(land(folder / "landing", name, content), format, folder / "stock")
-    found = find(folder / "stock", intake.sha256, SEEN, home)
+    intake = ingest(land(folder / "landing", name, content), format, stock(folder))
+    found = find(stock(folder), intake.sha256, SEEN, home)
     assert found is not None
     return found
 

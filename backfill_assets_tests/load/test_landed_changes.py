@@ -13,6 +13,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -24,7 +25,7 @@ from backfill_assets.landing.listing import list_landing
 from backfill_assets.load.landed_changes import Comparison, compare, counting_digest, renamed, unneeded_copies
 from backfill_assets.load.landed_changes import landed as look
 from backfill_assets_tests.builders import write_rows
-from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.lake.landed import land, stock
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
 DAY = date(2024, 3, 5)
@@ -39,7 +40,7 @@ def recorded(folder: Path, name: str, content: bytes, usable: int = 1, withdrawn
 
 
 def compared(folder: Path, *records: FileRecord) -> Comparison:
-    hashes = Hashes(folder.parent / "stock")
+    hashes = Hashes(stock(folder.parent))
     found = compare(list_landing("**", folder, "csv"), records, hashes)
     hashes.keep()
     return found
@@ -87,7 +88,7 @@ def test_a_scan_names_contents_as_todays_select_does_if_they_were_counted_by_ano
     named = (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2"))
     records = [recorded(folder, name, text) for name, text in named]
     by_their_paths = [replace(r, sha256=identity(r.sha256, r.path)) for r in records]
-    listing, hashes = list_landing("**", folder, "csv"), Hashes(folder)
+    listing, hashes = list_landing("**", folder, "csv"), Hashes(Folder(str(folder)))
 
     def found(settings: LakeSettings, known: list[FileRecord]) -> list[FileRecord]:
         return renamed(settings, listing, known, hashes)

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load import landed_rows as numbered
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.lake.landed import land, stock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 def stock_file(folder: Path, table: pa.Table) -> StoredFile:
     path = folder / "a.parquet"
     pq.write_table(table, path, row_group_size=2)
-    return StoredFile("a" * 64, path, {}, "", SCANNED)
+    return StoredFile("a" * 64, Folder(str(folder)), path.name, {}, "", SCANNED)
 
 
 def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def many_kinds(folder: Path, format: str) -> list[StoredFile]:
         elif format == "csv":
             content = "\n".join(",".join(f'"{c}"' for c in line) for line in (row, row.values())).encode()
         landed = land(folder / "landing", f"dt=2024-03-02/{name}.{format}", content)
-        stored = find(folder / "stock", ingest(landed, format, folder / "stock", by_path=True).sha256, SCANNED)
+        stored = find(stock(folder), ingest(landed, format, stock(folder), by_path=True).sha256, SCANNED)
         assert stored is not None
         found.append(replace(stored, path=landed.name))
     return found

@@ -115,11 +115,9 @@ def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "Spark
     lake_session, _ = world.open()
     scan(lake_session)
     (record,) = read_files(open_lake(world.root).store)
-    for kept in lake_session.lake.stock.iterdir():
-        kept.unlink()
+    lake_session.lake.stock.delete_below("")
     assert stored_contents(lake_session, [record])[0].parquet.exists()
-    for kept in lake_session.lake.stock.iterdir():
-        kept.unlink()
+    lake_session.lake.stock.delete_below("")
     path.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
         stored_contents(lake_session, [record])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import list_source
@@ -36,15 +37,17 @@ def record(name: str = "3/part") -> FileRecord:
 
 
 def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(tmp_path: Path) -> None:
-    found = with_cleaned(Listing(commits=range(4, 6)), tmp_path, [record()], tmp_path)
+    found = with_cleaned(Listing(commits=range(4, 6)), tmp_path, [record()], Folder(str(tmp_path)))
     assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
     with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
-        with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], tmp_path)
+        with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
 
 
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
-    note_read(Listing(commits=range(5)), tmp_path)
-    assert with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], tmp_path).commits == range(5, 6)
+    note_read(Listing(commits=range(5)), Folder(str(tmp_path)))
+    assert with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], Folder(str(tmp_path))).commits == range(
+        5, 6
+    )
 
 
 def test_a_content_has_vanished_once_neither_table_nor_store_has_its_rows(tmp_path: Path) -> None:
@@ -53,11 +56,11 @@ def test_a_content_has_vanished_once_neither_table_nor_store_has_its_rows(tmp_pa
     listing = list_source(load_settings(tmp_path).source, tmp_path)
     (file,) = listing.files
     known = replace(record(file.name), sha256=file.sha256)
-    assert vanished(listing, [known], tmp_path) == []
+    assert vanished(listing, [known], Folder(str(tmp_path))) == []
     next((tmp_path / "orders").glob("*.parquet")).unlink()
-    assert vanished(listing, [known], tmp_path) == [known]
+    assert vanished(listing, [known], Folder(str(tmp_path))) == [known]
     (tmp_path / f"{file.sha256}.us.parquet").touch()
-    assert vanished(listing, [known], tmp_path) == []
+    assert vanished(listing, [known], Folder(str(tmp_path))) == []
 
 
 def test_what_was_never_loaded_holds_the_day_of_its_commit_back_until_it_is_given_up(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 Tested here: `operations.rejected`, reasons in groups too. Not tested here: who shows it (`orchestration.test_ledgers`).
 """
 
-import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.place import write_json
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
@@ -62,9 +62,8 @@ def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: 
     with lake.store.lock(FILES.name):
         lake.store.append(FILES, staged, Receipt(staged.write_id, FILES.name, "scan", {}))
     staged.drop()
-    lake.stock.mkdir(parents=True)
     kinds = {"id": {"double": "b", "a whole number": "a", "date32[day]": "gone"}, "n": {"double": "a", "a text": "b"}}
-    (lake.stock / "kinds.json").write_text(json.dumps(kinds))
+    write_json(lake.stock, "kinds.json", kinds)
     (line,) = retyped(lake)
     assert line.startswith("types: id is double in b and a whole number in a; texts of one value may differ")
     assert str(unusable(lake)) == line
