@@ -29,12 +29,15 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
+from backfill_assets_tests.stores import bucket_address, moto_server
 from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = (
+    "bucket_address",
+    "moto_server",
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",

@@ -36,11 +36,21 @@ class Changed(OSError):
 
 
 class Token(NamedTuple):
-    """What tells one content of a name from the next: a file that is replaced or written to gets another."""
+    """What tells one content of a name from the next: a file that is replaced or written to gets another. A store may
+    give equal bytes equal tokens: whoever swaps contents that may come again puts something new into each.
+
+    Tokens of one mark are equal.
+    """
 
     mark: tuple[int | str, ...]  # of this kind of place; not to be looked into
     size: int  # bytes
-    changed_at: float  # when the content changed last, seconds since 1970
+    changed_at: float  # when the content changed last, seconds since 1970; as of a write, by this machine's clock
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Token) and self.mark == other.mark
+
+    def __hash__(self) -> int:
+        return hash(self.mark)
 
 
 class Place(Protocol):

@@ -253,11 +253,11 @@ def _touches_files(call: ast.Call) -> bool:
 
 
 def test_a_lakes_content_is_touched_by_one_room_and_who_else_does_becomes_fewer() -> None:
-    room = f"{PACKAGE}/lake/files.py"
+    room = {f"{PACKAGE}/lake/{name}.py" for name in ("files", "bucket", "local_copies")}
     counted = {
         f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py"): sum(map(_touches_files, f.of(ast.Call)))
         for f in sources(PACKAGE)
-        if f.room in TOUCHING and f.place != room
+        if f.room in TOUCHING and f.place not in room
     }
     offences = {n: count for n, count in counted.items() if count > CONTENT.get(n, 0) and n not in ELSEWHERE}
     assert not offences, "go through `Lake.place`"

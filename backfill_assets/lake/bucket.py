@@ -1,0 +1,222 @@
+"""An object store that fills the port `Place` (S3, Azure, Google Cloud), and the one function that picks a filling.
+
+Not here: requests (`objects`), leases and markers (`leases`), and files on this machine (`local_copies`). An object is
+whole when it is seen and durable when it is written, so nothing is synced but what engines prepare on this machine.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+from typing import Self
+
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.place import LOCK_SECONDS, Place, Token
+from backfill_assets.lake import leases
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.local_copies import LocalCopies
+from backfill_assets.lake.objects import Objects
+
+SCHEMES = ("s3", "az", "abfss", "gs")
+AT_ONCE = 8  # files that are sent
+
+
+def place_at(address: str, local: Path) -> Place:
+    """The place of a lake: a bucket if it has an address like `s3://bucket/prefix`, whose files on this machine lie
+    below `local`; else the folder `local`. Raises SettingsError for an address that no filling takes."""
+    if not address:
+        return Folder(str(local))
+    scheme, _, rest = address.partition("://")
+    if scheme not in SCHEMES or not rest.strip("/"):
+        raise SettingsError(
+            f"the address {address}", "it is none of a bucket", "Nothing was done",
+            f"Write it as {', '.join(f'{s}://BUCKET/PREFIX' for s in SCHEMES)}; gs:// is untested",
+        )  # fmt: skip
+    return Bucket(f"{scheme}://{rest.strip('/')}", str(local))
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the environment alone.
+
+    What engines prepare on this machine is seen by `below`, `names`, `tokens`, `token`, `open` and `local` of its
+    processes before it is sent.
+    """
+
+    address: str  # of the lake: scheme, bucket and prefix
+    machine: str  # the folder of this machine for what is prepared and for copies
+    folder: str = ""  # below the address
+
+    @property
+    def name(self) -> str:
+        """The last part of the place's address."""
+        return self.uri().rpartition("/")[2]
+
+    @property
+    def is_store(self) -> bool:
+        """Whether files are objects that nobody can write into."""
+        return True
+
+    def __str__(self) -> str:
+        return self.uri()
+
+    def at(self, name: str) -> Self:
+        """As the port says."""
+        return replace(self, folder=self._below(name))
+
+    def _below(self, name: str) -> str:
+        return f"{self.folder}/{name}".strip("/")
+
+    def _key(self, name: str) -> str:
+        return f"{self.address.partition('://')[2].partition('/')[2]}/{self._below(name)}".strip("/")
+
+    @property
+    def _objects(self) -> Objects:
+        scheme, _, rest = self.address.partition("://")
+        return Objects(f"{scheme}://{rest.partition('/')[0]}")
+
+    @property
+    def _local(self) -> LocalCopies:
+        return LocalCopies(self.machine)
+
+    def _waiting(self, folder: str) -> list[str]:
+        """What is prepared below a folder and was not sent yet, named from this place."""
+        cut = len(self.folder) + 1 if self.folder else 0
+        return [name[cut:] for name in self._local.waiting_below(self._below(folder))]
+
+    def names(self, folder: str = "") -> list[str]:
+        """As the port says: one listing."""
+        cut = len(folder) + 1 if folder else 0
+        return [*self._objects.names(self._key(folder)) | {n[cut:].partition("/")[0] for n in self._waiting(folder)}]
+
+    def below(self, folder: str = "") -> list[str]:
+        """As the port says: one listing."""
+        return sorted(self.tokens(folder))
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        """As the port says: a request for each thousand."""
+        cut = len(f"{self._key('')}/") if self._key("") else 0
+        found = self._objects.tokens(self._key(folder), self._key(after) if after else "")
+        tokens = {key[cut:]: token for key, token in found.items()}
+        waiting = {name: token for name in self._waiting(folder) if name > after and (token := self.token(name))}
+        return tokens | waiting
+
+    def token(self, name: str) -> Token | None:
+        """As the port says: the ETag (and generation) of the object."""
+        if waiting := self._local.waiting(self._below(name)):
+            return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
+        return self._objects.token(self._key(name))
+
+    def open(self, name: str) -> BufferedReader:
+        """As the port says, and always of one content."""
+        if self._local.waiting(self._below(name)):
+            return self._local.prepared(self._below(name)).open("rb")
+        return self._objects.open(self._key(name))
+
+    def write(
+        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
+        is_private: bool = False,
+    ) -> Token:  # fmt: skip
+        """As the port says, also if the answer is lost. Who may read an object is the bucket's own matter."""
+        return self._objects.write(self._key(name), content, if_absent, if_unchanged)
+
+    def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
+        """As the port says; its bytes stay on this machine as the copy that `local` gives."""
+        self._objects.send(self._key(name), finished)
+        self._local.take(self._below(name), finished)
+
+    def link(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: a copy, within the store where both lie in it."""
+        self.copy(name, source, source_name)
+
+    def copy(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: within the store where both lie in it."""
+        if isinstance(source, Bucket) and source._objects == self._objects and not source._is_waiting(source_name):
+            self._objects.copy(self._key(name), source._key(source_name))
+            return
+        with source.open(source_name) as opened:
+            self._objects.send(self._key(name), opened)
+
+    def _is_waiting(self, name: str) -> bool:
+        return self._local.waiting(self._below(name)) is not None
+
+    def point(self, name: str, folder: Path) -> None:
+        """Refused by BackfillError: no object stands for files that lie elsewhere."""
+        raise BackfillError(
+            f"the lake {self.address}", f"{folder} lies in a folder, to which a bucket cannot point",
+            "Nothing was written", "Name tables of others by their address in a bucket, or keep this lake in a folder",
+        )  # fmt: skip
+
+    def move(self, name: str, new: str) -> None:
+        """As the port says: copies, then deletes."""
+        for old in [name] if self.token(name) else self.below(name):
+            self.copy(new + old.removeprefix(name), self, old)
+            self.delete(old)
+
+    def delete(self, name: str) -> None:
+        """As the port says."""
+        if not self._local.forget(self._below(name)):
+            self._objects.delete([self._key(name)])
+
+    def delete_below(self, folder: str) -> None:
+        """As the port says."""
+        self._local.forget_below(self._below(folder))
+        self._objects.delete([*self._objects.tokens(self._key(folder))])
+
+    def prune(self, folder: str) -> None:
+        """As the port says: a store has no folders, this machine has."""
+        self._local.prune(self._below(folder))
+
+    def sync(self, *names: str) -> None:
+        """As the port says: sends the files that were prepared."""
+        self.sync_new(names)
+
+    def sync_new(self, names: Collection[str]) -> None:
+        """As the port says: sends the files that were prepared, several at once."""
+        waiting = [name for name in names if self._is_waiting(name)]
+        if not waiting:
+            return
+        with ThreadPoolExecutor(min(AT_ONCE, len(waiting))) as pool:
+            for _ in pool.map(self._send, waiting):
+                pass
+
+    def _send(self, name: str) -> None:
+        self._objects.send(self._key(name), self._local.prepared(self._below(name)))
+        self._local.sent(self._below(name))
+
+    def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> AbstractContextManager[None]:
+        """As the port says: a lease, which ends half a minute after its process."""
+        return leases.lease(self, name, what, seconds)
+
+    def hold(self, name: str) -> leases.Lease:
+        """As the port says: a lease."""
+        return leases.hold(self, name)
+
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool] = lambda *_: False) -> Iterator[str]:
+        """As the port says."""
+        return leases.abandoned(self, folder, is_past)
+
+    def refuse_link(self, folder: str) -> None:
+        """As the port says: a store has no links."""
+
+    def uri(self, name: str = "") -> str:
+        """As the port says."""
+        return f"{self.address}/{self._below(name)}".rstrip("/")
+
+    def local(self, name: str = "") -> Path:
+        """As the port says: what is prepared, else a copy, which is fetched once. Not for a name that is replaced."""
+        below = self._below(name)
+        if not below:
+            return self._local.prepared("")
+        if (found := self._local.found(below)) is not None:
+            return found
+        size, blocks = self._objects.fetch(self._key(name))
+        return self._local.receive(below, blocks, size)
+
+    def prepared(self, folder: str) -> Path:
+        """As the port says: a folder of this machine; its files are sent by `sync` and `sync_new`."""
+        path = self._local.prepared(self._below(folder))
+        path.mkdir(parents=True, exist_ok=True)
+        return path

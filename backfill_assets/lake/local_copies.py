@@ -1,0 +1,154 @@
+"""Files of a bucket on this machine: what engines prepare before it is sent, and copies of what was sent or fetched.
+
+Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines take the day of a
+file from its folder. A file that may be written to waits to be sent; one that may only be read equals its object, which
+is never replaced. Programs of this machine share the folder; it may be deleted while none of them runs.
+"""
+
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PREPARED, COPIES = "prepared", "copies"
+MOST_BYTES = 20 << 30  # of copies; those that were used last stay
+IN_USE_SECONDS = 3600.0  # an engine may be given the path of a copy a while before it opens it
+LEFT_SECONDS = 7 * 86400.0  # of what a killed process prepared and never sent
+TRIM_EVERY_SECONDS = 600.0
+TRIMMED = "trimmed"  # its time is that of the last look
+
+
+@dataclass(frozen=True)
+class LocalCopies:
+    """The folder of this machine for the files of one bucket; names as in the bucket."""
+
+    folder: str
+    most_bytes: int = MOST_BYTES
+
+    def prepared(self, name: str) -> Path:
+        """Where engines write a file or folder that is to be sent."""
+        return Path(self.folder, PREPARED, name)
+
+    def copied(self, name: str) -> Path:
+        """Where the copy of an object lies, or would lie."""
+        return Path(self.folder, COPIES, name)
+
+    def waiting(self, name: str) -> os.stat_result | None:
+        """The status of a file that is prepared and was not sent yet; None if there is none."""
+        try:
+            found = self.prepared(name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found if stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IWUSR else None
+
+    def waiting_below(self, folder: str) -> list[str]:
+        """The names of the files at any depth below a folder that wait to be sent, in no order."""
+        top = self.prepared("")
+        found = (os.path.relpath(path, top) for path in _files(self.prepared(folder)))
+        return [name for name in found if self.waiting(name)]
+
+    def found(self, name: str) -> Path | None:
+        """The prepared file or folder of a name, else the copy of its object; None if this machine has neither."""
+        if (path := self.prepared(name)).exists():
+            return path
+        if (path := self.copied(name)).is_file():
+            os.utime(path)  # it is used: it stays
+            return path
+        return None
+
+    def sent(self, name: str) -> None:
+        """Make a prepared file the copy of its object; its path stays."""
+        path, copy = self.prepared(name), self.copied(name)
+        path.chmod(0o444)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.link(path, copy)
+
+    def take(self, name: str, finished: Path) -> None:
+        """Make a file of the same file system, which was sent, the copy of its object; else delete it."""
+        copy = self.copied(name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        finished.chmod(0o444)
+        try:
+            finished.replace(copy)
+        except OSError:
+            finished.unlink(missing_ok=True)
+
+    def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
+        """Write the copy of an object of so many bytes. Raises OSError if it has others."""
+        copy = self.copied(name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
+        try:
+            with part.open("wb") as opened:
+                for chunk in chunks:
+                    opened.write(chunk)
+                written = opened.tell()
+            if written != size:
+                raise OSError(f"{written} bytes of {size} arrived of {name}")
+            part.chmod(0o444)
+            part.replace(copy)
+        finally:
+            part.unlink(missing_ok=True)
+        self.trim()
+        return copy
+
+    def forget(self, name: str) -> bool:
+        """Delete the files of a name on this machine. Returns whether it waited to be sent, so that it is no object."""
+        waited = self.waiting(name) is not None
+        for path in (self.prepared(name), self.copied(name)):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
+        return waited
+
+    def forget_below(self, folder: str) -> None:
+        """Delete the files of a folder on this machine."""
+        for path in (self.prepared(folder), self.copied(folder)):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def prune(self, folder: str) -> None:
+        """Delete a prepared folder if it is empty, and those above it that are empty then."""
+        while folder:
+            try:
+                self.prepared(folder).rmdir()
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def trim(self) -> None:
+        """Delete the copies that were used longest ago if there are too many bytes of them, and what is left of killed
+        processes. It looks once in ten minutes."""
+        looked, now = Path(self.folder, TRIMMED), time.time()
+        with suppress(FileNotFoundError):
+            if now - looked.stat().st_mtime < TRIM_EVERY_SECONDS:
+                return
+        looked.touch()
+        for path in _files(self.prepared("")):
+            if (found := _status(path)) and now - found.st_mtime > (
+                LEFT_SECONDS if found.st_mode & stat.S_IWUSR else IN_USE_SECONDS
+            ):
+                Path(path).unlink(missing_ok=True)
+        copies = [(found.st_mtime, found.st_size, p) for p in _files(self.copied("")) if (found := _status(p))]
+        over = sum(size for _, size, _ in copies) - self.most_bytes
+        for used, size, path in sorted(copies):
+            if over <= 0 or now - used < IN_USE_SECONDS:
+                return
+            Path(path).unlink(missing_ok=True)
+            over -= size
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return Path(path).stat()
+    except FileNotFoundError:
+        return None
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for path, _, names in os.walk(folder):
+        yield from (f"{path}/{name}" for name in names)

@@ -1,0 +1,200 @@
+"""Requests to an object store by obstore: the objects of one bucket by their keys.
+
+Not here: the names of a place, and files on this machine (`bucket`); what answers mean (`store_errors`). Objects carry
+the nonce of the write that made them: a write whose answer was lost, and which meets its own object when it is
+repeated, knows it by that. ETags do not tell equal bodies apart.
+"""
+
+import io
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
+from backfill_assets.lake.store_errors import Busy, answered
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+OF_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")  # what the store's client reads
+RETRIES, RETRY_SECONDS = 6, 30.0  # of one request, by the client itself
+AGAIN = 5  # times that a write is tried which meets another's request
+PAGE = 1000  # objects of one listing request
+READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
+PART_BYTES = 16 << 20  # of a large file that is sent in parts
+NONCE = "nonce"
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of a bucket, e.g. `s3://bucket`. Each verb is one request, repeated by the client where the store
+    asks for it; raises the conditions of the port and what `store_errors` says. Keys have no `/` at their ends."""
+
+    bucket: str
+    retries: int = RETRIES
+
+    @property
+    def _store(self) -> "ObjectStore":
+        return _opened(
+            self.bucket, self.retries, tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT)))
+        )
+
+    def uri(self, key: str) -> str:
+        """The address of an object."""
+        return f"{self.bucket}/{key}".rstrip("/")
+
+    def names(self, key: str) -> set[str]:
+        """The last parts of the names directly below a key, of objects and of prefixes."""
+        with answered(self.uri(key)):
+            found = _api().list_with_delimiter(self._store, f"{key}/" if key else None)
+        paths = [o["path"] for o in found["objects"]] + [*found["common_prefixes"]]
+        return {path.rstrip("/").rpartition("/")[2] for path in paths}
+
+    def tokens(self, key: str, after: str = "") -> dict[str, Token]:
+        """The objects at any depth below a key whose keys come after one; a request for each thousand."""
+        with answered(self.uri(key)):
+            pages = _api().list(self._store, f"{key}/" if key else None, offset=after or None, chunk_size=PAGE)
+            return {o["path"]: _token(o) for page in pages for o in page}
+
+    def token(self, key: str) -> Token | None:
+        """The token of an object; None if it is gone."""
+        try:
+            with answered(self.uri(key)):
+                return _token(_api().head(self._store, key))
+        except Gone:
+            return None
+
+    def open(self, key: str) -> BufferedReader:
+        """An object of one content, to read and seek in."""
+        with answered(self.uri(key)):
+            found = _api().get(self._store, key)
+            if found.meta["size"] <= READ_BYTES:
+                return io.BufferedReader(_Ranges(self, key, found.meta, bytes(found.bytes())))
+        return io.BufferedReader(_Ranges(self, key, found.meta), READ_BYTES)
+
+    def part(self, key: str, start: int, end: int, e_tag: str) -> bytes:
+        """Bytes of an object, `end` not included; raises Changed if its ETag is another."""
+        options = {"range": (start, end), **({"if_match": e_tag} if e_tag else {})}
+        with answered(self.uri(key)):
+            return bytes(_api().get(self._store, key, options=options).bytes())
+
+    def fetch(self, key: str) -> tuple[int, Iterable[bytes]]:
+        """The size of an object, and its bytes in blocks."""
+        with answered(self.uri(key)):
+            found = _api().get(self._store, key)
+            return found.meta["size"], found.stream(READ_BYTES)
+
+    def write(self, key: str, content: bytes, if_absent: bool, if_unchanged: Token | None) -> Token:
+        """Write an object, under the condition that the port names; true also where an answer is lost."""
+        nonce, mode = uuid.uuid4().hex, "create" if if_absent else "overwrite"
+        put_mode: Any = mode if if_unchanged is None else _version(if_unchanged)
+        for turn in range(AGAIN):
+            try:
+                with answered(self.uri(key)):
+                    done = _api().put(
+                        self._store, key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
+                    )
+                return Token((done["e_tag"] or "", done["version"] or ""), len(content), time.time())
+            except (AlreadyThere, Changed):
+                if (own := self._own(key, nonce)) is None:
+                    raise
+                return own
+            except Busy:
+                if turn == AGAIN - 1:
+                    raise
+        raise AssertionError("unreachable: the last turn returns or raises")
+
+    def _own(self, key: str, nonce: str) -> Token | None:
+        """The token of the object if the write with this nonce made it: its first answer was lost."""
+        try:
+            with answered(self.uri(key)):
+                found = _api().get(self._store, key, options={"head": True})
+        except Gone:
+            return None
+        return _token(found.meta) if found.attributes.get(NONCE) == nonce else None
+
+    def send(self, key: str, content: Path | BufferedReader) -> None:
+        """Make the content of a file an object, whatever was there."""
+        with answered(self.uri(key)):
+            _api().put(self._store, key, content, chunk_size=PART_BYTES)
+
+    def copy(self, key: str, source: str) -> None:
+        """Give the content of an object another key."""
+        with answered(self.uri(source)):
+            _api().copy(self._store, source, key)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, a thousand by each request; harmless for those that are gone."""
+        try:
+            with answered(self.uri(keys[0] if keys else "")):
+                if keys:
+                    _api().delete(self._store, keys)
+        except Gone:  # some stores say so
+            return
+
+
+class _Ranges(io.RawIOBase):
+    """An object, read in ranges of one content; a small one is here already."""
+
+    def __init__(self, objects: Objects, key: str, meta: Mapping[str, Any], content: bytes | None = None) -> None:
+        self._objects, self._key, self._size, self._e_tag = objects, key, meta["size"], meta["e_tag"] or ""
+        self._content, self._at = content, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        start, end = self._at, min(self._at + len(buffer), self._size)
+        if end <= start:
+            return 0
+        if self._content is not None:
+            found = self._content[start:end]
+        else:
+            found = self._objects.part(self._key, start, end, self._e_tag)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def _api() -> Any:
+    try:
+        import obstore
+    except ModuleNotFoundError:
+        raise SettingsError(
+            "a lake in a bucket", "the client of object stores is not installed", "Nothing was done",
+            "Run `pip install 'backfill-assets[stores]'`",
+        ) from None  # fmt: skip
+    return obstore
+
+
+@lru_cache(maxsize=16)
+def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]) -> "ObjectStore":
+    """The client of a bucket, by what the environment says of it."""
+    _api()
+    from obstore.store import from_url
+
+    retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRY_SECONDS)}
+    return from_url(bucket, retry_config=retry)
+
+
+def _token(meta: Mapping[str, Any]) -> Token:
+    return Token((meta["e_tag"] or "", meta["version"] or ""), meta["size"], meta["last_modified"].timestamp())
+
+
+def _version(token: Token) -> dict[str, str]:
+    return {name: str(part) for name, part in zip(("e_tag", "version"), token.mark, strict=True) if part}

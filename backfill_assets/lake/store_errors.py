@@ -1,0 +1,111 @@
+"""What an object store answers, as the conditions and errors of the port.
+
+Not here: requests (`bucket`). An answer's text may quote a key, so none of it but its code and its state is shown.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.place import AlreadyThere, Changed, Gone
+
+CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
+NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
+NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
+REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
+NOTHING = "Nothing was read or written by this request"
+
+
+class StoreRefused(BackfillError, OSError):
+    """The store does not let this process in, or there is no such bucket. A retry cannot help."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class StoreLost(TransientError, OSError):
+    """The store does not answer, or asks to come back later; whether a write happened is not known."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class Busy(StoreLost):
+    """The store meets another request for the same name (409): nothing was written, and it may be tried again."""
+
+
+@contextmanager
+def answered(address: str) -> Iterator[None]:
+    """Raise what the store answers about an address as the port's condition, or as an error that names the address."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (FileNotFoundError, BaseError) as error:
+        raise error_of(address, error) from None  # its text and its cause may quote keys
+
+
+def error_of(address: str, error: Exception) -> OSError:
+    """The port's error for an error of obstore's."""
+    from obstore import exceptions as of
+
+    text = str(error)
+    code, state = (found[1] if (found := at.search(text)) else "" for at in (CODE, STATE))
+    if code in NO_BUCKET:
+        return _no_bucket(address)
+    if state == "409":
+        return Busy(address, "the store meets another request for the same name (409)", NOTHING, "Run again")
+    for kind, condition, number in (
+        (FileNotFoundError, Gone, errno.ENOENT),
+        (of.AlreadyExistsError, AlreadyThere, errno.EEXIST),
+        (of.PreconditionError, Changed, errno.ESTALE),
+        (of.NotModifiedError, Changed, errno.ESTALE),
+    ):
+        if isinstance(error, kind):
+            return condition(number, os.strerror(number), address)
+    return _refused(address, text, code, state) or _lost(address, text, code, state)
+
+
+def _no_bucket(address: str) -> StoreRefused:
+    return StoreRefused(
+        address, "there is no such bucket (or container)", NOTHING,
+        "Create it, or correct the address; this program creates none",
+    )  # fmt: skip
+
+
+def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | None:
+    """The error if another identical request cannot succeed."""
+    if code in REGION:
+        return StoreRefused(
+            address, f"the bucket lies in another region ({code})", NOTHING, "Set AWS_REGION to the bucket's region"
+        )
+    if NO_CREDENTIALS.search(text.partition("<?xml")[0]) and not code:
+        return StoreRefused(
+            address, "no credentials for it were found, neither in the environment nor of this machine", NOTHING,
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for az://: AZURE_STORAGE_ACCOUNT_NAME and its key), or "
+            "run on a machine or in a pod that has a role",
+        )  # fmt: skip
+    if state in ("401", "403") or "Permission" in text[:40]:
+        return StoreRefused(
+            address, f"the store refuses the credentials of this process ({code or state})", NOTHING,
+            "Check whose they are and what they may do: list, read, write and delete below this address",
+        )  # fmt: skip
+    if state.startswith("4") and state not in ("408", "429"):
+        return StoreRefused(
+            address, f"the store does not take the request ({code or state})", NOTHING,
+            "Check the address and the region; `backfill-assets doctor` tries each kind of request",
+        )  # fmt: skip
+    return None
+
+
+def _lost(address: str, text: str, code: str, state: str) -> StoreLost:
+    culprit = f"the store answers {code or state} again and again" if code or state else "the store does not answer"
+    if "timed out" in text or "TimedOut" in text:
+        culprit = "the store does not answer in time"
+    return StoreLost(
+        address, culprit, "Whether this request was done is not known; nothing is half written",
+        "Check the network and, for a store of your own, AWS_ENDPOINT_URL (AWS_ALLOW_HTTP for http); then run again",
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Leases: taken over once their time is over, never from one who renews, and a write that is dead commits nothing.
+
+Tested here: `lake.leases` over a folder, with clocks that the test sets; by servers it is the port's suite
+(`test_bucket`). Not tested here: many histories of writers and sweepers (`test_write_states`).
+"""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.place import Held, read_json
+from backfill_assets.lake import leases
+from backfill_assets.lake.files import Folder
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    """An empty place."""
+    return Folder(str(tmp_path))
+
+
+def left(place: Folder, name: str, age: float, **body: object) -> None:
+    """A lease of a process that died so many seconds ago by the store's clock."""
+    import os
+
+    place.write(name, json.dumps({"seconds": 30.0, "owner": "another", **body}).encode())
+    os.utime(place.local(name), (time.time() - age, time.time() - age))
+
+
+def test_a_lock_is_released_and_can_be_taken_again(place: Folder) -> None:
+    for _ in range(2):
+        with leases.lease(place, "x.lock", "the table x", 0):
+            assert read_json(place, "x.lock")["seconds"] == leases.LOCK_LEASE_SECONDS
+        assert place.token("x.lock") is None
+
+
+def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_before(place: Folder) -> None:
+    left(place, "x.lock", 20)
+    with (
+        pytest.raises(Held, match="the table x: another has held its lock"),
+        leases.lease(place, "x.lock", "the table x", 0),
+    ):
+        raise AssertionError
+    left(place, "x.lock", 40)
+    with leases.lease(place, "x.lock", "the table x", 0):
+        assert read_json(place, "x.lock")["owner"] != "another"
+
+
+def test_a_waiter_takes_no_lease_that_is_renewed(place: Folder) -> None:
+    left(place, "x.lock", 40)
+    watch = leases.LeaseWatch(place, "x.lock")
+    watch.look()
+    assert watch.is_over()
+    left(place, "x.lock", 39)
+    watch.look()
+    assert not watch.is_over(), "it changed since the first look, whatever its time says"
+
+
+def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> None:
+    with leases.lease(place, "x.lock", "the table x", 0):
+        left(place, "x.lock", 0)
+        held = leases.Lease(place, "x.lock", 30, place.write("y", b""), {})
+        assert not held.renew()
+        held.release()
+        assert read_json(place, "x.lock")["owner"] == "another"
+
+
+def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(place: Folder) -> None:
+    held = leases.hold(place, "m/1")
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == []
+    left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"]
+    with pytest.raises(leases.Swept, match="the write 1: it had not shown itself"):
+        held.committing(7)
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"], "until its files are gone"
+
+
+def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(place: Folder) -> None:
+    held = leases.hold(place, "m/1")
+    held.committing(7)
+    held()
+    assert [*leases.abandoned(place, "m", lambda *_: False)] == []
+    assert [*leases.abandoned(place, "m", lambda *at: at == ("1", 7))] == ["1"]
+
+
+def test_a_write_that_is_done_leaves_no_marker(place: Folder) -> None:
+    held = leases.hold(place, "m/1")
+    held.committing(7)
+    place.delete("m/1")
+    held()
+    assert place.names("m") == []

@@ -1,0 +1,66 @@
+"""Requests to an object store: a lost answer is decided by the nonce, and a busy name is tried again.
+
+Tested here: `lake.objects` with answers that a test makes up between the client and a server. Not tested here: the
+port's promises (`test_bucket`).
+"""
+
+from typing import Any
+
+import obstore
+import pytest
+
+from backfill_assets.core.place import AlreadyThere, Changed, Token
+from backfill_assets.lake.objects import Objects
+from backfill_assets.lake.store_errors import Busy
+
+
+@pytest.fixture
+def objects(bucket_address: str) -> Objects:
+    """A new bucket."""
+    return Objects(bucket_address.rpartition("/")[0])
+
+
+@pytest.mark.parametrize("condition", ["if_absent", "if_unchanged"])
+def test_a_write_whose_answer_was_lost_knows_its_own_object(
+    objects: Objects, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = objects.write("a", b"0", False, None) if condition == "if_unchanged" else None
+    put = obstore.put
+
+    def twice(*args: Any, **more: Any) -> Any:
+        put(*args, **more)
+        return put(*args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "put", twice)
+        token = objects.write("a", b"1", seen is None, seen)
+    assert objects.token("a") == token
+    with pytest.raises((AlreadyThere, Changed)):
+        objects.write("a", b"1", seen is None, seen)
+
+
+def test_a_name_that_another_request_is_about_is_tried_again_and_then_given_up(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from obstore.exceptions import AlreadyExistsError
+
+    put, asked = obstore.put, list[int]()
+
+    def busy(*args: Any, **more: Any) -> Any:
+        asked.append(1)
+        if len(asked) < 3:
+            raise AlreadyExistsError(
+                "Server returned non-2xx status code: 409 Conflict: <Code>ConditionalRequestConflict</Code>"
+            )
+        return put(*args, **more)
+
+    def always(*_: Any, **__: Any) -> Any:
+        asked.clear()
+        return busy()
+
+    monkeypatch.setattr(obstore, "put", busy)
+    assert isinstance(objects.write("a", b"1", True, None), Token)
+    monkeypatch.setattr(obstore, "put", always)
+    with pytest.raises(Busy, match="the store meets another request for the same name"):
+        objects.write("b", b"1", True, None)
+    assert objects.token("b") is None

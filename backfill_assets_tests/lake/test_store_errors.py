@@ -1,0 +1,71 @@
+"""What a store answers: one error per condition, which names the address and never a key.
+
+Tested here: answers of servers, and of a store that is not there. Not tested here: what a command prints of them.
+"""
+
+import pickle
+import socket
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.lake.bucket import place_at
+from backfill_assets.lake.objects import Objects
+from backfill_assets.lake.store_errors import StoreLost, StoreRefused, error_of
+
+ANSWER = (
+    "Server returned non-2xx status code: {} X: <?xml?><Error><Code>{}</Code><AWSAccessKeyId>SECRET1</AWSAccessKeyId>"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "kind", "words"),
+    [
+        (403, "SignatureDoesNotMatch", StoreRefused, "refuses the credentials of this process .SignatureDoesNotMatch"),
+        (404, "NoSuchBucket", StoreRefused, "there is no such bucket"),
+        (301, "PermanentRedirect", StoreRefused, "lies in another region"),
+        (400, "InvalidArgument", StoreRefused, "does not take the request .InvalidArgument"),
+        (409, "ConditionalRequestConflict", StoreLost, "another request for the same name"),
+        (503, "SlowDown", StoreLost, "answers SlowDown again and again"),
+    ],
+)
+def test_each_answer_is_one_error_that_names_the_address_and_no_key(
+    state: int, code: str, kind: type[BackfillError], words: str
+) -> None:
+    from obstore.exceptions import GenericError
+
+    error = error_of("s3://bucket/lake/a", GenericError(ANSWER.format(state, code)))
+    assert isinstance(error, kind)
+    with pytest.raises(OSError, match=f"^s3://bucket/lake/a: .*{words}"):
+        raise error
+    assert "SECRET1" not in str(error)
+    assert isinstance(error, TransientError) == (kind is StoreLost)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # of this very test
+    assert (type(again), str(again)) == (type(error), str(error))
+
+
+def test_a_store_that_is_not_there_is_told_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
+    for name, value in (
+        ("ENDPOINT_URL", endpoint),
+        ("ACCESS_KEY_ID", "x"),
+        ("SECRET_ACCESS_KEY", "SECRET1"),
+        ("ALLOW_HTTP", "true"),
+    ):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    objects = Objects("s3://bucket", retries=0)
+    for asked in (lambda: objects.token("a"), lambda: objects.names(""), lambda: objects.write("a", b"", True, None)):
+        with pytest.raises(StoreLost, match=r"^s3://bucket.*: the store does not answer") as caught:
+            asked()
+        assert "SECRET1" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_a_bucket_that_is_not_there_is_refused_by_its_address(bucket_address: str, tmp_path: Path) -> None:
+    place = place_at("s3://none-of-that-name/lake", tmp_path)
+    for asked in (lambda: place.names(), lambda: place.write("a", b"")):
+        with pytest.raises(StoreRefused, match=r"^s3://none-of-that-name/lake.*: there is no such bucket"):
+            asked()

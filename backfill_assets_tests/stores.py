@@ -1,0 +1,122 @@
+"""Object stores of the tests' own: a server on a free port of this machine, and a new bucket for each test.
+
+Lives here: starting and stopping moto (everywhere it is installed) and versitygw (where it is on PATH), and what a
+process has to know of them. Does not live here: any assertion. Fixtures are taken by importing them.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+from backfill_assets_tests.processes import until
+
+# moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue.
+MOTO = """
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+one, inner = threading.Lock(), DomainDispatcherApplication(create_backend_app)
+def app(environ, start_response):
+    with one:
+        return [b"".join(inner(environ, start_response))]
+run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
+"""
+KEY, SECRET, REGION = "test", "testtest", "us-east-1"
+
+
+@dataclass(frozen=True)
+class StoreServer:
+    """A running server that speaks S3."""
+
+    endpoint: str
+    buckets: Path | None  # the folder whose folders are the buckets; None: they are made by a request
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process needs to reach it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": REGION, "AWS_ALLOW_HTTP": "true",
+        }  # fmt: skip
+
+    def new_bucket(self) -> str:
+        """The address of a new bucket."""
+        name = f"b{uuid.uuid4().hex[:12]}"
+        if self.buckets is not None:
+            (self.buckets / name).mkdir()
+        else:
+            requests.put(f"{self.endpoint}/{name}", timeout=60).raise_for_status()
+        return f"s3://{name}"
+
+
+@contextmanager
+def moto() -> Iterator[StoreServer]:
+    """A server of moto's; skips the test where it, or the client, is not installed."""
+    for module in ("obstore", "moto.server", "flask"):
+        pytest.importorskip(module, reason="the extra `stores` and moto[server] are not installed")
+    port = _free_port()
+    with _running([sys.executable, "-c", MOTO, str(port)], port):
+        yield StoreServer(f"http://127.0.0.1:{port}", None)
+
+
+@contextmanager
+def versitygw() -> Iterator[StoreServer]:
+    """A server that keeps objects as files; skips the test where it, or the client, is not installed."""
+    pytest.importorskip("obstore", reason="the extra `stores` is not installed")
+    if (program := shutil.which("versitygw")) is None:
+        pytest.skip("versitygw is not on PATH")
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "--port", f"127.0.0.1:{port}", "posix", folder]
+        with _running(command, port, ROOT_ACCESS_KEY=KEY, ROOT_SECRET_KEY=SECRET):
+            yield StoreServer(f"http://127.0.0.1:{port}", Path(folder))
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def _running(command: list[str], port: int, **more: str) -> Iterator[None]:
+    def answers() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        return process.poll() is not None
+
+    with tempfile.NamedTemporaryFile() as log:
+        process = subprocess.Popen(command, env={**os.environ, **more}, stdout=log, stderr=log)
+        try:
+            until(answers, Path(log.name), 60)
+            assert process.poll() is None, Path(log.name).read_text()
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def moto_server(processes: None) -> Iterator[StoreServer]:
+    """The server of moto's of this process."""
+    with moto() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket_address(moto_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a lake to be, in a new bucket that this process and its children reach."""
+    for name, value in moto_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"{moto_server.new_bucket()}/lake"
