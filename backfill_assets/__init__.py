@@ -8,14 +8,14 @@ A name is imported at its first use, so that `import backfill_assets` costs neit
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.lazy import imported_when_used
+from backfill_assets.core.process import imported_when_used
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Basis, Column, Contract, Input, InputKind, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.core.process import lake_folder
-    from backfill_assets.dagster.component import LakeComponent
+    from backfill_assets.dagster.definitions import LakeComponent
     from backfill_assets.lake.external import external_table
     from backfill_assets.lake.model import Chunk, Table
     from backfill_assets.lake.settings import LakeSettings
@@ -58,7 +58,7 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
             "core.days": ("DayRange",),
             "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
             "core.process": ("lake_folder",),
-            "dagster.component": ("LakeComponent",),
+            "dagster.definitions": ("LakeComponent",),
             "lake.external": ("external_table",),
             "lake.model": ("Chunk", "Table"),
             "lake.settings": ("LakeSettings",),

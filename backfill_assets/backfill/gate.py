@@ -23,7 +23,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.controls import controls_over, judge_controls
+from backfill_assets.operations.reconcile import controls_over, judge_controls
 from backfill_assets.operations.standing import ControlOutcome
 from backfill_assets.plans.files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
 from backfill_assets.plans.model import Plan, PlanChunk

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from itertools import groupby, islice
 
 from backfill_assets.backfill.expect import parse_expectation
-from backfill_assets.backfill.preflight import preflight, take_pins
+from backfill_assets.backfill.preflight import preflight, refuse_stop, take_pins
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, is_mature
@@ -32,7 +32,6 @@ from backfill_assets.plans.files import new_id
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, PlanCode, PlanLook, Price, TableImpact
 from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets.plans.skew import key_shares
-from backfill_assets.plans.waits import refuse_stop
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ

@@ -1,9 +1,11 @@
-"""Whether a plan may run: the preflight's checks, and pins of code, settings and packages that must not have moved.
+"""Whether a plan may run, and how: the preflight's checks, its pins, where it waits for a person, chunks at once.
 
-Elsewhere: requests refused before there is a plan (`plan`), the gate after each chunk (`gate`). Table versions are
-pinned for the record only: late data that lands while a plan runs belongs in it.
+Elsewhere: requests refused before there is a plan (`plan`), the gate after each chunk (`gate`), marks (`plans.files`).
+Pinned are code, settings and packages; table versions are pinned for the record only: late data that lands while a plan
+runs belongs in it.
 """
 
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,16 +13,20 @@ from datetime import timedelta
 from operator import itemgetter
 
 from backfill_assets.core.contracts import InputKind
-from backfill_assets.core.days import ranges
+from backfill_assets.core.days import DayRange, parse_day, ranges
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
-from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.restore import can_restore, files_held
-from backfill_assets.plans.model import Pins, Plan, PreflightTick
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.plans.files import mark, resumed
+from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, PreflightTick
+from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import writes_of_plan
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
@@ -170,3 +176,53 @@ def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
 
     today = values(now)
     return [f"{what} was {was}, is {today[what]}" for what, was in values(pinned).items() if was != today[what]]
+
+
+AFTER_CANARY, AFTER_EACH = "canary", "chunk"
+CORES_OF_A_CHUNK = 2  # its Python process plans and commits while the engine computes for another
+MEGABYTES_OF_A_CHUNK = 1024  # of the engine's memory: half of what one chunk alone has by default
+
+
+def refuse_stop(days: DayRange, policy: Policy) -> None:
+    """Raise BackfillError if `stop_after` names no point of a plan of these days."""
+    text = policy.stop_after
+    if text in ("", AFTER_EACH) or (text == AFTER_CANARY and policy.canary):
+        return
+    why = "the plan has no canary (--canary 0)" if text == AFTER_CANARY else ""
+    if not why:
+        try:
+            why = "" if parse_day(text) in days else f"{text} is none of the days {days}"
+        except BackfillError:
+            why = f"{text[:20]!r} is no point of a plan"
+    if why:
+        raise BackfillError("--stop-after", why, "Nothing was planned", f"Say canary, chunk, or a day of {days}")
+
+
+def stops_after(plan: Plan, wave: Sequence[PlanChunk]) -> bool:
+    """Whether the plan is to wait for a person after these chunks; never after the last ones."""
+    text = plan.policy.stop_after
+    if not text or tuple(wave) == plan.waves()[-1]:
+        return False
+    if text in (AFTER_CANARY, AFTER_EACH):
+        return text == AFTER_EACH or wave[0].kind is ChunkKind.CANARY
+    return any(parse_day(text) in c.days for c in wave if c.kind is not ChunkKind.BOUNDARY)
+
+
+def stop_if_requested(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None:
+    """Set the mark `waiting` if the plan stops after these chunks, and nobody has resumed it since."""
+    last = wave[-1]
+    if stops_after(plan, wave) and last.number not in {r.chunk for r in resumed(lake, plan)}:
+        text = f"chunk {last.number} ({last.days}) is made and its gate passed, --stop-after {plan.policy.stop_after}"
+        mark(lake, plan.id, "waiting", text, chunk=last.number)
+
+
+def usual_parallel(settings: LakeSettings) -> tuple[int, str]:
+    """How many chunks may run at once if nobody says, by cores and memory of the lake's engine; and why."""
+    spark = settings.spark
+    if spark.engine not in OWN_SERVERS:
+        return 1, f"1: cores and memory of {spark.engine.partition(':')[0]} are not known here"
+    cores = spark.cores or os.cpu_count() or 1
+    memory = int(spark.memory[:-1]) * (1024 if spark.memory[-1] in "gG" else 1)
+    limits = [max(1, cores // CORES_OF_A_CHUNK), max(1, memory // MEGABYTES_OF_A_CHUNK)]
+    why = f"{cores} core(s) allow {limits[0]}, {spark.memory} of the engine's memory {limits[1]}"
+    return min(limits), f"{min(limits)}: {why}"

@@ -11,7 +11,7 @@ from typing import Protocol
 from backfill_assets.backfill.expect import judge_expectations
 from backfill_assets.backfill.gate import accept, is_accepted, judge, refusal
 from backfill_assets.backfill.gates import GateFinding
-from backfill_assets.backfill.preflight import refuse_moved
+from backfill_assets.backfill.preflight import refuse_moved, stop_if_requested
 from backfill_assets.backfill.work import ChunkWork, Opener
 from backfill_assets.core.days import contiguous, covering, ranges
 from backfill_assets.core.errors import BackfillError
@@ -21,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.versions import record
-from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import (
     CANCELLED,
@@ -38,7 +38,6 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
 from backfill_assets.plans.progress import ChunkState, Progress, progress
-from backfill_assets.plans.waits import stop_if_requested
 
 MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 

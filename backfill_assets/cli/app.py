@@ -25,7 +25,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 COMMANDS = {  # by name: the module, and the line in a list
-    "attach": ("export", "Tables by name for DuckDB, Polars, Spark."),
+    "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
     "audit": ("report", "Every write: who, when, why."),
     "backfill": ("backfill", "Make days of tables again."),
     "candidate": ("candidate", "Tables built beside, switched at once."),
@@ -39,7 +39,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "drift": ("checks", "Days whose values are off, ranked."),
     "drill": ("practice", "Faults to mend against a clock."),
     "example": ("demo", "Lakes to learn from, step by step."),
-    "export": ("export", "Changed days to a folder or database."),
+    "export": ("sql", "Changed days to a folder or database."),
     "forget": ("forget", "Erase an entity for good."),
     "guide": ("practice", "Guides: list them, or print one."),
     "init": ("init", "A lake.toml that fits your files."),
@@ -60,10 +60,10 @@ COMMANDS = {  # by name: the module, and the line in a list
     "scan": ("landing", "Take stock of the landing folder."),
     "server": ("server", "Start or stop the lake's server."),
     "show": ("status", "Receipt, inputs and history of a day."),
-    "snapshot": ("snapshot", "Keep days under a name, for ever."),
+    "snapshot": ("candidate", "Keep days under a name, for ever."),
     "sql": ("sql", "A SELECT over the lake's tables."),
     "status": ("status", "States of all days and tables."),
-    "ui": ("ui", "Dagster's pages, for you alone."),
+    "ui": ("server", "Dagster's pages, for you alone."),
     "verify": ("doctor", "Rows, bytes and logs against receipts."),
 }
 SECTIONS = {  # of the list of commands, in the order of a lake's life

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
-    from backfill_assets.operations.drift import ColumnDrift, DriftReport
+    from backfill_assets.operations.check_history import ColumnDrift, DriftReport
 
 
 @click.command()
@@ -30,7 +30,7 @@ def controls(names: tuple[str, ...]) -> Output:
 
     Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is gone.
     """
-    from backfill_assets.operations.controls import judge_controls
+    from backfill_assets.operations.reconcile import judge_controls
 
     lake, pipeline = opened()
     outcomes = judge_controls(lake, pipeline, names)
@@ -54,7 +54,7 @@ def drift(table: str | None, column: str | None, days: "DayRange | None", rows: 
     population stability index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0,
     whatever was found.
     """
-    from backfill_assets.operations.drift import measure_drift
+    from backfill_assets.operations.check_history import measure_drift
 
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)

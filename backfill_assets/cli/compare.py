@@ -1,6 +1,6 @@
 """`backfill-assets compare` and `check-engine`: days at two versions, times or lakes, and days computed on two engines.
 
-Not here: finding the differences (`operations.compare`, `operations.check_engine`).
+Not here: finding the differences (`operations.compare`, `operations.prove`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -157,8 +157,8 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None) 
     Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day
     differs, or a table could not be computed.
     """
-    from backfill_assets.operations.check_engine import check_engine as compute_again
-    from backfill_assets.operations.check_engine import other_engine
+    from backfill_assets.operations.prove import check_engine as compute_again
+    from backfill_assets.operations.prove import other_engine
 
     lake, pipeline = opened()
     report = compute_again(lake, pipeline, days, names_of(tables), engine or other_engine(lake))

@@ -1,6 +1,6 @@
 """The Dagster instance of the commands, whose runs `dagster dev` shows, opened quietly.
 
-Not here: its use (`runner`, `report`, `ui`).
+Not here: its use (`runner`, `report`, `server`).
 """
 
 import contextlib

@@ -57,8 +57,8 @@ def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     """Hold every log, file and row against the receipts, by a second reader; shows only what is wrong, with the way
     back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
     """
-    from backfill_assets.operations.verify import VerifyRequest
-    from backfill_assets.operations.verify import verify as examine
+    from backfill_assets.operations.doctor import VerifyRequest
+    from backfill_assets.operations.doctor import verify as examine
 
     lake, pipeline = opened()
     request = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)

@@ -28,7 +28,7 @@ from backfill_assets.operations.lateness import DayLateness, LatenessReport, Lat
 from backfill_assets.operations.lateness import lateness as report_of
 
 if TYPE_CHECKING:
-    from backfill_assets.cli.metrics import Gauge
+    from backfill_assets.cli.output import Gauge
     from backfill_assets.core.days import DayRange
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
@@ -69,7 +69,7 @@ def lateness(days: "DayRange | None", **options: Any) -> Output:
     parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
 
     def write_gauges(file: Path) -> None:
-        from backfill_assets.cli.metrics import write_metrics
+        from backfill_assets.cli.output import write_metrics
 
         write_metrics(file, lateness_gauges(report))
 

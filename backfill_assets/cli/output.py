@@ -1,18 +1,24 @@
-"""What a command found, and its writers: people's terminal, JSON, and files (a page, metrics for a scraper, Parquet).
+"""What commands take and give: click's options of a pydantic model, and the writers of what a command found.
 
-Not here: tables and pages (`drawing`), metrics (`metrics`), and what is found (each command).
+Writers are people's terminal, JSON, and files (a page, metrics for a scraper, Parquet). Not here: options that only
+commands have (`common`), the models (`plans.policy`), tables and pages (`drawing`), and what is found (each command).
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, print_json
-from backfill_assets.cli.drawing import PageSection, say
+from backfill_assets.cli.drawing import PageSection, say, write_whole
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 HELP = {
     "html": "Write a page: one file, no network.",
@@ -21,6 +27,10 @@ HELP = {
 }
 Part = str | PageSection | Callable[[], None]  # a line, a section, or what draws itself
 HANG = 2  # characters: where a line goes on that does not fit
+PREFIX = "backfill_assets_"  # of metrics
+Gauge = tuple[
+    str, str, str, Mapping[str, float | None]
+]  # name, meaning, label ("": none), values by label (None: unknown)
 
 
 @dataclass(frozen=True)
@@ -69,3 +79,79 @@ def draw(parts: Iterable[Part]) -> None:
             part.draw()
         else:
             part()
+
+
+RANGES: Mapping[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}
+Command = Callable[..., None]
+
+
+def options_of(
+    model: "type[BaseModel]", types: Mapping[str, Any] | None = None, without: Collection[str] = ()
+) -> Callable[[Command], Command]:
+    """Return a decorator that adds an option for each field of `model`, but those `without`; `types` in place of the
+    field's own. The command gets them by the names of the fields: None, False or () where an option is not given.
+
+    Of `json_schema_extra` are read: `option` (its name), `aliases`, `metavar`, `range` (least and most), `default` (in
+    words, for `--help`).
+    """
+
+    def decorate(command: Command) -> Command:
+        for name, info in reversed(model.model_fields.items()):
+            if name not in without:
+                command = _option(name, info, (types or {}).get(name))(command)
+        return command
+
+    return decorate
+
+
+def given_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields of `model` that a person gave, by the names of the fields."""
+    found = {name: options[name] for name in model.model_fields if name in options}
+    values = {name: [*value] if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: value for name, value in values.items() if not (value is None or value is False or value == [])}
+
+
+def _option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
+    extra: Mapping[str, Any] = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    spelled = [f"--{extra.get('option', name.replace('_', '-'))}", *extra.get("aliases", ())]
+    of, default = _plain(field.annotation), extra.get("default", field.default)
+    shown = "" if default is None or default is False or default in ("", []) else f"  [default: {default}]"
+    words: dict[str, Any] = {"help": f"{field.description or ''}{shown}", "metavar": extra.get("metavar")}
+    if of is bool:
+        return click.option(*spelled, name, is_flag=True, **words)
+    if kind is None and get_origin(of) is Literal:
+        kind = click.Choice(get_args(of))
+    elif kind is None and "range" in extra:
+        kind = RANGES[of](*extra["range"])
+    elif kind is None and get_origin(of) is None:
+        kind = of
+    return click.option(*spelled, name, type=kind, multiple=get_origin(of) is list, **words)
+
+
+def _plain(annotation: Any) -> Any:
+    """The type without `| None`."""
+    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return kinds[0] if isinstance(annotation, UnionType) else annotation
+
+
+def exposition(gauges: Iterable[Gauge]) -> str:
+    """Write gauges in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
+
+    Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
+    """
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import Gauge as Family
+
+    registry = CollectorRegistry()
+    for name, meaning, label, values in gauges:
+        known = {key: value for key, value in values.items() if value is not None}
+        if known:
+            family = Family(PREFIX + name, meaning, [label] if label else [], registry=registry)
+            for key, value in known.items():
+                (family.labels(key) if label else family).set(value)
+    return generate_latest(registry).decode("utf-8")
+
+
+def write_metrics(file: Path, gauges: Iterable[Gauge]) -> None:
+    """Write gauges to a file that every user may read, as a scraper is another one."""
+    write_whole(file, exposition(gauges), umask=0o022)

@@ -11,6 +11,7 @@ import click
 from backfill_assets.backfill.code import pin_code, working_by
 from backfill_assets.backfill.expect import read_expectations
 from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan
+from backfill_assets.backfill.preflight import usual_parallel
 from backfill_assets.cli.backfill import allowed, tables_to_make
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
@@ -26,7 +27,7 @@ from backfill_assets.cli.common import (
     usage,
 )
 from backfill_assets.cli.landing import opened_now
-from backfill_assets.cli.options import given_options, options_of
+from backfill_assets.cli.output import given_options, options_of
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
@@ -34,7 +35,6 @@ from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, m
 from backfill_assets.plans.files import resume as resume_plan
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.progress import progress
-from backfill_assets.plans.waits import usual_parallel
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 MOST_CANARY_DAYS = 31

@@ -1,26 +1,34 @@
-"""`backfill-assets report` and `audit`: the whole lake, and every write of every day, as JSON or as a page.
+"""`backfill-assets report` and `audit`: the whole lake, and every write of every day, as JSON, metrics or a page.
 
-Not here: gathering (`operations.report`, `operations.writes`) and the page of the lake (`report_page`).
+Metrics are the numbers of `report` with names and units, in a table and in Prometheus' text format. Not here:
+gathering (`operations.report`, `orchestration.history`), the page of the lake (`report_page`), metrics of `lateness`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from backfill_assets.cli.common import DAY, opened
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
-from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.reconcile import kept_mismatches
+from backfill_assets.operations.rejected import kinds
+from backfill_assets.operations.report import DayAudit, LakeReport
+from backfill_assets.operations.report import audit as audit_of
 from backfill_assets.operations.system_tables import write_parquet
-from backfill_assets.operations.writes import DayAudit
-from backfill_assets.operations.writes import audit as audit_of
 from backfill_assets.plans.files import find_plan
+
+if TYPE_CHECKING:
+    from backfill_assets.orchestration.history import PastRun
 
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
@@ -84,7 +92,6 @@ def report() -> Output:
     with silenced(), instance_of(lake) as instance:
         runs = runs_of(instance, lake.address)
     from backfill_assets.cli.lateness import lateness_gauges
-    from backfill_assets.cli.metrics import OF_LATENESS, metrics_section, report_gauges, write_metrics
 
     found = list(report_gauges(lake, lake_report, runs))
     every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
@@ -93,7 +100,7 @@ def report() -> Output:
     def write_report(file: Path) -> None:
         from backfill_assets.cli.checks import drift_sections
         from backfill_assets.cli.report_page import page
-        from backfill_assets.operations.drift import measure_drift
+        from backfill_assets.operations.check_history import measure_drift
 
         folded = replace(section, tables=(), folded=[replace(t, title="every metric") for t in section.tables])
         write_page(file, page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded))
@@ -103,3 +110,59 @@ def report() -> Output:
         {**vars(lake_report), **metrics}, [section],
         files={"html": write_report, "prometheus": partial(write_metrics, gauges=every)},
     )  # fmt: skip
+
+
+OTHERS = "other reasons"
+REPEATS = {
+    "exact": "Rows of the newest week that repeat another one of it but for its delivery, per 1,000.",
+    "key": "Rows of the newest week that repeat the key of another one of it, per 1,000.",
+}
+OF_LATENESS = ("lateness_seconds", "watermark_lag_seconds")  # in the table; the others have too many values
+
+
+def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> Iterator[Gauge]:
+    """Yield the metrics of a report, all from what it has computed or from records of commands."""
+    sources = report.delivered.sources or {"": report.delivered}
+    doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
+    yield "duplicates_per_1000_rows", "Deliveries whose number came twice, per 1,000 loaded rows.", "source", doubled
+    for kind, meaning in REPEATS.items():
+        repeated = {name: source.repeats.per_1000[kind] for name, source in sources.items()}
+        yield f"{kind}_repeats_per_1000_rows", meaning, "source", repeated
+    late = {name: source.account.too_late for name, source in sources.items()}
+    yield "late_rows_in_quarantine", "Rows that came too late and wait for replay-late.", "source", late
+    shown, _, more_rows = kinds(report.delivered.quarantine)
+    reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
+    yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
+    yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", kept_mismatches(lake)
+    broken = {c.name: int(not c.holds) for c in report.controls}
+    yield "control_broken", "1 for a control that did not hold or could not be judged.", "control", broken
+    took = _p95([r.seconds for r in runs if r.seconds is not None])
+    yield "run_p95_seconds", "95th percentile of the newest runs, from start to end.", "", took
+    queued = _p95([r.queued_seconds for r in runs if r.queued_seconds is not None and r.seconds is not None])
+    yield "run_queue_p95_seconds", "95th percentile of their time in the queue, before the start.", "", queued
+    each = {d.table: d for d in report.durations}
+    wrote = {name: d.p95_s for name, d in each.items()}
+    yield "write_p95_seconds", "95th percentile of a table's writes, from request to commit.", "table", wrote
+    rates = {name: d.rows_per_second for name, d in each.items()}
+    yield "write_rows_per_second", "Rows per second of the newest writes, engine start left out.", "table", rates
+    rates = {name: d.bytes_per_second for name, d in each.items()}
+    yield "write_bytes_per_second", "Bytes per second of the newest writes, engine start left out.", "table", rates
+    trend = {name: d.trend for name, d in each.items()}
+    yield "write_rows_per_second_trend_ratio", "These rows per second by those of the writes before.", "table", trend
+
+
+def _p95(seconds: list[float]) -> dict[str, float | None]:
+    cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=20, method="inclusive") if seconds else [None]
+    return {"": cuts[-1]}
+
+
+def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
+    """Return the known values as a section of the report."""
+    rows = [
+        (name, f"{label} {key}" if key else "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
+        for name, _, label, values in gauges
+        for key, value in values.items()
+        if value is not None
+    ]
+    line = "`backfill-assets report --prometheus FILE` writes these, and those of `lateness`, for a scraper."
+    return PageSection("Metrics", [TextTable(("metric", "of", "value"), rows)], [line])

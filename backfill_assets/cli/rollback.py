@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import TEXT, answer, days_options, json_and_lake, opened
-from backfill_assets.cli.options import given_options, options_of
+from backfill_assets.cli.output import given_options, options_of
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance

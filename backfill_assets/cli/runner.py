@@ -34,11 +34,10 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
-from backfill_assets.orchestration.kept_back import names_kept_back
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.naming import ALONE, Naming, table_made_by
 from backfill_assets.orchestration.runs import markers_of
-from backfill_assets.orchestration.work_tags import run_rebuild
+from backfill_assets.orchestration.work_tags import names_kept_back, run_rebuild
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]
 

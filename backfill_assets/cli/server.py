@@ -1,18 +1,37 @@
-"""`backfill-assets server start | stop | status`: the server of the lake's own engine; `production`: Dagster's settings
-where its processes run apart.
+"""`backfill-assets server`, `production` and `ui`: the server of the lake's engine, Dagster's settings for servers, and
+Dagster's pages for this user alone.
 
-Not here: the server (`engine.server`), which commands start by themselves; Dagster's home of a lake (`dagster_home`).
+The pages are on the loopback, to which every user can connect: a secret in the address keeps others out, new at every
+start and in no file, cookie, environment or list of processes. Not here: the engine's server (`engine.server`), which
+commands start by themselves, Dagster's home of a lake (`dagster_home`) and workspace (`orchestration.dagster_private`).
 """
 
+import contextlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import answer, json_and_lake, lake_option, lake_root, named_lake
+from backfill_assets.cli.common import answer, json_and_lake, lake_option, lake_root, named_lake, opened
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import remove_rights
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 TITLE = "# Dagster's settings for the code server, the web server and the daemon: $DAGSTER_HOME/dagster.yaml."
 POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE; the password in ~/.pgpass.
@@ -82,3 +101,154 @@ def production(postgres: bool) -> None:
 
     _, storage, *others = OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
     click.echo("\n\n".join([TITLE, POSTGRES if postgres else storage, *others]), nl=False)
+
+
+HOME = "DAGSTER_HOME"
+LOOPBACK = "127.0.0.1"
+OWN_NAMES = (LOOPBACK, "localhost")  # a name of another's own that leads here is one of a hostile page
+LONGEST_FOLDER_BYTES = 80  # of the working files: a socket's path may have 107
+REFUSED = b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
+DAEMON_END_SECONDS = 60.0  # as `dagster dev` waits for its daemon
+OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
+POLL_MILLISECONDS = 2000  # of the pages, as under `dagster dev`
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any that is free")
+@lake_option
+def ui(port: int) -> None:
+    """Show the lake in Dagster's pages, as `dagster dev` does, to this user only.
+
+    The address holds a secret; without it nobody gets an answer, though every user of the machine can connect. From
+    another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same address there. Links in alerts lack the secret.
+    Open the address by hand: the arguments of a command such as `xdg-open ADDRESS` can be read by every user. A port
+    of your own choice (--port) may be another user's page after this command ended: close the tab first.
+    Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
+    """
+    from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
+    from backfill_assets.lake.folder import DAGSTER_FOLDER
+
+    lake, _ = opened()
+    with instance_of(lake):
+        pass  # its folder is there then, and closed to others
+    folder, variables, is_project = ui_place(lake)
+    own = own_folder(Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER))
+    prefix = f"/{secrets.token_urlsafe(32)}"
+
+    def guarded(app: App) -> App:
+        click.echo(f"Dagster is at http://{LOOPBACK}:{bound.getsockname()[1]}{prefix}")
+        return guard(app, prefix)
+
+    names_definitions = is_project and any((folder / name).exists() for name in ("pyproject.toml", "workspace.yaml"))
+    if (
+        not is_project
+    ):  # a folder of the lake holds no modules: Python imports none from the working folder, an empty one
+        variables["PYTHONSAFEPATH"] = "1"
+    with _listening(port) as bound, tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty:
+        os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
+        tempfile.tempdir = None  # else Python goes on with the folder that it knows
+        with contextlib.chdir(folder if is_project else empty), instance_of(lake) as instance:
+            _serve(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
+
+
+def _serve(
+    instance: "dg.DagsterInstance", module: str | None, prefix: str, guarded: Callable[[App], App], bound: socket.socket
+) -> None:
+    """Serve the pages below `prefix` on a bound socket until INT or TERM, with the daemon as a process of its own.
+
+    `module` holds the definitions; None: as the files in the working folder say. Raises BackfillError where the daemon
+    ends first.
+    """
+    import uvicorn
+    from dagster_webserver.app import create_app_from_workspace_process_context
+
+    from backfill_assets.orchestration.dagster_private import workspace
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ["DAGSTER_IS_DEV_CLI"] = "1"
+    with _daemon(module) as daemon, workspace(instance, module) as context:
+        app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS))
+
+        def end_with_daemon() -> None:
+            daemon.wait()
+            server.should_exit = True
+
+        threading.Thread(target=end_with_daemon, daemon=True).start()
+        try:
+            server.run(sockets=[bound])
+        except KeyboardInterrupt:  # how a person ends it
+            return
+        raise BackfillError(
+            "Dagster's daemon", f"it ended with code {daemon.wait()}", "The pages are closed, too",
+            "Its last lines say why; then start the command again",
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
+    named = ("-m", module) if module else ()
+    program = subprocess.Popen((str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named))
+    try:
+        yield program
+    finally:
+        program.terminate()
+        try:
+            program.wait(DAEMON_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+
+
+def own_folder(home: Path) -> Path:
+    """Make the folder for temporary files and sockets, closed to others, who could put their own into a folder of all
+    users; elsewhere where a link or another user's folder stands there. It stays, since a server of the lake outlives
+    this process."""
+    own = home / "tmp"
+    with contextlib.suppress(OSError):
+        if len(os.fsencode(own)) <= LONGEST_FOLDER_BYTES:
+            own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            remove_rights(own, 0o077)
+            if own.lstat().st_uid == os.geteuid():
+                return own
+    return Path(tempfile.mkdtemp(prefix="backfill-assets-"))
+
+
+def _listening(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((LOOPBACK, port))
+        bound.listen()  # at once: until somebody listens, another user may still take the port
+    except OSError as error:
+        bound.close()
+        raise BackfillError(
+            f"the port {port}", f"it cannot be had: {error.strerror}", "Nothing was started",
+            "Choose another one with --port, or 0 for any that is free",
+        ) from None  # fmt: skip
+    return bound
+
+
+def guard(app: App, prefix: str) -> App:
+    """Return `app` (ASGI) for requests that know `prefix`, by a name of this machine, from pages of the same origin."""
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or _may_pass(scope, prefix):
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            plain = [(b"content-type", b"text/plain"), (b"content-length", str(len(REFUSED)).encode())]
+            await send({"type": "http.response.start", "status": 403, "headers": plain})
+            await send({"type": "http.response.body", "body": REFUSED})
+
+    return guarded
+
+
+def _may_pass(scope: Any, prefix: str) -> bool:
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    host, origin = headers.get(b"host", ""), headers.get(b"origin")
+    knows = hmac.compare_digest("/".join(scope["path"].split("/")[:2]).encode(), prefix.encode())
+    return knows and host.partition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")

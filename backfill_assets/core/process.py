@@ -1,14 +1,17 @@
 """What a process of this package needs first: its lake's folder, its memory settings, commands for further Pythons.
 
-Not here: which processes are started, and what a lake is (`lake.home`).
+Also names of a package that are imported when they are first asked for, so that importing the package costs little. Not
+here: which processes are started, and what a lake is (`lake.home`).
 """
 
 import atexit
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.addresses import local_root
 
@@ -69,3 +72,16 @@ def lake_folder(named: str | None = None) -> Path:
     bucket this machine's own folder of it. Raises SettingsError for an address that no lake can have."""
     chosen = named or os.environ.get(LAKE_VARIABLE)
     return local_root(chosen) if chosen else project_root() / DEFAULT_FOLDER
+
+
+def imported_when_used(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package for the names that each of its modules (without the package's name) has."""
+    home_of = {name: home for home, found in names.items() for name in found}
+
+    def find(name: str) -> Any:
+        """Import the module that has the name. Raises AttributeError for any other name."""
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return find

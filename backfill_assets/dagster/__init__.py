@@ -6,14 +6,12 @@ process. Does not live here: how the tables of a lake become definitions (`orche
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.lazy import imported_when_used
+from backfill_assets.core.process import imported_when_used
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Input
-    from backfill_assets.dagster.checks import lake_checks
-    from backfill_assets.dagster.component import LakeComponent
-    from backfill_assets.dagster.daily import daily_table
-    from backfill_assets.dagster.definitions import build_lake_defs
+    from backfill_assets.dagster.daily import daily_table, lake_checks
+    from backfill_assets.dagster.definitions import LakeComponent, build_lake_defs
     from backfill_assets.dagster.external import external_table
     from backfill_assets.dagster.io_manager import LakeIOManager
     from backfill_assets.dagster.resource import LakeResource
@@ -35,10 +33,8 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
     __getattr__ = imported_when_used(
         __name__,
         {
-            "checks": ("lake_checks",),
-            "component": ("LakeComponent",),
-            "daily": ("Input", "daily_table"),
-            "definitions": ("build_lake_defs",),
+            "daily": ("Input", "daily_table", "lake_checks"),
+            "definitions": ("LakeComponent", "build_lake_defs"),
             "external": ("external_table",),
             "io_manager": ("LakeIOManager",),
             "resource": ("LakeResource",),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from backfill_assets.labs.lakes import append, events, first_events, make_lake, replace_by_day, with_control
 from backfill_assets.labs.model import LabStep
-from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 FIRST, EVENTS, DAYS_APART = datetime(2021, 1, 1, 12, tzinfo=UTC), 36, 30

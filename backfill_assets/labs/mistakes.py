@@ -16,7 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.labs.lakes import append, events, first_events, make_lake, replace_by_day, totals, with_control
 from backfill_assets.labs.model import LabStep
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.policy import Policy
 

@@ -1,7 +1,7 @@
 """Sections of `lake.toml` as models: deliveries, features, known totals, the engine, and the standing proof.
 
 Not here: reading the file and the other sections (`settings`), the types of a payload (`core.payload`), `select`
-(`landing.select`), and judging totals (`operations.controls`).
+(`landing.select`), and judging totals (`operations.reconcile`).
 """
 
 import re

@@ -1,6 +1,6 @@
 """Days computed again from the inputs that their receipts name, and compared with what was written; commits nothing.
 
-Not here: the engine that computes them and the report (`operations.check_engine`). A day whose receipt does not say how
+Not here: the engine that computes them and the report (`operations.prove`). A day whose receipt does not say how
 its rows came about is passed over, with the reason.
 """
 

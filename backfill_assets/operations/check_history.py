@@ -1,6 +1,8 @@
-"""Checks of every written day, judged again by its newest receipt under the gates of today; no data file is read.
+"""Written days judged again by their receipts: the checks under the gates of today, and drift against what is usual.
 
-Not here: the gates (`lake.gates`) and judging a day (`load.judging`).
+No data file is read. A column's drift is measured where receipts hold its histogram: numbers, yes or no, texts with few
+values; NULL counts as a value. Not here: the gates (`lake.gates`), judging a day (`load.judging`), and the statistic
+with its buckets (`core.profiles`).
 """
 
 from collections import Counter
@@ -9,11 +11,28 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from backfill_assets.core.profiles import BROKEN
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange, is_mature
+from backfill_assets.core.errors import refuse_unknown
+from backfill_assets.core.profiles import (
+    BROKEN,
+    LARGE_DRIFT,
+    NULL_BUCKET,
+    TRAILING_DAYS,
+    Histogram,
+    counted_histograms,
+    counted_nulls,
+    drift,
+    largest_shift,
+    pooled,
+    recurs,
+)
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.judging import judged_by_receipts
 
 MOST_WARNINGS = 5  # in one line
@@ -93,3 +112,126 @@ def _causes(finding: Finding, table: str) -> list[str]:
     columns = [bound.rpartition(".") for bound in finding.bounds]
     words = [f"{'drift of' if kind == MAX_DRIFT else 'NULLs in'} {table}.{column}" for column, _, kind in columns]
     return [*rules, *words] or [f"{finding.check} of {table}"]
+
+
+WEEK, WEEKS = 7, 4
+NEEDED_DAYS = 7  # earlier days with rows, for the trailing window to say anything
+NEEDED_WEEKS = 3
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """One column of one day, as its population stability index against three others. None: nothing to compare with.
+
+    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
+    """
+
+    table: str
+    column: str
+    day: date
+    rows: int
+    trailing: float | None  # against the 28 days before
+    weekday: float | None  # against the same weekday of the last four weeks
+    before: float | None  # against the day's rows before its newest write
+    excess: float  # by how much both `trailing` and `weekday`, or `before`, exceed 0.25 plus chance; else 0.0
+    moved: str = ""  # the value or range that moved most, where the day is off
+    is_judged: bool = True  # there are enough rows to compare that chance alone does not reach 0.25
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """Every compared column and day, the largest deviations first."""
+
+    found: tuple[ColumnDrift, ...]
+
+    @property
+    def off(self) -> list[ColumnDrift]:
+        """Return the columns and days beyond 0.25 plus chance, the largest first."""
+        return [d for d in self.found if d.excess > 0]
+
+    @property
+    def unjudged(self) -> int:
+        """Return the number of columns of days with too few earlier days or rows for anything but chance to show."""
+        return sum(not d.is_judged for d in self.found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        counts = {"off": len(self.off), "unjudged": self.unjudged}
+        return {"bound": LARGE_DRIFT, **counts, "drifts": json_of(self.found)}
+
+
+def measure_drift(
+    lake: Lake,
+    pipeline: Pipeline,
+    tables: Collection[str] = (),
+    column: str | None = None,
+    days: DayRange | None = None,
+) -> DriftReport:
+    """Compare the days (None: all written ones) of some tables (empty: all) with their usual histograms.
+
+    Raises UnknownName for an unknown table, and for a column that none of the tables has.
+    """
+    chosen = [pipeline.contract(n, "Nothing was compared") for n in tables] or list(pipeline.contracts)
+    if column is not None:
+        known = dict.fromkeys(name for c in chosen for name in c.column_names)
+        refuse_unknown("column", [column], known, "Nothing was compared")
+    found = (d for contract in chosen for d in _table(lake, contract, column, days))
+    return DriftReport(tuple(sorted(found, key=lambda d: (-d.excess, d.table, d.day, d.column))))
+
+
+def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | None) -> Iterator[ColumnDrift]:
+    """Yield the drifts of one table, without labels written as provisional; one pass over its log."""
+    newest, earlier, ripe = dict[date, DayEntry](), dict[date, DayEntry](), contract.matures_after_days
+    for commit in lake.store.commits(contract.name):
+        for day, entry in (commit.receipt.days if commit.receipt else {}).items():
+            if ripe is not None and commit.receipt and not is_mature(day, ripe, commit.receipt.frontier):
+                continue
+            if day in newest and newest[day].content != entry.content:
+                earlier[day] = newest[day]
+            newest[day] = entry
+    columns = _by_column({d: e for d, e in newest.items() if e.rows})
+    before = _by_column({d: e for d, e in earlier.items() if e.rows})
+    for name, histograms in columns.items():
+        if column not in (None, name):
+            continue
+        for day in histograms:
+            if days is None or day in days:
+                rows = newest[day].rows
+                yield _column_drift(contract.name, name, day, rows, histograms, before.get(name, {}).get(day))
+
+
+def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
+    """Return the histograms by column and day, days ascending, with a bucket for NULL; days of which nothing is known,
+    e.g. by an earlier version's receipt, are left out."""
+    columns: dict[str, dict[date, Histogram]] = {}
+    counted = {d: counted_histograms(e.counts) for d, e in sorted(entries.items())}
+    names = sorted({c for histograms in counted.values() for c in histograms})
+    for day, by_name in counted.items():
+        nulls = counted_nulls(entries[day].counts)
+        for c in names:  # a day of NULLs only has no histogram
+            if c in by_name or nulls.get(c) == entries[day].rows:
+                columns.setdefault(c, {})[day] = {**by_name.get(c, {}), NULL_BUCKET: nulls.get(c, 0)}
+    return columns
+
+
+def _column_drift(
+    table: str, column: str, day: date, rows: int, histograms: Mapping[date, Histogram], before: Histogram | None
+) -> ColumnDrift:
+    trailing = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
+    weekdays = [h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)]
+    usual = (
+        pooled(trailing) if len(trailing) >= NEEDED_DAYS and recurs(trailing) else None,
+        pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS and recurs(weekdays) else None,
+        before,
+    )
+    drifts = [None if u is None else drift(histograms[day], u) for u in usual]
+    excess = [None if d is None else d.index - d.chance - LARGE_DRIFT for d in drifts]
+    usually = min((e for e in excess[:2] if e is not None), default=0.0)
+    greatest = max(usually, excess[2] or 0.0, 0.0)
+    indexes = [None if d is None else round(d.index, 4) for d in drifts]
+    reference = before if usually <= 0 else usual[0] or usual[1]
+    words = largest_shift(histograms[day], reference) if greatest and reference else ""
+    is_judged = greatest > 0 or any(d is not None and d.chance <= LARGE_DRIFT for d in drifts)
+    return ColumnDrift(
+        table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words, is_judged
+    )

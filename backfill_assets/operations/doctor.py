@@ -1,19 +1,22 @@
-"""The doctor: small checks of the machine and of a lake, without a JVM, and the list that runs them.
+"""The doctor and `verify`: checks of the machine and of a lake, without a JVM, and the lists that run them.
 
-Not here: the checks of tables and snapshots (`doctor_tables`, `verify`), and repairs: a check changes nothing.
+`verify` holds logs, files and rows of tables against their receipts by a second reader. Not here: the checks of one
+table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
 """
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.errors import BackfillError, section_of, telling_source
+from backfill_assets.core.errors import BackfillError, refuse_unknown, section_of, telling_source, unwritten
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import THEIRS, scrub
@@ -22,7 +25,7 @@ from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.forgotten import doubts
 from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
-from backfill_assets.lake.ledger import reads_by_position
+from backfill_assets.lake.ledger import ARRIVALS, FILES, reads_by_position
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -32,21 +35,22 @@ from backfill_assets.landing.paths import day_by_position
 from backfill_assets.landing.select import names_of
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.check_engine import examine_engine
 from backfill_assets.operations.doctor_tables import (
     Check,
     Diagnosis,
     Level,
     broken,
+    examine_rows,
     examine_snapshots,
+    examine_table,
     finding_of,
     fine,
     first_names,
     odd,
     run_checks,
 )
-from backfill_assets.operations.rejected import undeclared
-from backfill_assets.operations.verify import VerifyRequest, verify
+from backfill_assets.operations.prove import examine_engine
+from backfill_assets.operations.rejected import ledgers_of, undeclared
 
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 PAGES = (
@@ -237,3 +241,51 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What to verify."""
+
+    tables: Sequence[str] = ()  # empty: all, with the ledgers
+    days: Collection[date] | None = None  # rows of these days; None: all
+    rows: bool = True  # False: only logs and sizes of files
+    deep: bool = False  # also the bytes of earlier versions and of snapshots
+
+
+def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
+    """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
+
+    Raises UnknownName for a table that the lake does not have, BackfillError if none of the days was written.
+    """
+    known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
+    refuse_unknown("table", request.tables, known, "Nothing was verified")
+    chosen = [known[name] for name in request.tables] or list(known.values())
+    if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
+        raise unwritten("the verification", "Nothing was verified")
+    landed = {c.source: c.name for c in contracts if c.is_landed}
+    findings = run_checks(
+        (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep))
+        for c in chosen
+    )
+    if request.rows:
+        receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
+        findings += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted)
+    return findings + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else [])
+
+
+def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
+    """Whether a table has receipts of some of the days; also if its log is damaged, which is a finding."""
+    try:
+        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).latest)
+    except BackfillError:
+        return True
+
+
+def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:
+    try:
+        view = lake.store.view(contract.name, contract.day_column)
+    except BackfillError:  # its log is damaged, which is a finding already
+        return
+    if view.latest:
+        yield examine_rows(lake, contract, view, days)

@@ -26,13 +26,13 @@ from backfill_assets.operations.first_columns import (
     TIMES,
     WHOLES,
     FileColumn,
+    first_dialect,
     free_name,
     in_spark,
     plain_name,
     read_column,
     ticked,
 )
-from backfill_assets.operations.first_dialect import first_dialect
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -1,27 +1,39 @@
-"""Proof of a rerun: days computed again from the inputs that their receipts pin, in another physical order, number of
-partitions and chunk, and compared by fingerprint; nothing is committed. And the standing proof: a few days of tables,
-drawn by the date, as often as the load pays for it.
+"""Days computed again from the inputs that their receipts pin, and compared by fingerprint; nothing is committed.
 
-Not here: computing again (`load.recompute`), another engine of its own (`check_engine`), and Dagster's schedule, check
-and alarm (`orchestration.proofs`). What a person proves by command goes into the history (`standing`), too.
+`prove` takes another physical order, number of partitions and chunk, `check-engine` the other engine, on a server of
+its own; the standing proof takes a few days of tables, drawn by the date, as often as the load pays for it. Not here:
+computing again (`load.recompute`), and Dagster's schedule, check and alarm (`orchestration.proofs`). What a person
+proves by command goes into the history (`standing`), too.
 """
 
 import random
+import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError, unwritten
+from backfill_assets.core.unsteady import keys_of
+from backfill_assets.engine.sail import Sail
+from backfill_assets.engine.server import SERVERS, engine_named, stop_server, version_of
+from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import ReorderedSession
+from backfill_assets.lake.session import LakeSession, ReorderedSession
 from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, recompute
+from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, SessionElsewhere, recompute
+from backfill_assets.load.steadiness import differing_expressions
+from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
+from backfill_assets.operations.report import writes
 from backfill_assets.operations.standing import (
     DIFFERS,
     EQUAL,
@@ -32,7 +44,6 @@ from backfill_assets.operations.standing import (
     newest_writes,
     proofs,
 )
-from backfill_assets.operations.writes import writes
 
 REASON = "prove"
 
@@ -143,3 +154,86 @@ def _outcomes(lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | 
         return
     for table, why in proof.refused:
         yield Proof(table, str(day), at, NOT_COMPUTED, why, newest_writes(lake, pipeline, table).get(day, ""))
+
+
+ELSEWHERE = "check-engine"
+PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on both"
+
+
+@dataclass(frozen=True)
+class EngineReport(Recomputation):
+    """The comparison of days with another engine's; `refused`: tables that it may not compute, with the reason."""
+
+    engine: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {"engine": self.engine, **super().to_dict()}
+
+
+def other_engine(lake: Lake) -> str:
+    """Return the engine to check a lake with: one without Java for a lake on Spark, else the embedded Spark."""
+    is_spark = engine_named(lake.settings.spark.engine).needs_java
+    return next(name for name, engine in SERVERS.items() if engine.needs_java != is_spark)
+
+
+def check_engine(
+    lake: Lake, pipeline: Pipeline, days: DayRange | None, tables: Collection[str] | None, engine: str
+) -> EngineReport:
+    """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare. Raises
+    BackfillError for an unknown table, if none of the days was written, and if the engine cannot be used."""
+    for name in tables or ():
+        pipeline.contract(name, "Nothing was computed")
+    named = [table for table in pipeline.tables if tables is None or table.name in tables]
+    written = {table.name: lake.store.view(table.name, table.contract.day_column).latest for table in named}
+    named = [table for table in named if any(days is None or day in days for day in written[table.name])]
+    if not named:
+        raise unwritten("the comparison of engines", "Nothing was computed")
+    verdicts, refused, known = [], [], Known(lake, pipeline)
+    with _session(lake, engine) as session:
+        for table in named:
+            chosen = days or from_inclusive(min(written[table.name]), max(written[table.name]))
+            try:
+                verdicts.append(recompute(RebuildRequest(session, known, table, chosen, Provenance(ELSEWHERE))))
+            except BackfillError as error:
+                refused.append((table.name, str(error)))
+    return EngineReport(tuple(verdicts), tuple(refused), engine)
+
+
+@contextmanager
+def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
+    """Yield a session on a server that stops afterwards."""
+    spark = lake.settings.spark.model_copy(update={"engine": engine, "confs": {}})
+    other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
+    with tempfile.TemporaryDirectory(prefix="check_engine_") as folder:
+        home = Path(folder)
+        try:
+            yield SessionElsewhere(other, home)
+        finally:
+            drop_session(home)
+            stop_server(home, force=True)
+
+
+def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield the doctor's findings about an engine without Java: absent, open to others, differences from Spark."""
+    settings = LakeSession(lake).engine
+    engine = Sail()
+    version = version_of(engine.identity(settings))
+    engine.refuse(settings)
+    text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
+    text += ", open to this machine's users" if settings.open_port else ", in a private network"
+    yield fine(engine.name, text)
+    yield from _differences(engine, tables)
+
+
+def _differences(engine: Engine, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield what is declared, or written as SQL, and known to differ; else how to prove that nothing does."""
+    differing: dict[str, Mapping[str, str]] = {**differing_expressions(tables, engine)}
+    for table in tables:
+        inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
+        types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
+        for path in (s for s in source_files(table) if s.suffix == ".sql"):
+            text = path.read_text(encoding="utf-8")
+            differing[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+    refused = [broken(where, culprit(names, engine), advice(names)) for where, names in differing.items() if names]
+    yield from refused or [fine("the second engine", PROOF)]

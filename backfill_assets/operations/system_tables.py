@@ -21,9 +21,9 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.check_history import checked_days
 from backfill_assets.operations.lateness import read_lateness
+from backfill_assets.operations.report import DayAudit, TableWrite, audit, writes
 from backfill_assets.operations.standing import EQUAL, PASSED_OVER, last_outcomes, proofs, unproven
 from backfill_assets.operations.status import DayStatus, day_rows, known_days
-from backfill_assets.operations.writes import DayAudit, TableWrite, audit, writes
 
 
 @dataclass(frozen=True)

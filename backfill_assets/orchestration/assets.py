@@ -2,7 +2,7 @@
 
 Here: a table as Dagster shows it: partitions, policy, dependencies (identity mappings; windows are in the contracts),
 from contract to asset; and what the first step and the end of a run do for the whole lake. Not here: the load path
-itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
+itself (`load.rebuild`) and the ledgers beside raw (`io_manager`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -34,9 +34,7 @@ from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import report_standing_checks
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
-from backfill_assets.orchestration.io_manager import Handover, Hears, RebuildIOManager, as_failures
-from backfill_assets.orchestration.kept_back import on_bad_days, raise_at_the_end, remember
-from backfill_assets.orchestration.ledgers import report_ledgers
+from backfill_assets.orchestration.io_manager import Handover, Hears, RebuildIOManager, as_failures, report_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, data_version, earlier_facts
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
@@ -48,7 +46,7 @@ from backfill_assets.orchestration.runs import (
     markers_of,
 )
 from backfill_assets.orchestration.verdicts import log_verdicts
-from backfill_assets.orchestration.work_tags import work_of
+from backfill_assets.orchestration.work_tags import on_bad_days, raise_at_the_end, remember, work_of
 
 IO_MANAGER = "lake_io_manager"
 # Executors whose steps run in the process of their run: only there does the end of this process end the run.

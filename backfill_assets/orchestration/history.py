@@ -1,7 +1,7 @@
 """What Dagster remembers of a lake: its newest runs with their cause of failure, and the verdicts that a run gave.
 
 Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables, which their receipts
-hold (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
+hold (`operations.report`): a run that failed has written nothing, so only Dagster knows of it.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Checks of tables that stand, judged by the clock: proofs (job, schedule, check `proven`), controls (sensor, checks).
 
 Not here: which days are proven, and when they are paid for (`operations.prove`; none while `[proof] days_per_day` is
-0), judging controls (`operations.controls`), and where alarms go (`sensors`).
+0), judging controls (`operations.reconcile`), and where alarms go (`sensors`).
 """
 
 from datetime import date
@@ -15,8 +15,8 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.lake.session import explaining_losses
-from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.prove import Prover, prove, prove_days, waits
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.operations.standing import Proof, proof_alarms, unproven
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms

@@ -28,8 +28,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
-from backfill_assets.pipeline.recording import recorded
-from backfill_assets.pipeline.tables import tables
+from backfill_assets.pipeline.tables import recorded, tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 NAME = re.compile(r"[a-z][a-z0-9_]*")  # it names a folder, an asset, and a table in SQL

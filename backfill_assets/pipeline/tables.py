@@ -3,6 +3,13 @@
 Not here: the tables themselves, a file each (`daily`), and which tables a lake has (`chosen`).
 """
 
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from pydantic import BaseModel
+
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.daily.features import features, windows_of
@@ -11,7 +18,6 @@ from backfill_assets.pipeline.daily.labels import labels
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets.pipeline.daily.staging import staging
 from backfill_assets.pipeline.daily.training import training
-from backfill_assets.pipeline.recording import unrecorded
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
@@ -34,3 +40,68 @@ def delivered(settings: LakeSettings) -> tuple[Table, ...]:
     settings = unrecorded(settings)
     of_each = {name: settings.of_source(name) for name in settings.delivered}
     return tuple(table(one, name) for name, one in of_each.items() for table in (raw, staging))
+
+
+ALL = "*"  # of a section whose values were handed on as a whole
+
+
+class _View:
+    """A section of settings that records which of its values are read."""
+
+    __slots__ = ("__weakref__", "_noted", "_path", "_section", "_views")
+
+    def __init__(self, section: BaseModel, path: str, noted: dict[str, Any], views: "list[weakref.ref[_View]]") -> None:
+        self._section, self._path, self._noted, self._views = section, path, noted, views
+        views.append(weakref.ref(self))
+
+    @property  # type: ignore[misc]  # only ever read
+    def __class__(self) -> Any:
+        """The class of the settings, so that `isinstance` holds for the view, too."""
+        return type(self._section)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._section, name)
+        if name not in type(self._section).model_fields:
+            self.note_all()
+        elif isinstance(found, BaseModel):
+            return _View(found, f"{self._path}{name}.", self._noted, self._views)
+        else:
+            self._noted[self._path + name] = self._section.model_dump(mode="json", include={name})[name]
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        self.note_all()
+        return iter(self._section)
+
+    def __eq__(self, other: object) -> bool:
+        self.note_all()
+        return bool(self._section == unrecorded(other))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        self.note_all()
+        return repr(self._section)
+
+    def note_all(self) -> None:
+        """Record the whole section as read, without the values that equal their defaults."""
+        self._noted[self._path + ALL] = self._section.model_dump(mode="json", exclude_defaults=True)
+
+
+def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Call `tables(settings)`; return its tables and the values that it read, by their names in `lake.toml`. A section
+    that something still holds afterwards, such as a transform, counts as read as a whole."""
+    noted: dict[str, Any] = {}
+    views: list[weakref.ref[_View]] = []
+    given = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
+    if any(view() is not None for view in views):
+        gc.collect()  # a view in a circle of objects that nothing holds is no more read
+    for view in [found for ref in views if (found := ref()) is not None]:
+        view.note_all()
+    return given, noted
+
+
+def unrecorded(settings: Any) -> Any:
+    """The settings without the view: this package's own tables name the settings that reach their content."""
+    return settings._section if type(settings) is _View else settings

@@ -1,6 +1,6 @@
 """How a plan is run, declared once: options of `plan` and fields of the job `backfill_range` are made of these models.
 
-Elsewhere: the plan and its file (`model`), click's options of a model (`cli.options`), templates (`backfill.plan`).
+Elsewhere: the plan and its file (`model`), click's options of a model (`cli.output`), templates (`backfill.plan`).
 """
 
 from datetime import date

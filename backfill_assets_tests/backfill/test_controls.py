@@ -1,6 +1,6 @@
 """Known totals of lake.toml in a plan: a control that breaks on the way stops it, one that the plan mends does not.
 
-Tested here: the controls of `backfill.gate` and `plan_run`. Not tested here: judging (`test_controls.py`).
+Tested here: the controls of `backfill.gate` and `plan_run`. Not tested here: judging (`test_reconcile_controls.py`).
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from backfill_assets.core.errors import GateRefused
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.candidates import create_candidate
-from backfill_assets.operations.controls import controls_over
+from backfill_assets.operations.reconcile import controls_over
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.operations.standing import last_outcomes
 from backfill_assets.plans.files import held_back, resume

@@ -17,9 +17,8 @@ from backfill_assets.cli.report_page import page as report_page
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.lateness import LatenessScope, lateness
-from backfill_assets.operations.report import Delivered, LakeReport, report
+from backfill_assets.operations.report import Delivered, LakeReport, durations, report, writes
 from backfill_assets.operations.status import status
-from backfill_assets.operations.writes import durations, writes
 from backfill_assets.orchestration.history import PastRun
 from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.cli.typed import run

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.report import LakeReport, report
-from backfill_assets.operations.writes import durations
+from backfill_assets.operations.report import LakeReport, durations, report
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.planned import Planned
 

@@ -12,7 +12,7 @@ from backfill_assets.cli.compare import recomputed
 from backfill_assets.cli.output import draw
 from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.load.recompute import Recomputed, RecomputeVerdict
-from backfill_assets.operations.check_engine import EngineReport
+from backfill_assets.operations.prove import EngineReport
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.planned import Planned

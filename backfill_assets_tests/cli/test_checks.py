@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.cli.checks import drift_section, drift_sections
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.operations.drift import ColumnDrift, DriftReport
+from backfill_assets.operations.check_history import ColumnDrift, DriftReport
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.cli.lateness import lateness_gauges
-from backfill_assets.cli.metrics import exposition
+from backfill_assets.cli.output import exposition
 from backfill_assets.core.days import DayRange
 from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake

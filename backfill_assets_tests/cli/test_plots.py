@@ -10,8 +10,7 @@ import pytest
 from backfill_assets.cli.plots import MOST_COLUMNS, check_figure, drift_figures, inline, svg
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.gates import Finding
-from backfill_assets.operations.check_history import CheckHistory
-from backfill_assets.operations.drift import ColumnDrift, DriftReport
+from backfill_assets.operations.check_history import CheckHistory, ColumnDrift, DriftReport
 from backfill_assets_tests.builders import day
 
 

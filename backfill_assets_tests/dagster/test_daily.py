@@ -1,7 +1,7 @@
 """Daily tables by decorator: windows of inputs by parameter, rows judged before one commit, checks of the asset itself.
 
 Tested here: `daily_table` over whole runs, on pandas and Arrow. Not tested here: writing (`test_io_manager.py`), and
-checks beside an asset (`test_checks.py`).
+checks beside an asset (`test_daily_checks.py`).
 """
 
 from collections.abc import Callable

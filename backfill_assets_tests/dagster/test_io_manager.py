@@ -1,7 +1,7 @@
 """Days that assets of a project return: written as days of a lake's own tables are, or refused with nothing written.
 
 Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows and inputs
-(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_checks.py`), and
+(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_daily_checks.py`), and
 Spark (`end_to_end`).
 """
 

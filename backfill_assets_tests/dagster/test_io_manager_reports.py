@@ -1,7 +1,7 @@
 """What Dagster shows of days that assets returned.
 
 Tested here: `dagster.io_manager`: metadata of days, and the form of an evaluation. Not tested here: which checks fail
-(`test_checks.py`).
+(`test_daily_checks.py`).
 """
 
 from pathlib import Path

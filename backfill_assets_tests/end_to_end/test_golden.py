@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.core.days import from_inclusive, parse_day
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.sail import why_not_private
-from backfill_assets.operations.check_engine import check_engine
+from backfill_assets.operations.prove import check_engine
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 

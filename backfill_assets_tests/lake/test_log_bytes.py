@@ -1,4 +1,4 @@
-"""Opening a table whose checkpoints may be torn. Digests: `operations.test_verify`.
+"""Opening a table whose checkpoints may be torn. Digests: `operations.test_doctor_verify`.
 
 Tested here: `lake.log` on files made by hand. Not tested here: how a checkpoint gets torn, and mending it by
 the command that is told (`test_commit_steps`).

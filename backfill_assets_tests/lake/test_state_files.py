@@ -1,7 +1,7 @@
 """States kept in files: what a state and the commits after it give is what all commits give, whatever the file holds.
 
 Tested here: `lake.state_files`, and `LogCache.keep` on logs written by hand. Not tested here: that every commit keeps
-one (`test_committer`), and what `verify` says of a false one (`operations.test_verify`).
+one (`test_committer`), and what `verify` says of a false one (`operations.test_doctor_verify`).
 """
 
 import gzip

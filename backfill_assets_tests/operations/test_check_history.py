@@ -13,7 +13,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.check_history import CheckHistory, check_history, warnings
 from backfill_assets_tests.builders import CODE, day
-from backfill_assets_tests.operations.test_drift import TABLE, lake
+from backfill_assets_tests.operations.test_check_history_drift import TABLE, lake
 
 pytestmark = pytest.mark.quick
 __all__ = ("lake",)

@@ -1,6 +1,6 @@
 """The report of a whole lake: the account of what landed adds up, and a lake without anything has a report too.
 
-Tested here: `operations.report`. Not tested here: its parts (`test_status.py`, `test_lateness.py`, `test_writes.py`).
+Tested here: `operations.report`. Not tested here: its parts (`test_report_writes.py`, `test_status.py`).
 """
 
 import json

@@ -19,6 +19,7 @@ from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.versions import record
+from backfill_assets.operations.report import DayAudit, audit
 from backfill_assets.operations.sql import ask
 from backfill_assets.operations.standing import (
     DIFFERS,
@@ -32,7 +33,6 @@ from backfill_assets.operations.standing import (
 )
 from backfill_assets.operations.status import DayStatus, status
 from backfill_assets.operations.system_tables import SYSTEM_TABLES, columns_of, write_parquet
-from backfill_assets.operations.writes import DayAudit, audit
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.planned import DAYS, Planned

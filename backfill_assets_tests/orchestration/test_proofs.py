@@ -14,8 +14,8 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.prove import ProofRequest
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.operations.standing import attention, broken_controls, proof_alarms
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext

@@ -17,7 +17,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import backfill_assets
 from backfill_assets.dagster import LakeComponent
-from backfill_assets.dagster.component import folder_of
+from backfill_assets.dagster.definitions import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.processes import run_python

@@ -1,13 +1,13 @@
 """Rules that a project declares: which checks they are, and that they are found by function.
 
-Tested here: `dagster.rules` as values. Not tested here: what is judged by them (`test_checks.py`).
+Tested here: `dagster.contracts` as values. Not tested here: what is judged by them (`test_daily_checks.py`).
 """
 
 import pytest
 
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.rules import Registry, Rules, as_rules
+from backfill_assets.dagster.contracts import Registry, Rules, as_rules
 from backfill_assets_tests.dagster.projects import Deliveries, orders_asset
 
 

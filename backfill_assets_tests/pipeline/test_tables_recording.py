@@ -1,6 +1,6 @@
 """The values of settings that a user's `tables(settings)` reads: each counts where it is read, and nowhere else.
 
-Tested here: `pipeline.recording`, and the further inputs that code names. Not tested here: the settings of the
+Tested here: `pipeline.tables`, and the further inputs that code names. Not tested here: the settings of the
 product's own tables (`test_tables.py`).
 """
 
@@ -16,7 +16,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import refuse_moved_code, source_files
 from backfill_assets.lake.settings import LakeSettings, load_settings
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.recording import recorded
+from backfill_assets.pipeline.tables import recorded
 from backfill_assets_tests.own import OWN_PIPELINE
 
 TOML = """start_date = 2024-03-01

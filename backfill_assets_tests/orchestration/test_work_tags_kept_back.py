@@ -1,6 +1,6 @@
 """A run that keeps days back: good days green, bad ones red, later steps run, and the run fails at its end.
 
-Tested here: `orchestration.kept_back` and its way through `assets` and `io_manager`, on a toy pipeline. Not tested
+Tested here: `orchestration.work_tags` and its way through `assets` and `io_manager`, on a toy pipeline. Not tested
 here: which days are kept back (`load.test_good_days`).
 """
 

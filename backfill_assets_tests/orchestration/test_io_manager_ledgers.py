@@ -16,7 +16,7 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.ledgers import report_ledgers
+from backfill_assets.orchestration.io_manager import report_ledgers
 from backfill_assets.orchestration.metadata import markdown_table
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows

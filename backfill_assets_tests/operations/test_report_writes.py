@@ -1,6 +1,6 @@
 """The history over all tables, and how long writes take.
 
-Tested here: `operations.writes`. Not tested here: that a receipt knows its seconds (`end_to_end`, `cli/test_demo.py`).
+Tested here: `operations.report`. Not tested here: that a receipt knows its seconds (`end_to_end`, `cli/test_demo.py`).
 """
 
 from dataclasses import replace
@@ -18,9 +18,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.report import FOREIGN, NEWEST_WRITES, DayAudit, TableWrite, audit, durations, writes
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.system_tables import write_parquet
-from backfill_assets.operations.writes import FOREIGN, NEWEST_WRITES, DayAudit, TableWrite, audit, durations, writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planned import Planned

@@ -1,6 +1,6 @@
 """Checks of assets: judged before the commit, wherever the asset runs and whatever its key became.
 
-Tested here: `lake_checks` over runs. Not tested here: the registry (`test_rules.py`) and the gates
+Tested here: `lake_checks` over runs. Not tested here: the registry (`test_contracts_rules.py`) and the gates
 (`lake/test_gates.py`).
 """
 

@@ -1,6 +1,6 @@
 """Every way in which a lake is hurt behind our back is named with the way back: one by one, and all at once.
 
-Tested here: `operations.verify` on tables written by the product's own committer. Not tested here: the command
+Tested here: `operations.doctor` on tables written by the product's own committer. Not tested here: the command
 (`cli.test_doctor`), and single findings about inspections (`test_doctor_tables`).
 """
 
@@ -18,8 +18,8 @@ from deltalake import write_deltalake
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
-from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.copies import keep
 from backfill_assets_tests.logs import checkpoint_file, commit_file, state_file, versions

@@ -1,6 +1,6 @@
 """What a plan waits for between chunks: a person who resumes it by name and reason; and how many chunks run at once.
 
-Tested here: `plans.waits` through `run_plan` with a worker that writes by hand. Not tested here: the command
+Tested here: `backfill.preflight` through `run_plan` with a worker that writes by hand. Not tested here: the command
 (`cli/test_run.py`), the sensor (`orchestration/test_plan_sensor.py`).
 """
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.backfill.preflight import usual_parallel
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.plans.files import held_back, mark, resume, resumed
 from backfill_assets.plans.model import Plan
-from backfill_assets.plans.waits import usual_parallel
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import Made
 

@@ -1,6 +1,6 @@
 """Known totals: a table that was doubled shows at the next judging; a dead control and a lost file are never green.
 
-Tested here: `operations.controls` and the command. Not tested here: tolerances (`operations.test_reconcile`).
+Tested here: `operations.reconcile` and the command. Not tested here: tolerances (`operations.test_reconcile`).
 """
 
 import json
@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.operations.standing import OUTCOMES, ControlOutcome, broken_controls, last_outcomes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run

@@ -1,6 +1,6 @@
 """Days whose values are off are ranked first, by the histograms of receipts alone.
 
-Tested here: `operations.drift`. Not tested here: the statistic (`core.test_profiles`).
+Tested here: `operations.check_history`. Not tested here: the statistic (`core.test_profiles`).
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.operations.drift import _by_column, measure_drift
+from backfill_assets.operations.check_history import _by_column, measure_drift
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

@@ -20,7 +20,7 @@ ASKED = """
     from backfill_assets.engine.server import stop_server
     from backfill_assets.engine.session import drop_session
     from backfill_assets.lake.model import make_pipeline
-    from backfill_assets.operations.check_engine import check_engine
+    from backfill_assets.operations.prove import check_engine
     from backfill_assets.pipeline.tables import tables
     from backfill_assets_tests.lakes import backfill, delivery, land, make_lake, snapshot
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel, Field
 
-from backfill_assets.cli.options import given_options, options_of
+from backfill_assets.cli.output import given_options, options_of
 from backfill_assets.cli.plan import plan
 from backfill_assets.cli.rollback import rollback
 from backfill_assets.operations.rollback import RollbackRequest

@@ -1,6 +1,6 @@
 """`export` as a person meets it.
 
-Tested here: `cli.export`, `attach` too. Not tested here: what is brought (`operations.test_export`).
+Tested here: `cli.sql`, `attach` too. Not tested here: what is brought (`operations.test_export`).
 """
 
 import ast

@@ -1,6 +1,6 @@
 """What the beginnings of text files say about their dialect, and that nothing is guessed where they say several things.
 
-Tested here: `operations.first_dialect`. Not tested here: the text of lake.toml (`test_first_lake`).
+Tested here: `operations.first_columns`. Not tested here: the text of lake.toml (`test_first_lake`).
 """
 
 import gzip
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.operations.first_dialect import first_dialect
+from backfill_assets.operations.first_columns import first_dialect
 from backfill_assets_tests.lake.landed import land
 
 PLAIN: dict[str, Any] = {}

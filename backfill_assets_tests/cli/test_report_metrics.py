@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.metrics import Gauge, exposition, metrics_section, report_gauges
+from backfill_assets.cli.output import Gauge, exposition
+from backfill_assets.cli.report import metrics_section, report_gauges
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.account import Account
-from backfill_assets.operations.report import Delivered, LakeReport
+from backfill_assets.operations.report import Delivered, LakeReport, durations
 from backfill_assets.operations.report import report as report_of
-from backfill_assets.operations.writes import durations
 from backfill_assets.orchestration.history import PastRun
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
-from backfill_assets_tests.operations.test_writes import written
+from backfill_assets_tests.operations.test_report_writes import written
 
 pytestmark = pytest.mark.usefixtures("storages")
 

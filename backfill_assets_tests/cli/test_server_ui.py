@@ -1,6 +1,6 @@
 """`backfill-assets ui`: the guard before Dagster's web server, ports and folders, and Dagster's processes under it.
 
-Tested here: `cli.ui`. Not tested here: the pages in a browser (`browser.test_private`).
+Tested here: `cli.server`. Not tested here: the pages in a browser (`browser.test_private`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from backfill_assets.cli.ui import guard, own_folder
+from backfill_assets.cli.server import guard, own_folder
 from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake

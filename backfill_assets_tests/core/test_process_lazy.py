@@ -1,12 +1,12 @@
 """Names of a package that are imported when they are first asked for.
 
-Tested here: `core.lazy`. Not tested here: which names the public packages have (`test_public_surface.py`).
+Tested here: `core.process`. Not tested here: which names the public packages have (`test_public_surface.py`).
 """
 
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.lazy import imported_when_used
+from backfill_assets.core.process import imported_when_used
 
 
 def test_a_name_comes_from_the_module_that_has_it_and_another_one_is_no_attribute() -> None:
