@@ -63,7 +63,7 @@ class StoreServer:
 @contextmanager
 def moto() -> Iterator[StoreServer]:
     """A server of moto's; skips the test where it, or the client, is not installed."""
-    for module in ("obstore", "moto.server", "flask"):
+    for module in ("obstore", "moto.server", "flask_cors"):
         pytest.importorskip(module, reason="the extra `stores` and moto[server] are not installed")
     port = _free_port()
     with _running([sys.executable, "-c", MOTO, str(port)], port):

@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
 from backfill_assets.lake.store_errors import Busy, answered
 
@@ -43,6 +43,11 @@ class Objects:
 
     @property
     def _store(self) -> "ObjectStore":
+        if _process() != os.getpid():
+            raise BackfillError(
+                self.bucket, "this process was forked from one that had used a store, and lacks its client's threads",
+                "Nothing was read or written", "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
+            )  # fmt: skip
         return _opened(
             self.bucket, self.retries, tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT)))
         )
@@ -180,6 +185,12 @@ def _api() -> Any:
             "Run `pip install 'backfill-assets[stores]'`",
         ) from None  # fmt: skip
     return obstore
+
+
+@lru_cache(maxsize=1)
+def _process() -> int:
+    """The process that used a store first: in a fork of it, a request would wait for ever."""
+    return os.getpid()
 
 
 @lru_cache(maxsize=16)

@@ -4,11 +4,14 @@ Tested here: `lake.objects` with answers that a test makes up between the client
 port's promises (`test_bucket`).
 """
 
+import os
+import warnings
 from typing import Any
 
 import obstore
 import pytest
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, Changed, Token
 from backfill_assets.lake.objects import Objects
 from backfill_assets.lake.store_errors import Busy
@@ -37,6 +40,24 @@ def test_a_write_whose_answer_was_lost_knows_its_own_object(
     assert objects.token("a") == token
     with pytest.raises((AlreadyThere, Changed)):
         objects.write("a", b"1", seen is None, seen)
+
+
+def test_a_fork_of_a_process_that_used_a_store_is_refused_and_does_not_hang(objects: Objects) -> None:
+    objects.write("a", b"1", True, None)
+    read, write = os.pipe()
+    with warnings.catch_warnings(action="ignore"):  # of threads, as of Python 3.12: that is what the test is about
+        child = os.fork()
+    if child == 0:
+        try:
+            objects.token("a")
+        except BackfillError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as told:
+        assert "this process was forked from one that had used a store" in told.read()
+    os.waitpid(child, 0)
 
 
 def test_a_name_that_another_request_is_about_is_tried_again_and_then_given_up(
