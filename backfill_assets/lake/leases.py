@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import TransientError
 from backfill_assets.core.place import LOCKS, AlreadyThere, Changed, Held, Place, Token, read_json
 
@@ -164,7 +165,7 @@ def server_time(place: Place) -> float:
     """The store's time (seconds since 1970), whatever this machine's clock says: of a file that is written now."""
     place.write(CLOCK, uuid.uuid4().hex.encode())
     token = place.token(CLOCK)
-    return time.time() if token is None else token.changed_at
+    return utc_now().timestamp() if token is None else token.changed_at
 
 
 def hold(place: Place, name: str) -> Lease:

@@ -7,7 +7,6 @@ repeated, knows it by that. ETags do not tell equal bodies apart.
 
 import io
 import os
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
 from backfill_assets.lake.store_errors import Busy, answered
@@ -107,7 +107,7 @@ class Objects:
                     done = _api().put(
                         self._store, key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
                     )
-                return Token((done["e_tag"] or "", done["version"] or ""), len(content), time.time())
+                return Token((done["e_tag"] or "", done["version"] or ""), len(content), utc_now().timestamp())
             except (AlreadyThere, Changed):
                 if (own := self._own(key, nonce)) is None:
                     raise
