@@ -18,11 +18,11 @@ import dagster as dg
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
-from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.declared import DeclaredTable
 from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
 from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets.lake.rules import check_rules
 from backfill_assets.pipeline.chosen import NAME
 
 

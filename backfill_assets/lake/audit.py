@@ -4,23 +4,23 @@ Not here: judging the figures (`lake.gates`) and the text of a fingerprint (`fin
 (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are written once, in Spark SQL.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from backfill_assets.core.contracts import Column, Contract, Rule
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
-from backfill_assets.core.unsteady import UNDECIDED
 from backfill_assets.lake.columns import type_of_arrow
 from backfill_assets.lake.data_files import damaged, folder_of
 from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
 from backfill_assets.lake.fingerprints import (
     PIECES,
+    Found,
     bucket,
     distinct,
     fingerprint_text,
@@ -29,22 +29,16 @@ from backfill_assets.lake.fingerprints import (
     pieces,
     quoted,
     row_hash,
+    texts_of_rows,
 )
 from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.lake.home import Lake
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from backfill_assets.lake.rules import breaking, breaking_groups
 
 Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 ROW = "__row"  # the hash of a row
 SAMPLE_KEY_CHARS = 200
-# What DuckDB, which judges the rules, knows of the clock, chance and its session by names that Spark has not.
-OF_SESSION = re.compile(
-    r"current_\w+|pg_(?!typeof)\w+|getvariable|setseed|today|ago|transaction_timestamp|txid_current|in_search_path|"
-    r"get_current_\w+|gen_random_uuid|uuidv\d|nextval|currval"
-)
 
 
 def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None) -> Profiles:
@@ -55,9 +49,36 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
     return {day: profile for profiles in by_batch for day, profile in profiles.items()}
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What an auditor counted in files, per day (None: rows without a day)."""
+
+    figures: Mapping[date | None, Mapping[str, Any]]  # as `_aggregates` names them
+    repeated: Mapping[date | None, int]  # rows beyond the first of each key
+    groups: Mapping[str, Mapping[date | None, int]]  # by rule of groups: groups that break it
+    most: Mapping[str, Mapping[date | None, int]]  # by name of a key: rows of the most frequent one
+    texts: Mapping[str, Found]  # by column: rows of frequent texts
+
+    def profiles(self, contract: Contract, parts: Sets) -> Profiles:
+        """The profile of each day, as receipts keep it."""
+        profiles: dict[date | None, DayProfile] = {}
+        for on, figures in self.figures.items():
+            broken = {rule: counts[on] for rule, counts in self.groups.items() if on in counts}
+            profile = _profile(figures, contract, parts, self.repeated.get(on, 0), broken)
+            frequent = {c: of_day[on] for c, of_day in self.texts.items() if on in of_day}
+            most = {key: counts.get(on, 0) for key, counts in self.most.items()}
+            profiles[on] = replace(profile, histograms={**profile.histograms, **frequent}, most=most)
+        return profiles
+
+
+def described_columns(lake: Lake, contract: Contract) -> list[str]:
+    """The columns whose frequent texts receipts keep: not those that name an entity."""
+    return [c for c in contract.text_columns if c not in lake.settings.features.entity]
+
+
 def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
     hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
-    described = [c for c in contract.text_columns if c not in lake.settings.features.entity]  # receipts keep values
+    described = described_columns(lake, contract)
     figures = _aggregates(contract, hashes, described)
     day, rows = quoted(contract.day_column), selection(files, contract)
     query = (
@@ -76,18 +97,8 @@ def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Se
         counted = {
             c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()} for c in described
         }
-        texts = frequent_texts(engine, rows, contract.day_column, counted)
-    profiles: dict[date | None, DayProfile] = {}
-    for on, day_figures in days.items():
-        broken = {rule: counts[on] for rule, counts in groups.items() if on in counts}
-        profile = _profile(day_figures, contract, parts, repeated.get(on, 0), broken)
-        frequent = {c: of_day[on] for c, of_day in texts.items() if on in of_day}
-        profiles[on] = replace(
-            profile,
-            histograms={**profile.histograms, **frequent},
-            most={key: counts.get(on, 0) for key, counts in most.items()},
-        )
-    return profiles
+        texts = frequent_texts(engine, partial(texts_of_rows, rows, contract.day_column), counted)
+    return Measured(days, repeated, groups, most, texts).profiles(contract, parts)
 
 
 def _aggregates(contract: Contract, hashes: Collection[str], described: Collection[str]) -> dict[str, str]:
@@ -241,60 +252,3 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     )
     with connection(lake) as engine:
         return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]
-
-
-def check_rules(contract: Contract) -> None:
-    """Raise BackfillError naming the first rule that no audit can evaluate or that names an unknown column."""
-    for rule in contract.rules:
-        _parsed_rule(contract, rule)
-
-
-def breaking(contract: Contract) -> dict[str, str]:
-    """Per rule of rows the condition under which a row breaks it. Raises BackfillError naming a bad rule."""
-    return {rule.name: _broken(contract, rule) for rule in contract.row_rules}
-
-
-def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
-    """Per rule of groups the columns that make a group, the day first, and the condition under which one breaks it.
-
-    Raises BackfillError naming a bad rule.
-    """
-    by = {r.name: dict.fromkeys((contract.day_column, *r.per)) for r in contract.group_rules}
-    return {r.name: (", ".join(map(quoted, by[r.name])), _broken(contract, r)) for r in contract.group_rules}
-
-
-def _broken(contract: Contract, rule: Rule) -> str:
-    return f"NOT ({_parsed_rule(contract, rule).sql('duckdb')})"
-
-
-def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    try:
-        parsed = sqlglot.parse_one(rule.expression, read="spark")
-    except SqlglotError as error:
-        raise _bad(contract, rule, f"it is no expression: {str(error).splitlines()[0]}") from None
-    columns = list(parsed.find_all(exp.Column))
-    foreign = sorted({*rule.per, *(c.name for c in columns)} - set(contract.column_names))
-    if foreign:
-        raise _bad(contract, rule, f"the table has no column {', '.join(foreign)}")
-    beyond = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
-    if parsed.find(*beyond, *(() if rule.per else (exp.AggFunc,))) is not None:
-        raise _bad(contract, rule, f"it is not about one {'group' if rule.per else 'row'}")
-    for called in parsed.find_all(exp.Func):
-        name = (called.name if isinstance(called, exp.Anonymous) else called.sql_name()).lower()
-        if name in UNDECIDED or OF_SESSION.fullmatch(name) or (name == "age" and len(called.expressions) == 1):
-            raise _bad(contract, rule, f"{called.sql('spark')} is not decided by the row")
-    single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
-    if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
-        raise _bad(contract, rule, f"a group has several {', '.join(several)}")
-    return parsed
-
-
-def _bad(contract: Contract, rule: Rule, culprit: str) -> BackfillError:
-    return BackfillError(
-        f"the rule {rule.name} of the table {contract.name} ({rule.expression})", culprit, "Nothing was written",
-        "Write Spark SQL over the columns of one row, e.g. `value >= 0`; with `per`, over aggregates: `count(*) <= 3`",
-    )  # fmt: skip

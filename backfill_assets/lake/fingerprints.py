@@ -16,7 +16,7 @@ the fingerprints as receipts name them, by whatever scheme. A rebuilt day is wri
 it is equal, and gets a new fingerprint; so the tables made from it follow once, as after a change.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ VALUE_CHARS = 24  # a longer text is no category, and receipts stay small
 ROWS_PER_VALUE = 4  # of a day with fewer rows a value, nothing can be said
 Found = dict[date | None, dict[Bucket, int]]
 Counted = Mapping[str, Mapping[date | None, tuple[int, int]]]
+Few = Mapping[str, Sequence[date]]  # days per column
 
 
 def _infinity(kind: str, bits: int) -> str:
@@ -125,40 +126,49 @@ def distinct(column: str, row_hash: str) -> str:
     return f"approx_count_distinct({quoted(column)}) FILTER (WHERE {row_hash} < '1')"
 
 
-def frequent_texts(engine: "DuckDBPyConnection", rows: str, day_column: str, counted: Counted) -> dict[str, Found]:
+def frequent_texts(engine: "DuckDBPyConnection", by_text: Callable[[Few], str], counted: Counted) -> dict[str, Found]:
     """Return, per column and day, the rows of each frequent text and of the others as `REST`; days with too few rows to
-    say anything are left out. `counted`: per column and day of the query `rows`, the rows that are not NULL and their
-    `distinct` texts.
+    say anything are left out, and rows without a day. `counted`: per column and day, the rows that are not NULL and
+    their `distinct` texts. `by_text` gives the query of day, column (its place in `counted`), text and rows (`n`) of
+    columns on some days.
     """
-    most = 2 * VALUES_KEPT
+    most, columns = 2 * VALUES_KEPT, [*counted]
     frequent: dict[str, Found] = {
-        c: {d: {REST: n} for d, (n, texts) in days.items() if texts > most} for c, days in counted.items()
+        c: {d: {REST: n} for d, (n, texts) in days.items() if d and texts > most} for c, days in counted.items()
     }
     few = {c: [d for d, (n, _) in days.items() if d and n and d not in frequent[c]] for c, days in counted.items()}
-    if not (few := {c: days for c, days in few.items() if days}):
+    if not any(few.values()):
         return frequent
-    for day, which, text, n in engine.execute(_query(rows, day_column, few)).fetchall():
-        frequent[[*few][which]].setdefault(day, {})[REST if text is None else text] = int(n)
+    wanted = {c: {*days} for c, days in few.items()}
+    for day, which, text, n in engine.execute(_ranked(by_text(few))).fetchall():
+        if day in wanted[columns[which]]:
+            frequent[columns[which]].setdefault(day, {})[REST if text is None else text] = int(n)
     return frequent
 
 
-def _query(rows: str, day_column: str, few: Mapping[str, Sequence[date]]) -> str:
+def texts_of_rows(rows: str, day_column: str, few: Few) -> str:
     """The rows per day, column (its place in `few`) and text, from one reading of the files."""
-    day, places = quoted(day_column), range(len(few))
+    day, places = quoted(day_column), [i for i, days in enumerate(few.values()) if days]
     some = {d for days in few.values() for d in days}
     # The column's text on the days that are read, else NULL.
     of_days = {
         c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted(c)} END" for c, d in few.items() if len(d) < len(some)
     }
-    texts = ", ".join(f"{of_days.get(c, quoted(c))} AS c{i}" for i, c in enumerate(few))
+    texts = ", ".join(f"{of_days.get(c, quoted(c))} AS c{i}" for i, c in enumerate(few) if i in places)
     which = " ".join(f"WHEN grouping(c{i}) = 0 THEN {i}" for i in places)
+    return (
+        f"WITH narrow AS (SELECT {day} AS day, {texts} FROM ({rows}) WHERE {on_days(day_column, some)}) "
+        f"SELECT day, CASE {which} END AS which, coalesce({', '.join(f'c{i}' for i in places)}) AS text, "
+        f"count(*) AS n FROM narrow GROUP BY GROUPING SETS ({', '.join(f'(day, c{i})' for i in places)})"
+    )
+
+
+def _ranked(by_text: str) -> str:
+    """The rows per day, column and frequent text, of the others together with NULL as their text."""
     named = f"rank <= {VALUES_KEPT} AND texts <= {2 * VALUES_KEPT} AND length(text) <= {VALUE_CHARS}"
     return (
-        f"WITH narrow AS (SELECT {day} AS day, {texts} FROM ({rows}) WHERE {on_days(day_column, some)}), "
-        f"by_text AS (SELECT day, CASE {which} END AS which, coalesce({', '.join(f'c{i}' for i in places)}) AS text, "
-        f"count(*) AS n FROM narrow GROUP BY GROUPING SETS ({', '.join(f'(day, c{i})' for i in places)})), "
-        "ranked AS (SELECT *, row_number() OVER (of_day ORDER BY n DESC, text) AS rank, count(*) OVER of_day AS texts, "
-        "sum(n) OVER of_day AS all_rows FROM by_text WHERE text IS NOT NULL "
+        "WITH ranked AS (SELECT *, row_number() OVER (of_day ORDER BY n DESC, text) AS rank, count(*) OVER of_day AS "
+        f"texts, sum(n) OVER of_day AS all_rows FROM ({by_text}) WHERE text IS NOT NULL "
         f"WINDOW of_day AS (PARTITION BY day, which)) SELECT day, which, CASE WHEN {named} THEN text END, sum(n) "
         f"FROM ranked WHERE texts > {2 * VALUES_KEPT} OR all_rows >= {ROWS_PER_VALUE} * texts GROUP BY ALL"
     )

@@ -27,6 +27,7 @@ from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
+    AuditSettings,
     ControlSettings,
     Days,
     DeliveredSettings,
@@ -137,6 +138,7 @@ class LakeSettings(DeliveredSettings):
     gates: GateSettings = GateSettings()
     controls: dict[str, ControlSettings] = Field(default_factory=dict)
     exports: dict[str, ExportSettings] = Field(default_factory=dict)
+    audit: AuditSettings = AuditSettings()
     proof: ProofSettings = ProofSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()

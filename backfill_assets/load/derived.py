@@ -19,7 +19,8 @@ from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import columns_of, lacking_columns, rows_read
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.lake.audit import audit, sample_keys
+from backfill_assets.lake.audit import sample_keys
+from backfill_assets.lake.auditor import auditor_of
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import keep_rows
@@ -63,7 +64,8 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
     """Audit the staged files: the profile of every day in them."""
     with request.phases.phase("audit"):
         parts = rows_read(request.pipeline.contracts, request.table.name)
-        return audit(request.lake_session.lake, staged.paths, request.table.contract, parts)
+        contract = request.table.contract
+        return auditor_of(request.lake_session, staged, contract)(staged, contract, parts)
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:

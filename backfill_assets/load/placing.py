@@ -16,7 +16,8 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.audit import audit, count_rows
+from backfill_assets.lake.audit import count_rows
+from backfill_assets.lake.auditor import auditor_of
 from backfill_assets.lake.forgotten import is_erasing, is_forgotten
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
 from backfill_assets.lake.session import LakeSession, free
@@ -199,14 +200,16 @@ def _staged_parts(
                 staged = stage(lake_session.lake, contract, conform(frame, contract), days) if frame else None
                 made.append(PlacedPart(contract, staged))
         with request.phases.phase("audit"):
-            raw, late, quarantine = (
-                replace(p, profiles=audit(lake_session.lake, p.staged.paths, p.contract)) if p.staged else p
-                for p in made
-            )
+            raw, late, quarantine = (_audited(lake_session, part) for part in made)
             return raw, late, quarantine
     except BaseException:
         _drop(made)
         raise
+
+
+def _audited(lake_session: LakeSession, part: PlacedPart) -> PlacedPart:
+    staged, contract = part.staged, part.contract
+    return replace(part, profiles=auditor_of(lake_session, staged, contract)(staged, contract, {})) if staged else part
 
 
 def _drop(parts: Iterable[PlacedPart]) -> None:

@@ -9,7 +9,7 @@
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
     7a  alone      `load.computing.refuse_dependent`: a user's code makes one day again, which is compared
     7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
-     8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
+     8  audit      `lake.auditor.auditor_of`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
     9a  keep good  `load.good_days`: only where asked for, refused days are taken out and the others go on
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts

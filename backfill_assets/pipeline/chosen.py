@@ -20,12 +20,12 @@ from backfill_assets.core.contracts import InputKind, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
 from backfill_assets.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.core.ownership import refuse_foreign
-from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.external import ExternalTable, contract_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
+from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
 from backfill_assets.pipeline.tables import recorded, tables

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
 from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
 from backfill_assets.core.texts import reason
-from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Chunk, Source, Table
+from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:

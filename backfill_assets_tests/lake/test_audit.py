@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract, Rule
-from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import audit, breaking, breaking_groups, sample_keys
+from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.gates import RULES
 from backfill_assets.lake.home import Lake
-from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
@@ -176,54 +175,3 @@ def test_groups_of_a_days_rows_that_break_a_rule_are_counted_per_day(tmp_path: P
     keys = sample_keys(lake, staged.paths, contract, day(0), RULES)
     assert [shown("a") in k for k in keys] == [True]
     assert [shown("x") in k for k in sample_keys(lake, staged.paths, contract, day(1), RULES)] == [True]
-
-
-@pytest.mark.parametrize(
-    ("rule", "culprit"),
-    [
-        (Rule("odd", "value < 3", "", per=("entity",)), "a group has several value"),
-        (Rule("odd", "count(*) < 3", "", per=("customer",)), "the table has no column customer"),
-        (Rule("odd", "count(*) < (SELECT 1)", "", per=("entity",)), "it is not about one group"),
-    ],
-)
-def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: str) -> None:
-    with pytest.raises(BackfillError, match=culprit):
-        breaking_groups(replace(STAGING, rules=(rule,)))
-
-
-@pytest.mark.parametrize(
-    ("expression", "culprit"),
-    [
-        ("value >", "it is no expression"),
-        ("amount > 0", "the table has no column amount"),
-        ("value > avg(value)", "it is not about one row"),
-        ("value IN (SELECT 1)", "it is not about one row"),
-        ("event_date <= now()", "NOW.. is not decided by the row"),
-        ("event_date <= current_timestamp", "CURRENT_TIMESTAMP.* is not decided by the row"),
-        ("event_date <= today()", "TODAY.. is not decided by the row"),
-        ("current_setting('TimeZone') = 'UTC'", "is not decided by the row"),
-        ("age(event_date) > INTERVAL '1' DAY", "is not decided by the row"),
-        ("version() <> entity", "is not decided by the row"),
-    ],
-)
-def test_a_rule_that_is_none_is_refused_by_name(expression: str, culprit: str) -> None:
-    contract = replace(STAGING, rules=(Rule("odd", expression, ""),))
-    with pytest.raises(BackfillError, match=culprit) as refused:
-        breaking(contract)
-    assert "the rule odd of the table staging" in str(refused.value)
-
-
-def test_a_rule_is_written_in_sparks_words_and_audited_in_duckdbs() -> None:
-    contract = replace(STAGING, rules=(Rule("matched", "entity RLIKE '^[A-Z]+$'", "capitals"),))
-    assert "REGEXP_MATCHES(entity" in breaking(contract)["matched"]
-
-
-def test_no_name_of_a_rule_may_repeat() -> None:
-    with pytest.raises(ValueError, match="no name of a rule may repeat"):
-        replace(STAGING, rules=(SMALL, SMALL))
-
-
-def test_the_rules_of_the_products_tables_can_be_audited(tmp_path: Path) -> None:
-    made = [t.contract for t in tables(bare_lake(tmp_path).settings)]
-    assert sum(len(breaking(c)) for c in made) == 15
-    assert {c.name for c in made if c.rules} == {"features", "features_as_known", "labels", "training"}

@@ -4,16 +4,21 @@ Tested here: `lake.writing.conform`, and `lake.audit` on files of Spark. Not tes
 (`test_audit`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.auditor import audit_by_engine
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.writing import conform
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
 
@@ -65,3 +70,21 @@ def test_whole_numbers_may_widen_and_nothing_else_is_cast(spark: "SparkSession",
     else:
         with pytest.raises(ContractBroken, match="column value"):
             conform(frame, STAGING)
+
+
+def test_spark_counts_what_duckdb_counts_in_its_files_and_both_refuse_bytes_that_are_no_text(
+    spark: "SparkSession", lake: Lake
+) -> None:
+    made = replace(TABLE, rules=(RULES[0], Rule("once", "count(*) = 1", "r", per=("key",))))
+    frame = spark.createDataFrame(AWKWARD, SCHEMA)
+    staged = stage(lake, made, conform(frame, made), 1)
+    by_spark = audit_by_engine(LakeSession(lake), staged, made, {"some": ("day", "at")})
+    assert by_spark == audit(lake, staged.paths, made, {"some": ("day", "at")})
+    assert {p.broken["i_is_whole"] for p in by_spark.values() if p.broken} == {1}
+    torn = conform(frame.withColumn("text", F.expr("CAST(X'C328' AS STRING)")), made)
+    staged = stage(lake, made, torn, 1)
+    refusal = r"the table t: what was computed cannot be read back: .*Nothing was written"
+    with pytest.raises(ContractBroken, match=refusal):
+        audit(lake, staged.paths, made)
+    with pytest.raises(ContractBroken, match=refusal):
+        audit_by_engine(LakeSession(lake), staged, made, {})

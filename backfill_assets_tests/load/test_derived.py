@@ -222,3 +222,26 @@ def test_rows_that_a_correction_removed_are_refused_or_kept_and_an_overwrite_is_
     assert len(content(lake, "echo")) == 2
     states = asked.pipeline.states(read_view(lake, asked.pipeline.contracts))
     assert states.of("echo", DAY) is State.FRESH
+
+
+def test_a_lake_whose_engine_audits_has_the_receipts_of_one_that_duckdb_audits(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    rows = [
+        delivery(n, f"2024-03-0{2 + n % 4} 02:00:00", f"2024-03-0{1 + n % 3} 02:00:00", f"k{n % 9}", "delete" if n == 7
+        else "upsert", None if n == 5 else f"e{n % 4}", None if n == 6 else n * n - 90)
+        for n in range(24)
+    ]  # fmt: skip
+    found = []
+    for engine in ("duckdb", "spark"):
+        lake = make_lake(tmp_path / engine, rows, FIRST, audit={"engine": engine})
+        backfill(lake, FIRST, "2024-03-03", ["raw", "staging", "labels"])
+        backfill(lake, FIRST, FIRST, ["staging"], force=True)
+        view = read_view(lake, [*CONTRACTS])
+        found.append({c.name: {d: r.entry for d, r in view.table(c.name).latest.items()} for c in CONTRACTS})
+    assert found[0] == found[1]
+    assert {name for name, days in found[0].items() if any(e.rows for e in days.values())} >= {
+        "raw",
+        "staging",
+        "labels",
+    }
