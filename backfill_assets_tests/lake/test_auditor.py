@@ -118,14 +118,14 @@ def receipts(found: Profiles, contract: Contract) -> dict[str, str]:
     """All that a receipt, a gate or an account may take of profiles, in its types. Buckets are in no order."""
     shown = {}
     for on, p in found.items():
-        plain = replace(p, histograms={c: sorted(h.items(), key=str) for c, h in p.histograms.items()})
+        plain = replace(p, histograms={c: dict(sorted(h.items(), key=str)) for c, h in p.histograms.items()})
         shown[str(on)] = repr((plain, [*kept_counts(p, contract.nullable_columns).items()]))
     return shown
 
 
 def both(lake_session: LakeSession, contract: Contract, rows: Sequence[dict[str, Any]]) -> tuple[Profiles, Profiles]:
     """The profiles by DuckDB and by the engine, of the same files."""
-    parts = {name: kept for name, columns in PARTS.items() if (kept := [*{*columns} & {*contract.column_names}])}
+    parts = {n: kept for n, some in PARTS.items() if (kept := tuple(c for c in some if c in contract.column_names))}
     staged = stage_by_hand(lake_session.lake, contract, rows)
     try:
         by_engine = audit_by_engine(lake_session, staged, contract, parts)
