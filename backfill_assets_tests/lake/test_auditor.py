@@ -150,8 +150,8 @@ def test_every_figure_of_every_day_is_duckdbs_whatever_the_rows_hold(
 
 
 @pytest.mark.users_do
-@settings(max_examples=1, phases=[Phase.generate])
-@given(st.lists(cells, min_size=40, max_size=40))
+@settings(max_examples=6, phases=[Phase.generate])
+@given(st.lists(cells, min_size=1, max_size=40))
 def test_every_figure_is_duckdbs_by_the_engine_that_users_get(
     lake_session: LakeSession, rows: list[dict[str, Any]]
 ) -> None:
