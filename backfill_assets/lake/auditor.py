@@ -43,18 +43,18 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
     """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where it computes on other
     machines and the files are large: on this one it takes as much CPU as DuckDB (Sail) or five times it (Spark).
 
-    Raises SettingsError for `engine = "spark"` where only DuckDB can judge the table.
+    Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
     wanted, lake = lake_session.lake.settings.audit, lake_session.lake
     why_not = _why_not_by_engine(contract, staged)
-    if wanted.engine == "spark" and why_not:
+    if wanted.engine == "engine" and why_not:
         raise SettingsError(
-            '[audit] engine = "spark"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
+            '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )  # fmt: skip
-    large = sum(f.size for f in staged.files) >= wanted.spark_from_mib << 20
+    large = sum(f.size for f in staged.files) >= wanted.engine_from_mib << 20
     auto = wanted.engine == "auto" and large and not lake_session.engine.computes_here and not why_not
-    by_engine = wanted.engine == "spark" or auto
+    by_engine = wanted.engine == "engine" or auto
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
 
 
@@ -66,8 +66,8 @@ def _why_not_by_engine(contract: Contract, staged: Staged) -> str:
     """Why an engine may not give DuckDB's figures of a table's files; empty where it does."""
     if contract.partition_column not in ("", contract.day_column):
         return f"its files are laid out by {contract.partition_column}"
-    if any(sign in str(staged.folder) for sign in GLOB_SIGNS):
-        return f"Spark takes {staged.folder} for a pattern"
+    if any(sign in staged.table.uri() for sign in GLOB_SIGNS):
+        return f"Spark takes {staged.table.uri()} for a pattern"
     unlike = [r for r in contract.rules if not broken_on_engine(contract, r)]
     return f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently" if unlike else ""
 
@@ -100,8 +100,8 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
 def _rows(session: "SparkSession", staged: Staged, contract: Contract) -> "DataFrame":
     """The rows of the files; those in the folder of NULL lack the day's column, and so get NULL."""
     columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
-    dated = tuple(str(f.path) for f in staged.files if not by or f.partition is not None)
-    undated = tuple(str(f.path) for f in staged.files if by and f.partition is None)
+    dated = tuple(f.uri for f in staged.files if not by or f.partition is not None)
+    undated = tuple(f.uri for f in staged.files if by and f.partition is None)
     rows = read_plain(session, PlainFiles(dated, columns, by))
     return rows.union(read_plain(session, PlainFiles(undated, columns, ""))) if undated else rows
 

@@ -116,7 +116,9 @@ def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Seq
         named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
         layout = f"hive_partitioning = true, hive_types = {{{named}}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    rows = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    # The least and greatest number that a file names say nothing of NaN: without `can_have_nan` DuckDB denies it.
+    of_files = f"[{', '.join(map(literal, files))}], union_by_name = true, can_have_nan = true, {layout}"
+    rows = f"SELECT * FROM read_parquet({of_files})"
     return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
 
 

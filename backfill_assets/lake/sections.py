@@ -224,11 +224,11 @@ class ProofSettings(Section):
 
 
 class AuditSettings(Section):
-    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `spark`, the lake's engine; `auto`:
-    the engine where it computes on other machines and a table's files have at least `spark_from_mib` MiB."""
+    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the lake's; `auto`: the
+    lake's engine where it computes on other machines and a table's files have at least `engine_from_mib` MiB."""
 
-    engine: Literal["auto", "duckdb", "spark"] = "auto"
-    spark_from_mib: int = Field(default=1024, ge=0)
+    engine: Literal["auto", "duckdb", "engine"] = "auto"
+    engine_from_mib: int = Field(default=1024, ge=0)
 
 
 class ExportSettings(Section):

@@ -204,8 +204,8 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
         return None
     listed = f"[{', '.join(map(literal, files))}]"
     is_parquet = all(f.endswith(".parquet") for f in files)
-    read = "read_parquet({}, union_by_name = true)" if is_parquet else "read_csv({}, union_by_name = true)"
-    return Side(text, f"SELECT * FROM {read.format(listed)}", None, _file_stamps(files))
+    read = f"read_parquet({listed}, can_have_nan = true" if is_parquet else f"read_csv({listed}"
+    return Side(text, f"SELECT * FROM {read}, union_by_name = true)", None, _file_stamps(files))
 
 
 def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]) -> Side:

@@ -4,6 +4,7 @@ Tested here: `lake.audit`, without an engine. Not tested here: files that Spark 
 """
 
 import hashlib
+import math
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_the_fingerprint_of_some_columns_is_that_of_a_table_that_has_just_these(
     plain = audit(lake, staged.paths, TABLE)
     assert {d: replace(p, parts={}) for d, p in found.items()} == plain, "nothing else is another"
     staged.drop()
+
+
+def test_a_number_that_is_none_is_seen_though_no_bound_of_its_file_names_it(lake: Lake) -> None:
+    """Parquet's least and greatest values leave NaN out; Spark and DuckDB take it for greater than any number."""
+    made = Contract(
+        "x", "x", (COLUMNS[0], Column("x", "DOUBLE", "x")), "day", (), (), rules=(Rule("low", "x < 9", "r"),)
+    )
+    found = {}
+    for name, x in (("is", math.nan), ("is by another sign", -math.nan), ("is none", 2.0)):
+        staged = stage_by_hand(lake, made, [{"day": day(0), "x": value} for value in (1.0, x, -3.0)])
+        found[name] = audit(lake, staged.paths, made)[day(0)]
+        staged.drop()
+    assert found["is"] == found["is by another sign"]
+    assert found["is"].histograms == {"x": {1: 1, -3: 1}}
+    assert found["is"].broken == {"low": 1}
+    assert found["is none"].broken == {}
 
 
 def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> None:
