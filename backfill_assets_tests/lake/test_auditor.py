@@ -118,7 +118,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def receipts(found: Profiles, contract: Contract) -> dict[str, str]:
     """All that a receipt, a gate or an account may take of profiles, in its types, by day and figure."""
-    shown = {}
+    shown: dict[str, str] = {}
     for on, p in found.items():
         of_day = {**vars(p), "kept": kept_counts(p, contract.nullable_columns)}
         of_day["histograms"] = {c: dict(sorted(h.items(), key=str)) for c, h in p.histograms.items()}  # in no order
