@@ -44,7 +44,7 @@ LOADERS = (
 DECIDES_NO_ROW = {
     "engine.cache", "engine.confs", "engine.loss", "engine.sail_differences", "engine.sail_plans",
     "engine.session", "engine.supervisor",
-    "lake.audit", "lake.committer", "lake.data_files", "lake.embedded", "lake.folder", "lake.home",
+    "lake.audit", "lake.auditor", "lake.committer", "lake.data_files", "lake.embedded", "lake.folder", "lake.home",
     "lake.log", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
@@ -52,7 +52,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "2e001e34da888839083ea893a7a1f785",
+    "raw 1": "eafd4f6325e28543d66874d89a600e47",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
@@ -61,8 +61,8 @@ PINNED = {
     "declared features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "declared labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
     "declared training 1": "cfac9a3f36d3e40bde0e9e472a024861",
-    "sql as known 1": "55895d0ff1f371c9655aefcd5235a0cf",
-    "sql 1": "e9b44019143a0e4e619fa459eef34b1a",
+    "sql as known 1": "e089b7d8139670e81ebce6cab8de539d",
+    "sql 1": "2c52680d313d1308752a888ed6c9f23d",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -223,14 +223,6 @@ class ProofSettings(Section):
     max_share: float = Field(default=0.01, gt=0, le=1)
 
 
-class AuditSettings(Section):
-    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the lake's; `auto`: the
-    lake's engine where it computes on other machines and a table's files have at least `engine_from_mib` MiB."""
-
-    engine: Literal["auto", "duckdb", "engine"] = "auto"
-    engine_from_mib: int = Field(default=1024, ge=0)
-
-
 class ExportSettings(Section):
     """A place that gets the days of a table: `to` is a folder (relative to lake.toml) or postgresql://…#TABLE."""
 

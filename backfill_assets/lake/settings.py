@@ -27,7 +27,6 @@ from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
-    AuditSettings,
     ControlSettings,
     Days,
     DeliveredSettings,
@@ -125,6 +124,14 @@ class PipelineSettings(Section):
     tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
     sql: Text | None = None
     definitions: str | None = Field(default=None, pattern=r"^[\w./-]+(:[A-Za-z_]\w*)?$")
+
+
+class AuditSettings(Section):
+    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the lake's; `auto`: the
+    lake's engine where it computes on other machines and a table's files have at least `engine_from_mib` MiB."""
+
+    engine: Literal["auto", "duckdb", "engine"] = "auto"
+    engine_from_mib: int = Field(default=1024, ge=0)
 
 
 class LakeSettings(DeliveredSettings):

@@ -26,8 +26,9 @@ from backfill_assets.core.profiles import REST, VALUES_KEPT, kept_counts
 from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.auditor import audit_by_engine, auditor_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.sections import AuditSettings, SparkSettings
+from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import AuditSettings
 from backfill_assets.lake.staging import Staged
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
