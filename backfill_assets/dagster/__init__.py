@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.contracts import Input
     from backfill_assets.dagster.daily import daily_table, lake_checks
     from backfill_assets.dagster.definitions import LakeComponent, build_lake_defs
-    from backfill_assets.dagster.external import external_table
+    from backfill_assets.dagster.inputs import external_table
     from backfill_assets.dagster.io_manager import LakeIOManager
     from backfill_assets.dagster.resource import LakeResource
     from backfill_assets.dagster.stale import is_stale
@@ -35,7 +35,7 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
         {
             "daily": ("Input", "daily_table", "lake_checks"),
             "definitions": ("LakeComponent", "build_lake_defs"),
-            "external": ("external_table",),
+            "inputs": ("external_table",),
             "io_manager": ("LakeIOManager",),
             "resource": ("LakeResource",),
             "stale": ("is_stale",),

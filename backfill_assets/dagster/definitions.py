@@ -21,9 +21,9 @@ from backfill_assets.lake.settings import is_lake
 from backfill_assets.operations.example_lakes import days_until, make_sample
 from backfill_assets.orchestration.alerts import ALERTS
 from backfill_assets.orchestration.assemble import assemble_anyway
-from backfill_assets.orchestration.naming import GROUP, Appearance, Naming
+from backfill_assets.orchestration.context import GROUP, Appearance, Naming
+from backfill_assets.orchestration.lake_definitions import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
-from backfill_assets.orchestration.proofs import CONTROLS
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
 from backfill_assets.orchestration.ticks import LANDING
 from backfill_assets.pipeline.chosen import tables_at

@@ -1,17 +1,28 @@
-"""The days of a table that a step reads, as the type that the asset's parameter is annotated with.
+"""What a step of a project reads: days of a table as its parameter is annotated, and tables that others write.
 
-Does not live here: which version is read (`io_manager`), and reading by name (`operations.reader`).
+Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads it. Does not live
+here: which version is read (`io_manager`), reading by name (`operations.reader`), which days of such a table changed
+(`lake.observing`), and tables of others that `lake.toml` names.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import Any, Literal
 
+import dagster as dg
+
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError, InputMissing
+from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
+from backfill_assets.dagster.lakes import lake_for
+from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
+from backfill_assets.lake.external import ExternalTable, declaration_of, open_external, seen_contract
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.observing import observe, observe_each
 from backfill_assets.operations.reader import PinnedRows, Readable
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 Form = Literal["spark", "arrow", "pandas", "polars", "duckdb"]
 FORMS: Mapping[str, Form] = {  # the first part of the module of an annotated type
@@ -72,3 +83,88 @@ def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callab
         frame = days.polars()
         return frame.lazy() if named == "LazyFrame" else frame
     return days.pandas() if form == "pandas" else days.duckdb()
+
+
+EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
+
+
+def external_table(
+    key: str | Sequence[str] | dg.AssetKey,
+    *,
+    table: str | Path,
+    day: str,
+    start: date | str | None = None,
+    partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
+    io_manager_key: str = "io_manager",
+    **spec: Any,
+) -> dg.AssetSpec:
+    """The spec of an asset that no run makes: a daily Delta table that others write, to be given to `dg.Definitions`.
+
+    Assets read days of it as of any asset: `Input("orders", before=6)` of a `daily_table`, or a partition mapping. A
+    step reads one version, which its receipt names; days whose rows are others since make what was made from them stale
+    (`is_stale`, `status`), and are observed in Dagster. A compaction, and equal rows written again, change nothing.
+
+    table: its folder; a relative one lies in the working folder. Object stores are refused.
+    day: its column with a row's day, of type DATE; rows without a day belong to none.
+    start: the first day, or else partitions_def: a daily partitions definition.
+    io_manager_key: the `LakeIOManager` of the assets that read it.
+    spec: whatever else `dg.AssetSpec` takes.
+
+    Raises SettingsError for a store, and where there is no first day, or two.
+    """
+    asset_key = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
+    if "://" in str(table):
+        culprit, fix = f"{table} lies in an object store, which this release does not read", "Name a folder"
+        raise _refused(asset_key, culprit, fix)
+    if (start is None) == (partitions_def is None):
+        culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
+        raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
+    place = str(Path(table).expanduser().resolve())
+    return dg.AssetSpec(
+        asset_key, partitions_def=partitions_def or dg.DailyPartitionsDefinition(start_date=str(start)),
+        **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
+    ).with_io_manager_key(io_manager_key)  # fmt: skip
+
+
+def external_in(context: dg.InputContext) -> ExternalTable | None:
+    """The table of others that an input reads; None where it is another asset. Raises SettingsError where it is not
+    partitioned by day."""
+    metadata = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    if EXTERNAL not in metadata:
+        return None
+    key = context.asset_key
+    first = first_day_of(context.asset_partitions_def if context.has_asset_partitions else None, key)
+    return ExternalTable(
+        table_of(key), str(metadata[EXTERNAL]), str(metadata[DAY_COLUMN]), made_by=key.to_user_string(), first_day=first
+    )
+
+
+def follow(folder: str | Path, table: ExternalTable) -> Lake:
+    """The lake in a folder, made if there is none, which knows the table and has seen the newest version of all tables
+    of others. Raises BackfillError where this one cannot be read."""
+    lake = lake_for(folder, table.first_day or date.max)
+    known = find_declared(lake.place, table.name)
+    if known is None or replace(declaration_of(known.contract), description="") != table:
+        contract = seen_contract(table, open_external(table.name, Path(table.table)))
+        _refuse_other(lake, contract)
+        with lake.store.lock(table.name):
+            declare(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
+    contracts = chosen_pipeline(lake).contracts
+    _, failed = observe_each(lake, contracts)
+    if failed:  # an error of another table is for the assets that read that one
+        observe(lake, contracts, next(c for c in contracts if c.name == table.name))
+    return lake
+
+
+def _refuse_other(lake: Lake, contract: Contract) -> None:
+    """Raise SettingsError where the lake has a table of that name which others do not write."""
+    known = find_declared(lake.place, contract.name)
+    if lake.store.exists(contract.name) and (known is None or not known.contract.external):
+        raise _refused(
+            dg.AssetKey(contract.made_by.split("/")), f"the lake {lake.address} has a table {contract.name} of its own",
+            "Give the asset another key",
+        )  # fmt: skip
+
+
+def _refused(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(f"the external table {key.to_user_string()}", culprit, "Nothing was read or recorded", fix)

@@ -19,8 +19,7 @@ from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import DECLARED, SchemaChanges, declared_by, first_day_of, table_of, unpinned
-from backfill_assets.dagster.external import external_in, follow
-from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
+from backfill_assets.dagster.inputs import Form, InputDays, as_annotated, external_in, follow
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows

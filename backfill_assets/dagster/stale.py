@@ -23,7 +23,7 @@ from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.settings import is_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.standing import keep_attention
-from backfill_assets.orchestration.naming import Naming
+from backfill_assets.orchestration.context import Naming
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 IDENTITY_CHARS = 10

@@ -27,7 +27,7 @@ BY_DAY = "SELECT event_date AS day, sum(value)::BIGINT AS value FROM {} GROUP BY
 SQL = {"now()": f"epoch_us(now()) - epoch_us(TIMESTAMP '{FIRST}')", "its day": f"DATE '{SPAN.last}' - DATE '{FIRST}'"}
 
 
-def steps(folder: Path) -> Iterator[LabStep]:
+def mistakes_steps(folder: Path) -> Iterator[LabStep]:
     """Commit the four mistakes on a lake of ninety days, an event each, whose sums by day and of all are known."""
     known = {str(FIRST + ONE_DAY * n): value for n, value in enumerate(RIGHT)}
     lake = with_control(make_lake(folder, FIRST), "each_day", BY_DAY, "day", known)
@@ -90,3 +90,6 @@ def _clock() -> Iterator[LabStep]:
                 found += [age for (age,) in engine.execute(f"SELECT {sql}").fetchall()]
         title, text = ("now() in a transform", why) if by == "now()" else ("", "Days and times come from the chunk.")
         yield LabStep(title, text, form=f"an age by {by}, computed again", expected=found[0], found=found[1])
+
+
+STEPS = {"mistakes": mistakes_steps}

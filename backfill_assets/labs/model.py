@@ -1,6 +1,6 @@
 """The shape of a lab: steps with a text and a table, and for each form of the work the total it has to give.
 
-Not here: the labs (one module each), their lakes (`lakes`), and drawing (`cli.practice`).
+Not here: the labs (`loads`, `skew`, `mistakes`), their lakes (`lakes`), and drawing (`cli.practice`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 
-LABS = {  # by name: the module has a function `steps`
+LABS = {  # by name: the module (`MODULES`) has its `STEPS`
     "load": "Append or replace a day: run it twice, and watch the totals.",
     "late-fact": "A fact that arrives two days late: by arrival or by event time, and Monday's total.",
     "watermark": "The usual script with a watermark loses, misses and repeats rows.",
@@ -20,6 +20,7 @@ LABS = {  # by name: the module has a function `steps`
     "incident": "Three years doubled by a job that succeeded: a known total finds it.",
     "mistakes": "Append for corrections, one huge run, totals only, now() in a transform.",
 }
+MODULES = {"skew": "skew", "mistakes": "mistakes"}  # others: `loads`
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,18 @@ class LabStep:
         return line if self.form else ""
 
 
+def steps_of(name: str) -> Callable[[Path], Iterator[LabStep]]:
+    """The function of a lab in a folder, from its module."""
+    module = import_module(f"{__package__}.{MODULES.get(name, 'loads')}")
+    steps: Callable[[Path], Iterator[LabStep]] = module.STEPS[name]
+    return steps
+
+
 def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
     """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises UnknownName for
     an unknown name."""
     refuse_unknown("lab", [name], LABS, "Nothing was run")
-    steps: Callable[[Path], Iterator[LabStep]] = import_module(f"{__package__}.{name.replace('-', '_')}").steps
+    steps = steps_of(name)
     try:
         yield from steps(folder)
     finally:

@@ -76,7 +76,7 @@ def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
     return by_tag
 
 
-def steps(folder: Path) -> Iterator[LabStep]:
+def skew_steps(folder: Path) -> Iterator[LabStep]:
     """Do each work by each choice, compare all rows, then read from the logs what the busiest task had."""
     logs = folder / "events"
     logs.mkdir(parents=True)
@@ -103,3 +103,6 @@ def steps(folder: Path) -> Iterator[LabStep]:
         text = "The same rows as the plain way, by a hash of all." if same else "OTHER ROWS than the plain way."
         found = FAIR if max(stage) / sum(stage) <= MOST else f"one task reads {share}"
         yield LabStep(work, text, form=choice, expected=FAIR, found=found)
+
+
+STEPS = {"skew": skew_steps}

@@ -2,8 +2,8 @@
 
 `prove` takes another physical order, number of partitions and chunk, `check-engine` the other engine, on a server of
 its own; the standing proof takes a few days of tables, drawn by the date, as often as the load pays for it. Not here:
-computing again (`load.recompute`), and Dagster's schedule, check and alarm (`orchestration.proofs`). What a person
-proves by command goes into the history (`standing`), too.
+computing again (`load.recompute`), and Dagster's schedule, check and alarm (`orchestration.lake_definitions`). What a
+person proves by command goes into the history (`standing`), too.
 """
 
 import random

@@ -1,26 +1,145 @@
-"""Alerts of failed runs, findings of checks, and of what needs a person: posted once, off by default.
+"""Alerts of failed runs, findings of checks, and of what needs a person: posted once to a webhook, off by default.
 
-Here: the sensors and the messages. Not here: the address and posting (`alert_channels`).
+Here: the address, from an environment variable (it holds a secret), what was posted there already, the messages and
+their sensors. Not here: mail, for which Dagster has `dg.make_email_on_run_failure_sensor`.
 """
 
+import html
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
+from pydantic import HttpUrl, TypeAdapter, ValidationError
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.place import Place, read_json, write_json
 from backfill_assets.lake.places import place_at
-from backfill_assets.orchestration.alert_channels import UI_URL, Message, Posted, webhook
+from backfill_assets.orchestration.context import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
-from backfill_assets.orchestration.naming import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
 from backfill_assets.orchestration.verdicts import Standing
+
+POSTED: Final = "told.json"  # beside its lock, in a folder per instance
+WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
+MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
+UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
+PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try; Dagster looks at five ended runs in a tick of sixty
+ANSWER_SECONDS = 2.0  # to connect, and to answer
+
+
+@dataclass(frozen=True)
+class Message:
+    """An alert: a subject of one line, a text, and facts for programs."""
+
+    subject: str
+    text: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def webhook(environment: Mapping[str, str]) -> str:
+    """Return the address of alerts in the environment, "" where none is set.
+
+    Raises SettingsError naming the variable that cannot be one, without its value: it may hold a password.
+    """
+    url = environment.get(WEBHOOK, "").strip()
+    if not url and environment.get(MAIL_TO, "").strip():
+        raise SettingsError(
+            f"the environment variable {MAIL_TO}", "alerts are no longer mailed", "No alert can be sent",
+            f"Set {WEBHOOK}; Dagster mails failed runs by `dg.make_email_on_run_failure_sensor`",
+        )  # fmt: skip
+    try:
+        return str(TypeAdapter(HttpUrl).validate_python(url)) if url else ""
+    except ValidationError:
+        raise SettingsError(
+            f"the environment variable {WEBHOOK}", "it holds no address of a webhook", "No alert can be sent",
+            "Correct or unset it; signs like / # ? @ in a password are written as %2F …",
+        ) from None  # fmt: skip
+
+
+def post(url: str, message: Message, pauses: Sequence[float] = PAUSES_SECONDS) -> None:
+    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one is taken. Raises
+    BackfillError, without the address, where none is.
+
+    `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a lake can call a whole
+    channel.
+    """
+    text = f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip()
+    body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
+    failure = _failure(url, body)
+    for pause in pauses:
+        if not failure:
+            return
+        time.sleep(pause)
+        failure = _failure(url, body)
+    if failure:
+        raise BackfillError(
+            "the webhook of alerts", f"it did not take an alert ({failure})", f"Not sent: {message.subject}",
+            f"Correct {WEBHOOK} if it is wrong",
+        )  # fmt: skip
+
+
+def _failure(url: str, body: Mapping[str, str]) -> str:
+    """Post once; return why it was not taken, "" where it was."""
+    import requests
+
+    try:
+        # Nothing of the answer but its first lines is read: `stream`.
+        with requests.post(url, json=body, timeout=ANSWER_SECONDS, allow_redirects=False, stream=True) as answer:
+            return "" if answer.status_code < 300 else f"HTTP {answer.status_code}"
+    except Exception as error:  # noqa: BLE001 - whatever a library raises, whose words may quote a secret
+        return type(error).__name__
+
+
+@dataclass(frozen=True)
+class Posted:
+    """What one instance of Dagster posted about one lake; deleting the file sends old news once more."""
+
+    lake: Place
+    folder: str  # its name in the lake
+    pauses: Sequence[float] = PAUSES_SECONDS
+
+    @property
+    def _file(self) -> str:
+        return f"{self.folder}/{POSTED}"
+
+    def post_news(
+        self,
+        url: str,
+        found: Mapping[str, str],
+        message: Callable[[list[str]], Message],
+        is_over: Callable[[str], bool] = lambda _: False,
+        again: float = math.inf,
+    ) -> None:
+        """Post one message about the names in `found` whose words were not posted within the last `again` seconds, in
+        order, if there are any. Names not in `found` for which `is_over` holds count as news when they return.
+
+        Raises BackfillError if the webhook did not take it: these names are still news then.
+        """
+        now = utc_now().timestamp()
+        digests = {name: digest_of(words) for name, words in found.items()}
+        before = {
+            name: digest for name, (digest, at) in read_json(self.lake, self._file).items() if 0 <= now - at < again
+        }
+        fresh = [name for name, digest in digests.items() if before.get(name) != digest]
+        if fresh:  # before it is noted: twice is better than never
+            post(url, message(fresh), self.pauses)
+        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
+            noted: dict[str, Any] = read_json(self.lake, self._file)
+            kept = {name: each for name, each in noted.items() if name in found or not is_over(name)}
+            kept |= {name: [digests[name], now] for name in fresh}
+            if kept != noted:
+                write_json(self.lake, self._file, kept)
+
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run
 LISTED_FINDINGS, LISTED_TABLES = 10, 3

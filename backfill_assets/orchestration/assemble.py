@@ -14,9 +14,8 @@ import dagster as dg
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.orchestration.assets import IO_MANAGER, io_manager_of, lake_asset
-from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
+from backfill_assets.orchestration.context import ALONE, Appearance, LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager, external_specs, ledger_specs
-from backfill_assets.orchestration.naming import ALONE, Appearance
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 

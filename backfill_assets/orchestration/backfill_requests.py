@@ -18,9 +18,8 @@ from backfill_assets.core.states import States
 from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.context import PLAIN, LakeContext, Naming
 from backfill_assets.orchestration.dagster_private import tag_values
-from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs
 from backfill_assets.plans.files import days_of_active_plans
 

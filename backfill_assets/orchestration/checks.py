@@ -17,10 +17,9 @@ from backfill_assets.lake.gates import gates_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import Known
 from backfill_assets.orchestration.backfill_requests import GivenUp, given_up_now
-from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.context import PLAIN, Naming, Opened
 from backfill_assets.orchestration.dagster_private import newest_target
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import LAKE_TAG, days_of
 from backfill_assets.orchestration.verdicts import Verdicts
 

@@ -15,7 +15,7 @@ import dagster as dg
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ALSO, BREAK
 from backfill_assets.core.texts import json_of
-from backfill_assets.orchestration.naming import table_made_by
+from backfill_assets.orchestration.context import table_made_by
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of
 
 NEWEST_RUNS = 50

@@ -18,10 +18,9 @@ from backfill_assets.core.errors import BackfillError, ContractBroken, GateRefus
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import LedgerCount, ledger_contracts, ledger_counts
-from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.context import PLAIN, Naming, Opened
 from backfill_assets.orchestration.dagster_private import materialize_only
 from backfill_assets.orchestration.metadata import VERSION, day_metadata, markdown_table, table_metadata
-from backfill_assets.orchestration.naming import PLAIN, Naming
 
 Hears = Callable[[Rebuild, Published], None]
 

@@ -1,10 +1,13 @@
 """What the browser shows beside a lake's tables and the job `rebuild`: checks, jobs, sensors, schedules, Spark.
 
-Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), and the tables that are shown where
-there is no lake. Not here: tables and `rebuild` (`assemble`).
+Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), the tables that are shown where
+there is no lake, and checks judged by the clock: proofs (job, schedule, check `proven`) and controls (sensor, checks).
+Not here: tables and `rebuild` (`assemble`), which days are proven (`operations.prove`; none while `[proof]
+days_per_day` is 0), judging controls (`operations.reconcile`).
 """
 
 from collections.abc import Callable, Collection
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -12,24 +15,33 @@ from dagster_pyspark import PySparkResource
 from pydantic import Field
 
 from backfill_assets.core.clock import utc_today
+from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.model import pipeline_of
-from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.model import Pipeline, pipeline_of
+from backfill_assets.lake.queries import named_tables
+from backfill_assets.lake.sections import ControlSettings
+from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.operations.example_lakes import days_until, sample_settings
-from backfill_assets.orchestration.alerts import alert_sensors
-from backfill_assets.orchestration.checks import day_checks, no_stale_days
+from backfill_assets.operations.prove import Prover, prove, prove_days, waits
+from backfill_assets.operations.reconcile import judge_controls
+from backfill_assets.operations.standing import Proof, proof_alarms, unproven
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.alerts import alert_sensors, report_alarms
+from backfill_assets.orchestration.checks import day_checks, no_stale_days, standing_check
 from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
-from backfill_assets.orchestration.proofs import (
-    control_checks,
-    controls_sensor,
-    proof_checks,
-    proof_job,
-    proof_schedule,
+from backfill_assets.orchestration.rollbacks import (
+    export_job,
+    export_schedule,
+    maintain_job,
+    maintain_schedule,
+    one_op_job,
+    rollback_jobs,
+    show_lines,
 )
-from backfill_assets.orchestration.rollbacks import rollback_jobs
-from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
-from backfill_assets.orchestration.upkeep import export_job, export_schedule, maintain_job, maintain_schedule
+from backfill_assets.orchestration.sensors import lake_schedule, lake_schedules, lake_sensor, lake_sensors, scan_job
+from backfill_assets.orchestration.ticks import Tick
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
@@ -97,3 +109,121 @@ def stand_in(lake_context: LakeContext) -> Opened:
     lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
     pipeline = pipeline_of(lake, lake_context.tables_of(lake.settings))
     return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)
+
+
+STANDING_PROOF, PROVEN = "standing_proof", "proven"
+WORDS = "Written days that the standing proof computed again from the same inputs have the same rows."
+
+
+def proof_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
+    """The check `proven` of each table; its button repeats what the proofs found."""
+    wanted = opened.lake.settings.proof.days_per_day
+    return [_proof_check(opened, table.name) for table in opened.pipeline.own] if wanted else []
+
+
+def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
+    def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
+        """Judge by the proofs that are kept."""
+        failed = unproven(opened.lake, opened.pipeline).get(table, [])
+        return dg.AssetCheckResult(passed=not failed, metadata=_facts(failed))
+
+    return standing_check(opened, table, PROVEN, WORDS, judge)
+
+
+def _facts(failed: list[Proof]) -> dict[str, Any]:
+    return {"what": "; ".join(map(str, failed)) or "every proven day has the same rows"}
+
+
+def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:
+    """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per day that fails."""
+
+    @dg.op(
+        name=lake_context.naming.name("prove_days"),
+        description="Compute a few written days again and compare. Commits nothing.",
+    )
+    def prove_drawn_days(context: dg.OpExecutionContext) -> None:
+        """One proof."""
+        with as_failures(), explaining_losses():
+            lake, pipeline = lake_context.open()
+            runs.markers_of(context.instance, lake).mark(context.run_id)
+            outcomes = prove_days(lake, pipeline, utc_today(), prover)
+            failed = unproven(lake, pipeline)
+        for table in pipeline.own:
+            context.instance.report_runless_asset_event(
+                dg.AssetCheckEvaluation(
+                    asset_key=lake_context.naming.key(table.name), check_name=PROVEN, passed=table.name not in failed,
+                    metadata=_facts(failed.get(table.name, [])),
+                )
+            )  # fmt: skip
+        report_alarms(lake.root, context.instance, STANDING_PROOF, proof_alarms(lake, pipeline), context.log)
+        show_lines(context, map(str, outcomes))
+
+    what = "Compute a few written days again, from the inputs their receipts pin, and compare."
+    return one_op_job(lake_context, STANDING_PROOF, prove_drawn_days, None, what)
+
+
+def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) -> dg.ScheduleDefinition:
+    """Request the proof once a day at `hour` (UTC), if it is due (`operations.prove.waits`)."""
+
+    def requested(today: date) -> dg.SkipReason | dg.RunRequest:
+        """Request the proof."""
+        why = waits(*lake_context.look())
+        return dg.SkipReason(why) if why else dg.RunRequest(run_key=f"proof {today}")
+
+    what = "The job `standing_proof`, where it is due."
+    return lake_schedule(lake_context, "daily_proof", job, f"0 {hour} * * *", what, requested)
+
+
+CONTROLS = "controls"
+INTERVAL_SECONDS = 3600
+
+
+def control_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
+    """The check `control_NAME` of each control, on the first table that its query names; judged by its button, too."""
+    settings = opened.lake.settings.controls
+    return [
+        _control_check(opened, name, contract) for name, contract in control_tables(opened.pipeline, settings).items()
+    ]
+
+
+def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> dict[str, Contract]:
+    """The table of each control: the first of the pipeline that its query names; controls of ledgers are left out."""
+    named = {name: named_tables(control.query) or frozenset() for name, control in settings.items()}
+    first = {name: next((c for c in pipeline.contracts if c.name in tables), None) for name, tables in named.items()}
+    return {name: contract for name, contract in first.items() if contract is not None}
+
+
+def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:
+    words = f"The known total `{name}` of [controls] in lake.toml: {opened.lake.settings.controls[name].query}"
+
+    def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
+        """Judge the control now."""
+        [outcome] = judge_controls(opened.lake, opened.pipeline, [name])
+        return dg.AssetCheckResult(passed=outcome.holds, metadata={"outcome": str(outcome)})
+
+    return standing_check(opened, contract.name, f"control_{name}", words, judge)
+
+
+def controls_sensor(lake_context: LakeContext) -> dg.SensorDefinition:
+    """The sensor `controls`: once an hour all controls are judged; a broken one is an alarm and a red check."""
+    return lake_sensor(
+        lake_context, CONTROLS, (), lambda _: controls_tick(lake_context),
+        "Judges the known totals of [controls] in lake.toml.", INTERVAL_SECONDS,
+    )  # fmt: skip
+
+
+def controls_tick(lake_context: LakeContext) -> Tick:
+    """Judge all controls: an alarm per broken one, an evaluation of each control's check."""
+    lake, pipeline = lake_context.look()
+    tick = Tick(is_kept=True)
+    tables = control_tables(pipeline, lake.settings.controls)
+    for outcome in judge_controls(lake, pipeline):
+        if not outcome.holds:
+            tick.alarm(f"control {outcome.name}", str(outcome))
+        if (contract := tables.get(outcome.name)) is not None:
+            evaluation = dg.AssetCheckEvaluation(
+                asset_key=lake_context.naming.key(contract.name), check_name=f"control_{outcome.name}",
+                passed=outcome.holds, metadata={"outcome": str(outcome)},
+            )  # fmt: skip
+            tick.verdicts.append(evaluation)
+    return tick

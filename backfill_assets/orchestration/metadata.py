@@ -29,8 +29,8 @@ from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.show import input_days
+from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import newest_materializations
-from backfill_assets.orchestration.naming import PLAIN, Naming
 
 PREFIX = "backfill_assets/"
 ROWS = "dagster/partition_row_count"

@@ -30,11 +30,10 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import whole_request
-from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.context import LakeContext, Naming
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.naming import Naming
 from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor

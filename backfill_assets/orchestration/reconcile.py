@@ -27,9 +27,9 @@ from backfill_assets.lake.log import Commit
 from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.checks import report_day_checks
+from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import instance_id, newest_materializations, planned_partitions
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
-from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of, reconciling
 from backfill_assets.orchestration.verdicts import Verdicts
 

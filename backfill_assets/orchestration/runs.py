@@ -23,8 +23,8 @@ from backfill_assets.core.work import Work
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RECONCILED, RUNS
 from backfill_assets.lake.home import Lake
+from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import instance_id, tag_values
-from backfill_assets.orchestration.naming import PLAIN, Naming
 
 REBUILD = "rebuild"
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"

@@ -25,9 +25,9 @@ from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
 from backfill_assets.orchestration.metadata import markdown_table, show_command
-from backfill_assets.orchestration.naming import PLAIN, Naming
 
 LISTED_DAYS = 10
 STANDING = "standing"  # what the next evaluation reads of this one

@@ -20,8 +20,7 @@ from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, KEEP_GOOD, MODE_TAG,
 from backfill_assets.core.work import MANUAL, Work
 from backfill_assets.load.good_days import OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.naming import table_made_by
+from backfill_assets.orchestration.context import Opened, table_made_by
 from backfill_assets.orchestration.runs import BY_TAG, EXACT_DAYS_TAG, NOTE_TAG, REASON_TAG, TAG_CHARS, range_tags
 
 FORCE_TAG = "backfill_assets/force"  # tables, comma-separated, whose days are made although they are right

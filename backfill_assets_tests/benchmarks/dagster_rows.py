@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.orchestration.rollbacks import superseded_runs
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.upkeep import superseded_runs
 from backfill_assets_tests.operations.planned import Planned
 
 

@@ -20,9 +20,9 @@ from backfill_assets.cli.progress import Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.work import Work
+from backfill_assets.orchestration.context import PLAIN
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets.orchestration.io_manager import as_failure
-from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 

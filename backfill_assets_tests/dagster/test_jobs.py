@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
+from backfill_assets.cli.runner import definitions_of, job_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import lake_checks
-from backfill_assets.dagster.jobs import definitions_of, job_of
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.reading import open_lake
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset

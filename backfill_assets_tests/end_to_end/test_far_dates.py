@@ -21,7 +21,7 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import open_lake
-from backfill_assets.orchestration.alert_channels import WEBHOOK
+from backfill_assets.orchestration.alerts import WEBHOOK
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.homes import opened_home

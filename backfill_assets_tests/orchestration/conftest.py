@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.orchestration.alert_channels import WEBHOOK
+from backfill_assets.orchestration.alerts import WEBHOOK
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.sinks import Hook
 from backfill_assets_tests.orchestration.ticking import DAYS, Made, empty_lake

@@ -14,8 +14,16 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
-from backfill_assets.orchestration.alert_channels import MAIL_TO, UI_URL, WEBHOOK
-from backfill_assets.orchestration.alerts import Alerted, alert_sensors, failure, findings, report_alarms
+from backfill_assets.orchestration.alerts import (
+    MAIL_TO,
+    UI_URL,
+    WEBHOOK,
+    Alerted,
+    alert_sensors,
+    failure,
+    findings,
+    report_alarms,
+)
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
 from backfill_assets.orchestration.verdicts import STANDING, Standing

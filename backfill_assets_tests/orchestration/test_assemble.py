@@ -17,9 +17,8 @@ from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble, rebuild_job
 from backfill_assets.orchestration.assets import IO_MANAGER
-from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.context import ALONE, PLAIN, Naming, Opened
 from backfill_assets.orchestration.io_manager import RebuildIOManager
-from backfill_assets.orchestration.naming import ALONE, PLAIN, Naming
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS

@@ -13,8 +13,8 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.context import PLAIN
 from backfill_assets.orchestration.metadata import WRITE_ID
-from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.logs import versions

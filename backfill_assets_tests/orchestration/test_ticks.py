@@ -22,8 +22,8 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.backfill_requests import read_tick_state
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.lake_definitions import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
-from backfill_assets.orchestration.proofs import CONTROLS
 from backfill_assets.orchestration.sensors import missed_days
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables

@@ -1,12 +1,9 @@
-"""The webhook of alerts: a bad address is refused by its variable, no secret is shown, one deadline holds for all.
+"""The webhook of alerts: a bad address is refused by its variable, no secret is shown.
 
-Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is posted (`test_alerts`).
+Tested here: `orchestration.alerts`, with sinks on loopback. Not tested here: what is posted (`test_alerts`).
 """
 
 import contextlib
-import socket
-import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -14,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.orchestration.alert_channels import MAIL_TO, TRIES, WEBHOOK, Message, Posted, Tries, post, webhook
-from backfill_assets.orchestration.alerts import DAY_SECONDS
+from backfill_assets.orchestration.alerts import DAY_SECONDS, MAIL_TO, WEBHOOK, Message, Posted, post, webhook
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook
 
 MESSAGE = Message("subject", "text")
 DOWN = "http://127.0.0.1:9/x"
-AT_ONCE = Tries(pauses_seconds=(0.0, 0.0))
+AT_ONCE = (0.0, 0.0)
 
 
 @pytest.fixture
@@ -54,29 +50,6 @@ def test_a_redirect_is_not_followed_and_is_a_failure_by_name(status: int) -> Non
         with pytest.raises(BackfillError, match=f"HTTP {status}"):
             post(hook.url, MESSAGE, AT_ONCE)
         assert (len(hook.kept), other.kept) == (3, [])
-
-
-def drip(line: socket.socket, over: threading.Event) -> None:
-    """Answer a header of a byte at a time, for as long as somebody reads."""
-    with line, contextlib.suppress(OSError):
-        line.recv(65536)
-        line.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
-        while not over.wait(0.02):
-            line.sendall(b"x")
-
-
-def test_a_header_that_never_ends_is_given_up_at_the_deadline() -> None:
-    assert TRIES.deadline_seconds - sum(TRIES.pauses_seconds) > 5, "there is time for three tries"
-    over, tries = threading.Event(), Tries(0.4)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=lambda: drip(server.accept()[0], over))
-        thread.start()
-        began = time.monotonic()
-        with pytest.raises(BackfillError, match="no answer in time"):
-            post(f"http://127.0.0.1:{server.getsockname()[1]}/x", MESSAGE, tries)
-        assert time.monotonic() - began >= tries.deadline_seconds
-        over.set()
-        thread.join()
 
 
 def about(subject: str) -> Callable[[list[str]], Message]:

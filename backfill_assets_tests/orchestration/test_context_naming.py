@@ -1,6 +1,7 @@
 """Names of a lake in Dagster: from a table to its key, step and page, and back.
 
-Tested here: `orchestration.naming` as values. Not tested here: definitions under a prefix (`dagster.test_definitions`).
+Tested here: `orchestration.context` as values. Not tested here: definitions under a prefix
+(`dagster.test_definitions`).
 """
 
 import dagster as dg
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.orchestration.naming import PLAIN, Naming, table_made_by
+from backfill_assets.orchestration.context import PLAIN, Naming, table_made_by
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 PARTS = NAMES.filter(lambda part: not part.startswith("make_") and "__" not in part and not part.endswith("_"))

@@ -1,6 +1,7 @@
 """The standing proof in Dagster: a day that differs is a red check and an alarm; without `[proof]` nothing is there.
 
-Tested here: `orchestration.proofs` with a computation by hand. Elsewhere: the days (`operations.test_standing`).
+Tested here: `orchestration.lake_definitions` with a computation by hand. Elsewhere: the days
+(`operations.test_standing`).
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.operations.standing import attention, broken_controls, proof_alarms
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.proofs import (
+from backfill_assets.orchestration.lake_definitions import (
     CONTROLS,
     PROVEN,
     STANDING_PROOF,

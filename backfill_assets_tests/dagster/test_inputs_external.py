@@ -1,6 +1,6 @@
 """Tables that others write, as assets that a project's daily assets read.
 
-Tested here: `dagster.external` and the IO manager over it, by runs in this process. Not tested here: which days a look
+Tested here: `dagster.inputs` and the IO manager over it, by runs in this process. Not tested here: which days a look
 finds (`lake/test_observing.py`), and conditions in a daemon (`test_stale.py`).
 """
 
@@ -18,7 +18,7 @@ from backfill_assets import Input
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.dagster import daily_table, external_table, is_stale
-from backfill_assets.dagster.external import follow
+from backfill_assets.dagster.inputs import follow
 from backfill_assets.lake.external import ExternalTable
 from backfill_assets.lake.home import look_at
 from backfill_assets.lake.view import read_view

@@ -1,6 +1,6 @@
 """Jobs `maintain` and `export`: they look until somebody lets them act, and old runs go.
 
-Tested here: `orchestration.upkeep`. Not tested here: what is done (`operations.test_maintain`).
+Tested here: `orchestration.rollbacks`. Not tested here: what is done (`operations.test_maintain`).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -13,14 +13,14 @@ import pytest
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.upkeep import (
+from backfill_assets.orchestration.rollbacks import (
     export_job,
     export_schedule,
     maintain_job,
     maintain_schedule,
     superseded_runs,
 )
+from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets_tests.builders import CONTRACTS
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import Planned
