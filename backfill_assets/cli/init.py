@@ -19,9 +19,8 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import refuse_file
 from backfill_assets.lake.settings import lake_toml
-from backfill_assets.landing.listing import landed_form
 from backfill_assets.operations.first_columns import ticked
-from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, trial
+from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, landed_form, trial
 from backfill_assets.operations.first_source import FirstSource
 
 ANYWHERE = "landing/**/*"
@@ -95,7 +94,7 @@ def _landed(root: Path, form: str | None, globs: dict[str, str | None]) -> dict[
     if "" not in found and (empty := [name for name, seen in found.items() if seen is None]):
         fix = f"Correct its glob {globs[empty[0]]}, which begins at the lake's folder, or name the others first"
         raise SettingsError(f"--source {empty[0]}", "no file lies there", "No lake.toml was written", fix)
-    return {name: Landed(*seen) for name, seen in found.items() if seen is not None}
+    return {name: seen for name, seen in found.items() if seen is not None}
 
 
 def _write_example(path: Path, files: str | None, form: str | None, select: str | None, named: dict[str, Any]) -> None:

@@ -76,6 +76,10 @@ class Place(Protocol):
     def below(self, folder: str = "") -> list[str]:
         """Not atomic, as `names`. The files at any depth below a folder, ascending, named from this place."""
 
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        """Not atomic, as `names`. The tokens of the files at any depth below a folder, by their names from this place;
+        only of names behind `after`, if it is given."""
+
     def token(self, name: str) -> Token | None:
         """Atomic. The token of a file; None if it is gone."""
 

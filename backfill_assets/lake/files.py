@@ -60,6 +60,10 @@ class Folder:
         """As the port says; links are left out, and nobody goes through one."""
         return sorted(_below(self._path(folder), f"{folder}/" if folder else ""))
 
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        """As the port says."""
+        return {name: token for name in self.below(folder) if name > after and (token := self.token(name))}
+
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""
         try:

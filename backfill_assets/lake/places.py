@@ -5,9 +5,10 @@ Not here: the fillings (`files`, `bucket`), and the port itself (`place`).
 
 from pathlib import Path
 
-from backfill_assets.core.addresses import bucket_address
+from backfill_assets.core.addresses import bucket_address, local_root
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place
+from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.files import Folder
 
 
@@ -19,3 +20,11 @@ def place_at(root: Path) -> Place:
             f"the lake {address}", "lakes in a bucket are not read yet", "Nothing was done", "Name a folder",
         )  # fmt: skip
     return Folder(str(root))
+
+
+def prefix_at(address: str) -> Place:
+    """The place of a prefix in a bucket that others write, such as where files land. Opens nothing."""
+    scheme, _, rest = address.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    top = f"{scheme}://{bucket}"
+    return Bucket(top, str(local_root(top) / ".theirs"), prefix)

@@ -19,9 +19,11 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.log import LOG, commit_name
 from backfill_assets.lake.log import versions as versions_in_log
+from backfill_assets.lake.places import prefix_at
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
+from backfill_assets.landing.object_listing import list_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +87,7 @@ def list_source(source: SourceSettings, base: Path) -> Listing:
     without loss.
     """
     if source.table is None:
-        return list_landing(source.files, base, source.format)
+        return list_files(source.files, base, source.format)
     table = root_of(source, base)
     if not table.exists():
         return Listing(root_missing=True)
@@ -98,8 +100,22 @@ def list_source(source: SourceSettings, base: Path) -> Listing:
     return Listing(tuple(contents(table, commits, source.first_version)), commits=commits)
 
 
+def list_files(pattern: str, base: Path, format: str) -> Listing:
+    """The landed files or objects that `[source] files` offers for reading; raises SettingsError for an unusable
+    pattern."""
+    glob = parse_pattern(pattern, base)
+    if not glob.scheme:
+        return list_landing(pattern, base, format)
+    return list_objects(glob, prefix_at(f"{glob.scheme}:/{glob.root}"), format)
+
+
+def is_in_bucket(source: SourceSettings) -> bool:
+    """Whether its deliveries are objects of a bucket."""
+    return source.table is None and bool(parse_pattern(source.files, Path()).scheme)
+
+
 def root_of(source: SourceSettings, base: Path) -> Path:
-    """The folder that a source's deliveries lie in: its table, or the fixed root of its glob."""
+    """The folder of a source's deliveries, which lie in no bucket: its table, or the fixed root of its glob."""
     return parse_pattern(source.files, base).root if source.table is None else _place_of(source.table, base)
 
 

@@ -11,10 +11,12 @@ from contextlib import contextmanager
 
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone
+from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
+ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
 NOTHING = "Nothing was read or written by this request"
 
@@ -78,6 +80,11 @@ def _no_bucket(address: str) -> StoreRefused:
 
 def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | None:
     """The error if another identical request cannot succeed."""
+    if found := ODD_NAME.search(text):
+        return StoreRefused(
+            address, f"an object below it has a name that no path can have: {plain(found[1])}", NOTHING,
+            "Delete the object, or give it a name without empty parts, dots alone, and control characters",
+        )  # fmt: skip
     if code in REGION:
         return StoreRefused(
             address, f"the bucket lies in another region ({code})", NOTHING, "Set AWS_REGION to the bucket's region"

@@ -7,10 +7,8 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from posixpath import dirname, normpath
 from typing import Any
 
@@ -63,7 +61,7 @@ def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) 
         for name, declared in totals:
             if name in offered:
                 by_file.setdefault(name, []).append(declared)
-            elif not _exists(manifest.path.parents[manifest.name.count("/")] / name):
+            elif not manifest.has_beside(name):
                 absent[name] = plain(manifest.name)
     return Declarations(by_file, refused, absent)
 
@@ -105,13 +103,6 @@ def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
 def _reason(error: Exception) -> str:
     """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their kind."""
     return plain(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
-
-
-def _exists(path: Path) -> bool:
-    """Whether the file exists; a name that no file can have does not."""
-    with suppress(OSError, ValueError):
-        return path.exists()
-    return False
 
 
 def _text(manifest: LandedFile) -> str:

@@ -1,12 +1,15 @@
-"""Reading landed files: opening one that must not change meanwhile, hashing, waiting for its writer, copying it.
+"""Reading landed files and objects: opening one that must not change meanwhile, hashing, waiting for its writer.
 
-Not here: finding the files (`listing`) and their content (`ingest`).
+Also copying and fetching. Not here: finding them (`listing`, `object_listing`) and their content (`ingest`).
 """
 
 import errno
+import hashlib
 import json
 import os
+import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +18,7 @@ from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, TransientError
-from backfill_assets.core.place import Place, read_json
+from backfill_assets.core.place import Changed, Gone, Place, Token, exists, read_json
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.text_lines import HashedReader
 
@@ -23,6 +26,8 @@ COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
 HASHES_NAME = "landing.hashes"
+NOT_HERE = Path()
+SECOND = 1_000_000_000  # in nanoseconds
 
 
 class StillChanging(LandingError, TransientError):
@@ -38,21 +43,44 @@ class StillChanging(LandingError, TransientError):
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A regular file in the landing folder, or a content of a table (`lake.source_log`)."""
+    """A regular file in the landing folder, an object of a store, or a content of a table (`lake.source_log`)."""
 
     name: str  # posix path below the fixed root
-    path: Path
+    path: Path  # of an object: of its copy on this machine; empty until it is fetched (`at_hand`)
     size: int  # bytes
-    mtime_ns: int  # time of its last change
+    mtime_ns: int  # time of its last change; of an object see `landed_object`
     sha256: str = ""  # of a table's content, whose log names it; a file's is not known before it is read
+    place: Place | None = None  # the fixed root, of an object
+
+    @property
+    def address(self) -> str:
+        """What people call it: the path, or the address of an object."""
+        return str(self.path) if self.place is None else self.place.uri(self.name)
+
+    def has_beside(self, name: str) -> bool:
+        """Whether a file of this name lies below the same fixed root; a name that no file can have does not."""
+        with suppress(OSError, ValueError):
+            if self.place is not None:
+                return exists(self.place, name)
+            return (self.path.parents[self.name.count("/")] / name).exists()
+        return False
+
+
+def landed_object(place: Place, name: str, token: Token) -> LandedFile:
+    """An object below a fixed root. Stores tell times in seconds: what is finer in its `mtime_ns` is a digest of its
+    ETag, so that an object which was replaced within a second is seen to be another."""
+    mark = hashlib.sha256(str(token.mark[0]).encode()).digest()  # a listing tells no more of the mark
+    finer = int.from_bytes(mark[:8], "big") % SECOND
+    return LandedFile(name, NOT_HERE, token.size, int(token.changed_at) * SECOND + finer, place=place)
 
 
 def settled(file: LandedFile) -> LandedFile:
-    """The file once its writer let go of it; a table's content is at once. Raises StillChanging, FileNotFoundError."""
-    if file.sha256:
+    """The file once its writer let go of it; objects and contents of tables are whole. Raises StillChanging,
+    FileNotFoundError."""
+    if file.sha256 or file.place is not None:
         return file
     if not settle(file):
-        raise StillChanging(str(file.path))
+        raise StillChanging(file.address)
     stat = os.lstat(file.path)
     return replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
@@ -61,8 +89,13 @@ def settled(file: LandedFile) -> LandedFile:
 def opened(file: LandedFile) -> Iterator[int]:
     """Open the file and yield a descriptor; raises StillChanging unless it is the listed file, before and after.
 
-    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError without the right to read.
+    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError without the right to read. An
+    object is fetched first.
     """
+    if file.place is not None:
+        with at_hand(file) as here, here.path.open("rb") as copy:
+            yield copy.fileno()
+        return
     try:
         descriptor = _descriptor(file)
     except OSError as error:
@@ -70,12 +103,33 @@ def opened(file: LandedFile) -> Iterator[int]:
     try:
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode) or (before.st_size, before.st_mtime_ns) != (file.size, file.mtime_ns):
-            raise StillChanging(str(file.path))
+            raise StillChanging(file.address)
         yield descriptor
         if _identity(os.fstat(descriptor)) != _identity(before) or _identity(_lstat(file)) != _identity(before):
-            raise StillChanging(str(file.path))
+            raise StillChanging(file.address)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def at_hand(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile]:
+    """The file, of an object with a copy on this machine, beside the content store if it is given, else in the folder
+    for temporary files. Raises StillChanging if the object is not the listed one any more."""
+    if file.place is None or file.path != NOT_HERE:
+        yield file
+        return
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=None if store is None else store.prepared("")) as folder:
+        copy = Path(folder, "object")
+        try:
+            with file.place.open(file.name) as source, copy.open("xb") as sink:
+                shutil.copyfileobj(source, sink, READ_BYTES)
+            token = file.place.token(file.name)
+        except (Changed, Gone):
+            raise StillChanging(file.address) from None
+        fetched = replace(file, path=copy, size=copy.stat().st_size)
+        if token is None or replace(landed_object(file.place, file.name, token), path=copy) != fetched:
+            raise StillChanging(file.address)
+        yield fetched
 
 
 def sha256_of(file: LandedFile) -> str:
@@ -88,8 +142,10 @@ def is_complete(file: LandedFile, now: float) -> bool:
     """Whether the file counts as complete at `now` (seconds since 1970): it did not change just before.
 
     A time stamp in the future proves nothing and may never pass: such a file counts as complete here, and the scan
-    watches it before reading (`settle`).
+    watches it before reading (`settle`). An object is complete at any time.
     """
+    if file.place is not None:
+        return True
     age = now - file.mtime_ns / 1e9
     return age < 0 or age >= COMPLETE_AFTER_SECONDS
 
@@ -182,15 +238,15 @@ def _lstat(file: LandedFile) -> os.stat_result:
     try:
         return os.lstat(file.path)
     except FileNotFoundError:
-        raise StillChanging(str(file.path)) from None
+        raise StillChanging(file.address) from None
 
 
 def _not_opened(file: LandedFile, error: OSError) -> Exception:
     # ELOOP: it has become a link; ENXIO: a socket or FIFO. The next listing refuses both.
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
-        return StillChanging(str(file.path))
+        return StillChanging(file.address)
     return LandingError(
-        f"the landed file {plain(str(file.path))}",
+        f"the landed file {plain(file.address)}",
         f"it cannot be opened ({error.strerror})", "Nothing of it was read",
         "Give this user the right to read it, then scan again",
     )  # fmt: skip

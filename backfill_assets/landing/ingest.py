@@ -29,7 +29,7 @@ from backfill_assets.landing.content_store import (
 )
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.landing.files import LandedFile, StillChanging, copied, opened, sha256_of
+from backfill_assets.landing.files import LandedFile, StillChanging, at_hand, copied, opened, sha256_of
 from backfill_assets.landing.json_lines import JsonLines
 from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, in_microseconds
@@ -52,16 +52,17 @@ def ingest(
     meanwhile, LandingError without the right to read it; never for the file's content.
     """
     rules = ingest_rules(format, limits.deciding(), dialect.declared)
-    if format == "parquet":
-        return _copied_parquet(file, store, limits, by_path, rules)
-    sha256 = sha256_of(file)
-    name = identity(sha256, file.name) if by_path else sha256
-    new = StoredFile(name, store, copy_name(name, format))
-    known = find(store, name, rules={**rules, "parquet": new.name})
-    if known is not None:
-        return known
-    discard(store, name)
-    return _parsed(file, sha256, new, limits, dialect, rules)
+    with at_hand(file, store) as here:
+        if format == "parquet":
+            return _copied_parquet(here, store, limits, by_path, rules)
+        sha256 = sha256_of(here)
+        name = identity(sha256, here.name) if by_path else sha256
+        new = StoredFile(name, store, copy_name(name, format))
+        known = find(store, name, rules={**rules, "parquet": new.name})
+        if known is not None:
+            return known
+        discard(store, name)
+        return _parsed(here, sha256, new, limits, dialect, rules)
 
 
 def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
@@ -102,7 +103,7 @@ def _parsed(
             except Unreadable as error:
                 unreadable = str(error)
             if reader.sha256() != sha256:
-                raise StillChanging(str(file.path))
+                raise StillChanging(file.address)
         if unreadable is not None:
             return _refused(new, unreadable, rules)
         described = replace(new, types=parser.columns, rows=writer.rows, bad_rows=writer.bad_rows)

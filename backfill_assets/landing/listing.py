@@ -1,8 +1,7 @@
 """The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
 
-Also which format lies there.
-Not here: reading the files (`files`, `ingest`), what their paths say (`paths`), and comparing them with the ledger
-(`load.landed_changes`).
+Not here: objects of a bucket (`object_listing`), reading the files (`files`, `ingest`), what their paths say (`paths`),
+and comparing them with the ledger (`load.landed_changes`).
 """
 
 import os
@@ -20,6 +19,7 @@ from backfill_assets.landing.declared import FOLDER, TOTALS_SUFFIX, Declarations
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.text_lines import Limits
 
+SCHEMES = ("s3", "az", "gs")
 WILDCARD = re.compile(r"[*?\[]")
 EXTENSIONS = {
     "parquet": (".parquet",),
@@ -56,9 +56,10 @@ class Glob:
     Matching is case-sensitive and a wildcard never spans a slash, so that all machines list alike.
     """
 
-    root: Path
+    root: Path  # of a bucket: `/BUCKET/PREFIX`
     segments: tuple[str, ...]
     names_file: bool = False
+    scheme: str = ""  # of a bucket's address
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the posix path `name` below the root."""
@@ -70,7 +71,7 @@ class Glob:
 
 
 def list_landing(pattern: str, base: Path, format: str) -> Listing:
-    """List the files that `pattern` (a glob below `base`, or absolute; `**` spans folders) offers for reading.
+    """List the files of a folder that `pattern` (below `base`, or absolute; `**` spans folders) offers for reading.
 
     Every other file below the glob's fixed root is refused with a reason; a folder that is hidden, a link, or deeper
     than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours. The fixed root
@@ -96,26 +97,43 @@ def is_manifest(name: str) -> bool:
 
 
 def parse_pattern(pattern: str, base: Path) -> Glob:
-    """Parse a pattern that is relative to `base` or absolute; raises SettingsError for an unusable one."""
+    """Parse a pattern that is relative to `base`, absolute, or an address in a bucket; raises SettingsError for an
+    unusable one."""
     if not pattern.strip() or "\0" in pattern or pattern.endswith("/"):
         raise _bad_pattern(pattern, "it names no file")
     if "{" in pattern or "}" in pattern:
         raise _bad_pattern(pattern, "braces are no wildcard here")
-    parts = (base / pattern).parts
-    plain = len(base.parts) if not Path(pattern).is_absolute() else 0  # brackets in the lake's own path are no wildcard
-    first = next((i for i in range(plain, len(parts)) if WILDCARD.search(parts[i])), None)
+    scheme, parts = _parts(pattern, base)
+    is_below = not (scheme or Path(pattern).is_absolute())  # brackets in the lake's own path are no wildcard
+    first = next((i for i in range(len(base.parts) * is_below, len(parts)) if WILDCARD.search(parts[i])), None)
     if first is None:
-        return Glob(Path(*parts[:-1]), parts[-1:], names_file=True)
+        return Glob(Path(*parts[:-1]), parts[-1:], names_file=True, scheme=scheme)
     below = parts[first:]
     if ".." in below:
         raise _bad_pattern(pattern, "it goes up again behind a wildcard")
-    return Glob(Path(*parts[:first]), below)
+    return Glob(Path(*parts[:first]), below, scheme=scheme)
+
+
+def _parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
+    """The scheme of an address in a bucket, else nothing; and the parts of the path, the bucket's name among them."""
+    scheme, is_address, rest = pattern.partition("://")
+    if not is_address:
+        return "", (base / pattern).parts
+    bucket, *below = rest.split("/")
+    if (
+        scheme not in SCHEMES
+        or WILDCARD.search(bucket)
+        or not below
+        or not {"", ".", ".."}.isdisjoint((bucket, *below))
+    ):
+        raise _bad_pattern(pattern, "it is no address in a bucket of s3, az or gs with a name in each of its parts")
+    return scheme, ("/", bucket, *below)
 
 
 def _bad_pattern(pattern: str, why: str) -> SettingsError:
     return SettingsError(
         f"[source] files = {pattern!r}", why, "The landing folder was not looked at",
-        "Name a file, or a glob with * ? [seq] and ** such as landing/**/*.csv",
+        "Name a file, or a glob with * ? [seq] and ** such as landing/**/*.csv or s3://BUCKET/landing/**/*.csv",
     )  # fmt: skip
 
 
@@ -144,7 +162,7 @@ def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | R
                 yield RefusedFile(plain(prefix), "a folder that the pattern does not reach into (** reaches into all)")
             continue
         for entry in entries:
-            name, why = prefix + entry.name, _bad_name(entry.name)
+            name, why = prefix + entry.name, bad_name(entry.name)
             if glob.names_file and entry.name not in (glob.segments[0], glob.segments[0] + TOTALS_SUFFIX, FOLDER):
                 continue
             if not entry.is_dir(follow_symlinks=False):
@@ -155,7 +173,8 @@ def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | R
                 pending.append((name + "/", Path(entry.path)))
 
 
-def _bad_name(name: str) -> str | None:
+def bad_name(name: str) -> str | None:
+    """Why a file or folder of this name, without its folder, is not read; None if it may be."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -176,13 +195,21 @@ def _judged(
 
 
 def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
-    lower = name.lower()
-    if is_manifest(name) and name.endswith(TOTALS_SUFFIX):
-        return None  # one that cannot be read must not let its file pass
+    if name.endswith(TOTALS_SUFFIX) and is_manifest(name):
+        return None
     if stat.S_ISLNK(status.st_mode):
         return "a symbolic link, which is never followed"
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
+    why = unfit(name, status.st_size, glob, extensions)
+    return why or (None if os.access(path, os.R_OK) else "this user may not read it")
+
+
+def unfit(name: str, size: int, glob: Glob, extensions: tuple[str, ...]) -> str | None:
+    """Why a regular file of this name and size is not read; None if it may be."""
+    lower = name.lower()
+    if name.endswith(TOTALS_SUFFIX) and is_manifest(name):
+        return None  # one that cannot be read must not let its file pass
     if lower.endswith(TEMPORARY):
         return "temporary: its name says that it is still being written"
     if not is_manifest(name):
@@ -190,19 +217,6 @@ def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions:
             return "does not match the pattern"
         if not lower.endswith(extensions):
             return f"its name does not end in {' or '.join(extensions)}"
-    if status.st_size > Limits.max_bytes:
-        return f"it has {status.st_size} bytes, more than the limit of {Limits.max_bytes}"
-    if status.st_size == 0 and lower.endswith(".gz"):
-        return "a gzip file of 0 bytes: it was cut off"
-    return None if os.access(path, os.R_OK) else "this user may not read it"
-
-
-def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, list[LandedFile]] | None:
-    """The glob, the format and the files that lie there; of several formats the one with most files. None
-    if no file is there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
-    candidates = list[tuple[str, str, list[LandedFile]]]()
-    for known, extensions in EXTENSIONS.items():
-        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
-            if form in (None, known) and (matching := [f for f in list_landing(glob, root, known).files if f.size]):
-                candidates.append((glob, known, matching))
-    return max(candidates, key=lambda c: len(c[2])) if candidates else None
+    if size > Limits.max_bytes:
+        return f"it has {size} bytes, more than the limit of {Limits.max_bytes}"
+    return "a gzip file of 0 bytes: it was cut off" if size == 0 and lower.endswith(".gz") else None

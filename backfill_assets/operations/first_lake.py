@@ -16,7 +16,9 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
+from backfill_assets.lake.source_log import list_files
 from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.listing import EXTENSIONS
 from backfill_assets.load.moves import tried
 from backfill_assets.operations.first_columns import KEYS, ticked
 from backfill_assets.operations.first_source import FirstSource, first_source
@@ -42,6 +44,17 @@ class Preview:
     rows: int
     deliveries: list[tuple[Any, ...]]  # the first ones
     refused: dict[str, int]  # rows by the reason for which they would go to quarantine
+
+
+def landed_form(root: Path, form: str | None, files: str | None) -> Landed | None:
+    """The glob, the format and the files that lie there; of several formats the one with most files. None if no file is
+    there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
+    candidates = list[Landed]()
+    for known, extensions in EXTENSIONS.items():
+        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
+            if form in (None, known) and (matching := [f for f in list_files(glob, root, known).files if f.size]):
+                candidates.append(Landed(glob, known, matching))
+    return max(candidates, key=lambda c: len(c.files)) if candidates else None
 
 
 def first_sources(landed: Mapping[str, Landed], chosen: Mapping[str, str]) -> dict[str, FirstSource]:

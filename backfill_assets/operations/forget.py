@@ -25,7 +25,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import entity_there, is_entity
 from backfill_assets.lake.sections import SourceSettings
-from backfill_assets.lake.source_log import root_of
+from backfill_assets.lake.source_log import is_in_bucket, root_of
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import record, unfinished, versions_seen
@@ -102,7 +102,7 @@ class ForgetRequest:
         return dict(sorted(Counter(map(self._place, found)).items()))
 
     def _landings(self) -> list[Path]:
-        return [root_of(s, self.lake.root) for s in self.lake.settings.delivered.values()]
+        return [root_of(s, self.lake.root) for s in self.lake.settings.delivered.values() if not is_in_bucket(s)]
 
     def _of_assets(self) -> list[Path]:
         """The folders of tables that assets of a project return."""
@@ -183,6 +183,8 @@ def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     for table in (s.table for s in lake.settings.delivered.values() if s.table):
         fix = "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
         yield _obstacle(f"others write the table {table}, and nothing here takes rows out of it", fix)
+    for files in (s.files for s in lake.settings.delivered.values() if is_in_bucket(s)):
+        yield _obstacle(f"{files} are objects of a bucket, which nothing here rewrites", "Make a lake anew without it")
 
 
 def _obstacle(culprit: str, fix: str) -> BackfillError:

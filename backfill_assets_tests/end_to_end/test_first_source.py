@@ -11,8 +11,7 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.listing import landed_form
-from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, trial
+from backfill_assets.operations.first_lake import Preview, first_sources, first_toml, landed_form, trial
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.operations.test_first_source import ORDERS
@@ -36,7 +35,7 @@ def proposed(lake: Path, name: str, text: str) -> Preview:
     (lake / "landing" / name).write_text(text)
     seen = landed_form(lake, None, None)
     assert seen is not None
-    landed = {"": Landed(*seen)}
+    landed = {"": seen}
     guesses = first_sources(landed, {})
     toml = first_toml(guesses, landed, {})
     preview = trial(lake, toml, guesses)[""]

@@ -152,16 +152,17 @@ def span(rules: Rules) -> DayRange:
 
 def land(world: World, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """A file of these deliveries; its name's ending says the format."""
-    return land_bytes(world, name, _encoded(name.split(".", 1)[1], rows))
+    return land_bytes(world, name, encoded(name.split(".", 1)[1], rows))
 
 
 def land_bytes(world: World, name: str, content: bytes) -> Path:
     return land_in_folder(world.landing, name, content)
 
 
-def _encoded(format: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+def encoded(format: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """The bytes of a file of these deliveries."""
     if format.endswith(".gz"):
-        return gzip.compress(_encoded(format.removesuffix(".gz"), rows), mtime=0)
+        return gzip.compress(encoded(format.removesuffix(".gz"), rows), mtime=0)
     if format == "parquet":
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_pylist([dict(r) for r in rows], SCHEMA), sink)

@@ -3,13 +3,18 @@
 Tested here: answers of servers, and of a store that is not there. Not tested here: what a command prints of them.
 """
 
+import os
 import pickle
+import re
 import socket
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+import requests
 
 from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.bucket import place_at
 from backfill_assets.lake.objects import Objects
 from backfill_assets.lake.store_errors import StoreLost, StoreRefused, error_of
@@ -69,3 +74,11 @@ def test_a_bucket_that_is_not_there_is_refused_by_its_address(bucket_address: st
     for asked in (lambda: place.names(), lambda: place.write("a", b"")):
         with pytest.raises(StoreRefused, match=r"^s3://none-of-that-name/lake.*: there is no such bucket"):
             asked()
+
+
+@pytest.mark.parametrize("name", ["in//e.csv", "in/e\x07.csv"])
+def test_an_object_whose_name_no_path_can_have_is_refused_by_its_name(bucket_address: str, name: str) -> None:
+    bucket = bucket_address.split("/")[2]
+    requests.put(f"{os.environ['AWS_ENDPOINT_URL']}/{bucket}/{quote(name)}", data=b"x", timeout=60).raise_for_status()
+    with pytest.raises(StoreRefused, match=f"a name that no path can have: {re.escape(plain(name))}"):
+        Objects(f"s3://{bucket}").tokens("in")

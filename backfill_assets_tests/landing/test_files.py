@@ -12,15 +12,19 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.place import Place
+from backfill_assets.lake.files import Folder
 from backfill_assets.landing.files import (
     READ_BYTES,
     Hashes,
     LandedFile,
     StillChanging,
+    at_hand,
     copied,
     is_complete,
+    landed_object,
     opened,
     settle,
+    settled,
     sha256_of,
 )
 from backfill_assets.landing.listing import list_landing
@@ -179,3 +183,34 @@ def test_of_a_file_that_grows_no_more_than_its_listed_size_is_read(tmp_path: Pat
             read += len(block)
             os.truncate(source, 1000 * read)
     assert read == 10
+
+
+def test_an_object_is_fetched_once_and_is_complete_at_any_time(tmp_path: Path) -> None:
+    root = Folder(str(tmp_path / "in"))
+    token = root.write("a/b.csv", b"one")
+    file = landed_object(root, "a/b.csv", token)
+    assert settled(file) == file
+    assert is_complete(file, file.mtime_ns / 1e9)
+    assert (file.address, file.size) == (root.uri("a/b.csv"), 3)
+    assert [file.has_beside(name) for name in ("a/b.csv", "b.csv", "a\0")] == [True, False, False]
+    with at_hand(file, stock(tmp_path)) as here, at_hand(here) as again:
+        assert (again, here.path.read_bytes(), here.path.parents[1]) == (here, b"one", tmp_path / "stock")
+    assert stock(tmp_path).names() == []
+    assert sha256_of(file) == sha(b"one")
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted", "another second"])
+def test_an_object_that_is_not_the_listed_one_any_more_is_left_for_the_next_scan(tmp_path: Path, change: str) -> None:
+    root = Folder(str(tmp_path / "in"))
+    token = root.write("a.csv", b"one")
+    file = landed_object(root, "a.csv", token)
+    if change == "replaced":
+        after = root.write("a.csv", b"two")
+        same_second = landed_object(root, "a.csv", after._replace(changed_at=token.changed_at))
+        assert (same_second.size, same_second.mtime_ns == file.mtime_ns) == (file.size, False)
+    elif change == "deleted":
+        root.delete("a.csv")
+    else:
+        os.utime(tmp_path / "in/a.csv", (1, 1))
+    with pytest.raises(StillChanging, match=r"in/a\.csv"), opened(file):
+        pass

@@ -28,6 +28,8 @@ BASE = Path("/lake")
         ("/data/in/**/*.csv", "/data/in"),
         ("landing/one.csv", "/lake/landing"),
         ("../in/[ab].csv", "/lake/../in"),
+        ("s3://bucket/in/**/*.csv", "/bucket/in"),
+        ("az://box/*.csv", "/box"),
     ],
 )
 def test_the_fixed_root_is_the_longest_folder_without_wildcard(pattern: str, root: str) -> None:
@@ -56,7 +58,21 @@ def test_a_wildcard_stays_in_its_folder_and_two_stars_span_folders(pattern: str,
     assert parse_pattern(pattern, BASE).matches(name) is expected
 
 
-@pytest.mark.parametrize("pattern", ["", "landing/", "landing/{a,b}.csv", "landing/*/../x.csv", "a\0b"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        "landing/",
+        "landing/{a,b}.csv",
+        "landing/*/../x.csv",
+        "a\0b",
+        "s3://bucket",
+        "s3://b*/a.csv",
+        "s3://b//a.csv",
+        "s3://b/../a.csv",
+        "ftp://b/a.csv",
+    ],
+)
 def test_a_pattern_that_cannot_be_meant_is_a_setting_to_correct(pattern: str) -> None:
     with pytest.raises(SettingsError, match=r"landing/\*\*/\*\.csv"):
         parse_pattern(pattern, BASE)

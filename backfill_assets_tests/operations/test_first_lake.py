@@ -12,8 +12,7 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.landing.listing import landed_form
-from backfill_assets.operations.first_lake import Landed, first_sources, first_toml, trial
+from backfill_assets.operations.first_lake import Landed, first_sources, first_toml, landed_form, trial
 from backfill_assets_tests.operations.test_first_source import ORDERS
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def landed(lake: Path, files: dict[str, str], globs: dict[str, str]) -> dict[str
         (lake / name).parent.mkdir(parents=True, exist_ok=True)
         (lake / name).write_text(text)
     found = {name: landed_form(lake, None, glob) for name, glob in globs.items()}
-    return {name: Landed(*seen) for name, seen in found.items() if seen}
+    return {name: seen for name, seen in found.items() if seen}
 
 
 def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> None:

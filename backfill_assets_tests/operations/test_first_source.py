@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.listing import landed_form
+from backfill_assets.operations.first_lake import landed_form
 from backfill_assets.operations.first_source import FirstSource, first_source
 
 ORDERS = """Order Id,customer_id,created_at,total,comment
@@ -34,7 +34,7 @@ def guessed(lake: Path, name: str, text: str, given: Mapping[str, str] | None = 
     (lake / "landing" / name).write_text(text, encoding="utf-8")
     seen = landed_form(lake, None, None)
     assert seen is not None
-    return first_source(seen[2], seen[1], given or {})
+    return first_source(seen.files, seen.form, given or {})
 
 
 def test_roles_come_from_names_types_and_repetition(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
     pq.write_table(table, tmp_path / "landing" / "part.parquet")
     seen = landed_form(tmp_path, None, None)
     assert seen is not None
-    assert seen[:2] == ("landing/**/*.parquet", "parquet")
-    guess = first_source(seen[2], "parquet", {"entity": "customer"})
+    assert (seen.glob, seen.form) == ("landing/**/*.parquet", "parquet")
+    guess = first_source(seen.files, "parquet", {"entity": "customer"})
     assert guess.select == "`at` AS event_ts, CAST(id AS string) AS event_key, `at` AS arrival_ts, customer, total"
     assert guess.payload["total"].type == "DECIMAL(10,2)"
 
