@@ -69,12 +69,10 @@ def _is_empty_door(source: Source) -> bool:
 
 
 def test_every_module_of_a_room_has_its_test_file() -> None:
-    """`room/module.py` has `room/test_module.py` in the tests, where a reader looks first; transforms likewise. The
-    generators of all examples have one."""
+    """`room/module.py` has `room/test_module.py` in the tests, where a reader looks first; transforms likewise."""
     modules = [Path(f.place).relative_to(PACKAGE) for f in sources(PACKAGE) if f.room and not _is_door(f)]
     tests = {f.place for f in sources(TESTS)}
     missing = {str(m) for m in modules if f"{TESTS}/{m.parent}/test_{m.name}" not in tests}
-    missing -= {str(m) for m in modules if m.parts[0] == "examples" and m.name == "generator.py"}
     assert missing == set(), "write one beside its neighbours"
 
 

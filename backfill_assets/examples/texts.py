@@ -1,6 +1,6 @@
 """The small things that all generators share: a seeded chance, and rows as the text of a file.
 
-Lives here: nothing that is about one example. Does not live here: rows, and where files lie (each `generator`).
+Lives here: nothing that is about one example. Does not live here: rows, and where files lie (`streams`, `stories`).
 """
 
 import csv

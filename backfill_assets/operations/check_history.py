@@ -7,7 +7,7 @@ with its buckets (`core.profiles`).
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -30,7 +30,7 @@ from backfill_assets.core.profiles import (
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
-from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of
+from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of, with_warning
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.judging import judged_by_receipts
@@ -80,15 +80,18 @@ def checked_days(lake: Lake, states: States) -> Iterator[tuple[str, Finding]]:
 
 def _judged(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each gate of a table with its verdicts on the written days."""
-    contract, latest = states.contracts[table], states.view.table(table).latest
-    judged = judged_by_receipts(lake.settings, states, contract, sorted(latest))
-    for gate in gates_of(contract):
-        of_gate = [f for findings in judged.values() for f in findings if f.check == gate.name]
-        if gate.name == PROFILE:
-            of_gate = [
-                replace(f, passed=False, message=OTHER_ROWS) if latest[f.day].irreproducible else f for f in of_gate
-            ]
-        yield gate.name, of_gate
+    contract = states.contracts[table]
+    findings = judged_days(lake, states, contract, states.view.table(table).latest)
+    yield from ((gate.name, [f for f in findings if f.check == gate.name]) for gate in gates_of(contract))
+
+
+def judged_days(lake: Lake, states: States, contract: Contract, days: Collection[date]) -> list[Finding]:
+    """Return the findings of today's gates on written days, by their receipts: the profile of one that got other rows
+    from the same inputs, code and settings does not pass."""
+    latest = states.view.table(contract.name).latest
+    judged = judged_by_receipts(lake.settings, states, contract, sorted(days)) if days else {}
+    found = (finding for of_day in judged.values() for finding in of_day)
+    return [with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f for f in found]
 
 
 def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:

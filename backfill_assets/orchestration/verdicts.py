@@ -21,17 +21,16 @@ from backfill_assets.core.days import contiguous, parse_span, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import States
-from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
+from backfill_assets.lake.gates import Finding, checks_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.operations.check_history import judged_days
 from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
 from backfill_assets.orchestration.metadata import markdown_table, show_command
 
 LISTED_DAYS = 10
 STANDING = "standing"  # what the next evaluation reads of this one
-OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Verdicts:
             target = newest_target(self.instance, key)
             latest = self.states.view.table(contract.name).latest
             unseen = set(latest if afresh else self._unseen(contract, before.values())) - {*found.written}
-            receipts = self._by_receipts(contract, unseen)
+            receipts = judged_days(self.lake, self.states, contract, unseen)
             for name, kept in before.items():
                 of_run = [f for f in found.findings if f.check == name]
                 standing = [f for f in receipts if f.check == name] + [f for f in of_run if f.day in found.written]
@@ -137,15 +136,6 @@ class Verdicts:
         table, bounds = self.states.view.table(contract.name), _bounds(self.lake)
         known = min(s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept)
         return [day for day, receipt in table.latest.items() if receipt.version > known]
-
-    def _by_receipts(self, contract: Contract, days: Collection[date]) -> list[Finding]:
-        """Findings of written days, by their receipts."""
-        latest = self.states.view.table(contract.name).latest
-        judged = judged_by_receipts(self.lake.settings, self.states, contract, sorted(days)) if days else {}
-        found = (finding for of_day in judged.values() for finding in of_day)
-        return [
-            with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f for f in found
-        ]
 
     def _after(
         self, contract: Contract, kept: Standing, of_run: Sequence[Finding], standing: Sequence[Finding]

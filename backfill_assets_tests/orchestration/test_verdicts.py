@@ -18,7 +18,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration import verdicts
+from backfill_assets.operations.check_history import OTHER_ROWS
 from backfill_assets.orchestration.verdicts import LISTED_DAYS, RunFindings, Standing, Verdicts
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
@@ -186,6 +186,4 @@ def test_rows_that_differ_from_those_of_the_same_inputs_are_a_warning_of_the_pro
     latest = {**table.latest, day(2): replace(table.latest[day(2)], irreproducible=True)}
     view = replace(states.view, tables={**states.view.tables, "staging": replace(table, latest=latest)})
     found = Verdicts(instance, lake[0], lake[1].states(view)).of(states.contracts["staging"])
-    assert [(e.check_name, Standing.of(e).warned) for e in found if not e.passed] == [
-        ("profile", {day(2): verdicts.OTHER_ROWS})
-    ]
+    assert [(e.check_name, Standing.of(e).warned) for e in found if not e.passed] == [("profile", {day(2): OTHER_ROWS})]
