@@ -166,15 +166,16 @@ def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONC
 
 @contextlib.contextmanager
 def materialized(
-    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str
+    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str, kept: bool = False
 ) -> Iterator[str]:
     """A query for `narrow` of the rows of these files, valid while the block runs.
 
     `narrow` makes a query from a query and treats every row by itself, because it runs on each batch of files. The
-    result of more than one batch is kept in a staging that is never published.
+    result of more than one batch, or that is to be read several times (`kept`), lies in a staging that is never
+    published.
     """
     batches = list(file_batches(files, contract))
-    if len(batches) <= 1:
+    if len(batches) <= 1 and not (kept and batches):
         yield narrow(selection(files, contract))
         return
     staged = begin(lake, contract)

@@ -1,7 +1,8 @@
 """The ledger `arrivals`: which arrival day touches which event day, kept exact whatever the order of loading.
 
 Not here: reading it (`lake.ledger`, `lake.view`) and the digests computed from it (`core.digests`). DuckDB computes it
-from raw's files. To find the other deliveries of a loaded key it reads event_key, op and event_ts of all loaded days.
+from raw's files. To find the other deliveries of a loaded key it reads event_key, op and event_ts of all loaded days,
+once; a second time only for a load that moves keys of other days to another event day.
 """
 
 from collections.abc import Sequence
@@ -44,11 +45,13 @@ def commit_arrivals(
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
     head, recorded_version = source.loaded, source.loaded_version
-    loaded = {d for d, r in head.latest.items() if r.entry.rows}
     moved = {d for d, r in head.latest.items() if r.version > recorded_version}
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
-    affected = moved | loaded | doubted_days if doubted_days else _affected(lake, raw, source, moved, loaded)
-    staged = _staged(lake, raw, source, affected & loaded, loaded, _parts(contracts, raw))
+    if moved or doubted_days:
+        affected, staged = _staged(lake, raw, source, moved, _parts(contracts, raw))
+    else:
+        affected, staged = moved, begin(lake, ledger)
+    affected |= doubted_days
     try:
         audited, none = audit(lake, staged.paths, ledger), DayProfile()
         digests = {d: head.latest[d].entry.fingerprint if d in head.latest else "" for d in affected}
@@ -78,45 +81,43 @@ def _signed(provenance: Provenance, raw: Contract, view: LakeView, source: Sourc
     return replace(provenance, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags)
 
 
-def _affected(lake: Lake, raw: Contract, source: Source, moved: set[date], loaded: set[date]) -> set[date]:
-    """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed.
-
-    Rows of days that were not loaded are the same before and after, so they are read once.
+def _staged(lake: Lake, raw: Contract, source: Source, moved: set[date], parts: Sets) -> tuple[set[date], Staged]:
+    """The arrival days whose rows a load may change, and their rows, staged: `moved`, and all days of keys whose event
+    days changed. Rows of days that were not loaded are the same before and after; they are read once, unless keys of
+    other days have other event days now: then the keys of these days are looked for as well.
     """
-    if not moved:
-        return set()
-    if source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
-        return moved | loaded
+    loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
+    ledger, files, head = of_source(ARRIVALS, raw.source), lake.store.data_files, source.loaded.version
+    whole = source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded)
+    if whole or source.doubted_arrivals():
+        with materialized(lake, files(raw, head, loaded), raw) as arrived:
+            return moved | loaded, stage_query(lake, ledger, ledger_rows(arrived, None, raw, parts))
     # Where the ledger has nothing of these days, no key had an event day because of them.
     known = moved if any(a in moved for rows in source.arrivals.values() for a, _ in rows) else set[date]()
-    files, head = lake.store.data_files, source.loaded.version
     others = files(raw, head, loaded - moved)
     with (
         materialized(lake, files(raw, source.loaded_version, known, altered=True), raw, placed_keys) as before,
         materialized(lake, files(raw, head, moved), raw, placed_keys) as after,
-        materialized(lake, others, raw, lambda rows: of_keys(placed_keys(rows), before, after)) as near,
-        connection(lake) as engine,
+        materialized(lake, others, raw, lambda rows: of_keys(placed_keys(rows), before, after), kept=True) as near,
     ):
-        return moved | {day for (day,) in engine.execute(changed_days(before, after, near)).fetchall()}
-
-
-def _staged(lake: Lake, raw: Contract, source: Source, days: set[date], loaded: set[date], parts: Sets) -> Staged:
-    """Stage the ledger's rows for these arrival days."""
-    ledger, head = of_source(ARRIVALS, raw.source), source.loaded.version
-    if not days:
-        return begin(lake, ledger)
-    others = [] if days == loaded else lake.store.data_files(raw, head, None)
+        with connection(lake) as engine:
+            touched = {day for (day,) in engine.execute(changed_days(before, after, near)).fetchall()} - moved
+        if not touched:
+            placed = f"FROM ({after}) UNION ALL FROM ({near})"
+            with materialized(lake, files(raw, head, moved & loaded), raw) as arrived:
+                return moved, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts))
+    days = moved | touched
     with (
-        materialized(lake, lake.store.data_files(raw, head, days), raw) as arrived,
-        materialized(lake, others, raw, lambda rows: of_keys(rows, arrived)) as near,
+        materialized(lake, files(raw, head, days & loaded), raw) as arrived,
+        materialized(lake, files(raw, head, None), raw, lambda rows: of_keys(placed_keys(rows), arrived)) as placed,
     ):
-        return stage_query(lake, ledger, ledger_rows(arrived, None if days == loaded else near, raw, parts))
+        return days, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts))
 
 
-def ledger_rows(arrived: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
+def ledger_rows(arrived: str, placed: str | None, raw: Contract, parts: Sets | None = None) -> str:
     """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
-    `everything` selects all rows of raw, or all rows with the keys of `arrived` (None: the rows of `arrived` are all).
+    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more (None: of `arrived`).
     `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
     """
     columns = [c for c in raw.columns if c.name not in LANDED]
@@ -125,10 +126,10 @@ def ledger_rows(arrived: str, everything: str | None, raw: Contract, parts: Sets
     sums = [f"sum_{i}" for i in range(len(summed))]
     hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
     per_key = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True))
-    others = "arrived" if everything is None else f"(SELECT * FROM ({everything}) SEMI JOIN arrived USING (event_key))"
+    near = placed_keys("FROM arrived") if placed is None else f"FROM ({placed}) SEMI JOIN arrived USING (event_key)"
     return f"""
 WITH arrived AS ({arrived}),
-days AS (SELECT DISTINCT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = 'upsert'),
+days AS (SELECT DISTINCT event_key, event_date FROM ({near}) WHERE event_date IS NOT NULL),
 several AS (SELECT event_key FROM days GROUP BY 1 HAVING count(*) > 1),
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
             FROM (SELECT *, {hashed} FROM arrived) GROUP BY 1, 2),
