@@ -86,11 +86,11 @@ class TableEvidence:
 
 @dataclass(frozen=True)
 class PlanGate:
-    """A gate that compares a day with its receipt or with the day before the plan: its description under some
-    tolerances (empty: they do not bound it), and what it refuses, in words, each after the bound ("": none can be)."""
+    """A gate that compares a day with its receipt or with the day before the plan."""
 
     name: str
-    description: Callable[[Tolerances], str]
+    description: Callable[[Tolerances], str]  # in words under some tolerances; "": they do not bound it
+    # yields each bound ("": none can be lifted) and what it refuses, in words
     evaluate: Callable[[TableEvidence, date, Tolerances], Iterator[tuple[str, str]]]
 
 

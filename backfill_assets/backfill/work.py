@@ -33,13 +33,13 @@ Opener = Callable[[], tuple[Lake, Pipeline]]
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """Days of some tables (upstream first) for one run, in the name of a chunk. Tables in `written` are not forced:
-    right days are left alone; what belongs to them, such as raw's ledger, may be missing."""
+    """Days of some tables for one run, in the name of a chunk."""
 
     plan: Plan
     chunk: PlanChunk
-    tables: tuple[str, ...]
+    tables: tuple[str, ...]  # upstream first
     days: DayRange
+    # not forced: right days are left alone; what belongs to them (raw's ledger) may lack
     written: frozenset[str] = frozenset()
 
     @property

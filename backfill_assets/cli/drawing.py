@@ -202,12 +202,12 @@ def broken(text: str, first: int) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot of a page: `svg` comes from `plots`, and `caption` says in words what it shows."""
+    """A plot of a page."""
 
-    name: str
+    name: str  # of its ids in the page
     title: str
-    caption: str
-    svg: str
+    caption: str  # what it shows, in words
+    svg: str  # from `plots`
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,13 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of `backfill-assets COMMAND --html`: a head with lines, and sections."""
+    """A page of `backfill-assets COMMAND --html`."""
 
-    command: str
+    command: str  # COMMAND
     title: str
-    lake: str
+    lake: str  # its folder or address
     sections: Sequence[PageSection]
-    lines: Sequence[str] = ()
+    lines: Sequence[str] = ()  # below the title
 
 
 @cache

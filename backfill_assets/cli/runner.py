@@ -108,12 +108,12 @@ def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutco
 
 @dataclass(frozen=True)
 class _GivenTables:
-    """What a run does to the tables that assets return, by their receipts; `before`: as the run found them."""
+    """What a run does to the tables that assets return, by their receipts."""
 
     lake: Lake
     days: DayRange
     run_id: str
-    before: Mapping[str, TableView]
+    before: Mapping[str, TableView]  # as the run found them
 
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
         """Of one table. `made`: the days that Dagster heard of, where the step failed for the others, which were kept

@@ -25,15 +25,12 @@ _ARRAY = re.compile(r"ARRAY<(.+)>")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type by its kind: one of PLAIN_KINDS, DECIMAL with `precision` and `scale` (digits), or ARRAY of `element`.
+    """A type by its kind. Its text is the one spelling in which contracts hold it."""
 
-    The elements of an array may be NULL. Its text is the one spelling in which contracts hold it.
-    """
-
-    kind: str
-    precision: int = 0
-    scale: int = 0
-    element: "ColumnType | None" = None
+    kind: str  # one of PLAIN_KINDS, DECIMAL or ARRAY
+    precision: int = 0  # digits of a DECIMAL
+    scale: int = 0  # of these, digits behind the point
+    element: "ColumnType | None" = None  # of an ARRAY, whose elements may be NULL
 
     @property
     def has_exact_sum(self) -> bool:

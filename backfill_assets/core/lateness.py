@@ -35,37 +35,34 @@ class Cell:
 
 @dataclass(frozen=True)
 class Aged:
-    """The share (0..1) of an event day's rows that has arrived by an age; it rests on `event_days` with `rows` rows."""
+    """The share of an event day's rows that has arrived by an age."""
 
     age_days: int
-    share: float
-    event_days: int
-    rows: int
+    share: float  # 0..1
+    event_days: int  # days that were watched that long
+    rows: int  # of these days
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Rows that a look-back of `days` days would have missed, their share (0..1) of all rows, and its interval."""
+    """What a look-back of so many days would have missed."""
 
     days: int
-    missed: int
-    missed_share: float
-    low: float
+    missed: int  # rows
+    missed_share: float  # of all rows (0..1)
+    low: float  # of the interval of that share
     high: float
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """The `day` up to which a table is complete (None: unknown), and its `newest_day` that is built and not pending.
-
-    Lags run from the end of `day` to the frontier, and to the clock.
-    """
+    """The day up to which a table is complete."""
 
     table: str
-    newest_day: date | None
-    day: date | None
-    lag_days: float | None
-    clock_lag_days: float | None
+    newest_day: date | None  # that is built and not pending
+    day: date | None  # None: unknown
+    lag_days: float | None  # from the end of `day` to the frontier
+    clock_lag_days: float | None  # to the clock
 
 
 def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:

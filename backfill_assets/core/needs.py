@@ -27,14 +27,11 @@ MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days
 
 @dataclass(frozen=True)
 class Needs:
-    """Per table (upstream first) the days that need a rebuild, and the days among them whose inputs are all in place
-    (`ready`).
+    """Days per table, upstream first."""
 
-    `waiting`: the other days, each with an input day it waits for, as (table, day).
-    """
-
-    needed: Mapping[str, frozenset[date]]
-    ready: Mapping[str, frozenset[date]]
+    needed: Mapping[str, frozenset[date]]  # days that need a rebuild
+    ready: Mapping[str, frozenset[date]]  # of these, days whose inputs are all in place
+    # the others, each with an input day that it waits for: (table, day)
     waiting: Mapping[str, Mapping[date, tuple[str, date]]] = field(default_factory=dict)
 
 

@@ -42,13 +42,13 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True)
 class DayMove:
-    """A day of a table under today's settings against what is written: the keys that it gains, loses and changes."""
+    """A day of a table under today's settings against what is written."""
 
     table: str
     day: date
-    gains: int
-    loses: int
-    changes: int
+    gains: int  # keys
+    loses: int  # keys
+    changes: int  # keys whose rows differ
 
 
 def keep_good_tags(asked: bool) -> dict[str, str]:

@@ -31,12 +31,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Codes:
-    """Today's digests of a table's code and of the settings that reach its content; `earlier` are digests of code whose
-    days are as good as today's."""
+    """Today's digests of a table."""
 
     code_digest: str
-    settings_digest: str
-    earlier: tuple[str, ...] = ()
+    settings_digest: str  # of the settings that reach its content
+    earlier: tuple[str, ...] = ()  # digests of code whose days are as good as today's
 
     def has_code_of(self, receipt: DayReceipt) -> bool:
         """Whether the day was made by this code, or is as good."""

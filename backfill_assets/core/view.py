@@ -58,11 +58,11 @@ class LandedDay:
 
 @dataclass(frozen=True)
 class Release:
-    """Late rows that count nevertheless: of these arrival days, for the event days `first` through `last`."""
+    """Late rows that count nevertheless."""
 
-    arrival_days: frozenset[date]
-    first: date
-    last: date
+    arrival_days: frozenset[date]  # on which they came
+    first: date  # event day
+    last: date  # event day, included
     # only in files with these SHA-256 (None: in any file, as releases of earlier versions)
     contents: frozenset[str] | None = None
 

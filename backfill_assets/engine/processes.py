@@ -23,13 +23,11 @@ _TICKS_FIELD = 19  # of what follows the program's name in /proc/PID/stat: field
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this machine: its pid and when it was created, in seconds since the boot whose id is `boot` (to a
-    tick of the kernel: no step of the clock changes it); of the epoch where `boot` is empty, as in old records.
-    """
+    """A process of this machine."""
 
     pid: int
-    created: float
-    boot: str = ""
+    created: float  # seconds since `boot`, to a tick of the kernel: no step of the clock changes it
+    boot: str = ""  # id of the boot; "": `created` counts from the epoch, as in old records
 
     @classmethod
     def of(cls, pid: int) -> "Process | None":

@@ -71,13 +71,13 @@ def quickest_engine() -> str:
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """A running server: its process, what it runs, since how long (seconds), its memory (bytes), if it has clients."""
+    """A running server."""
 
     pid: int
-    version: str
+    version: str  # what it runs
     uptime_seconds: float
-    rss_bytes: int
-    in_use: bool
+    rss_bytes: int  # resident memory
+    in_use: bool  # whether it has clients
 
     def __str__(self) -> str:
         """The server as one line, without what it runs."""

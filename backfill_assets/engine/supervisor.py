@@ -48,16 +48,14 @@ class ServerRequest:
 
 @dataclass(frozen=True)
 class Record:
-    """A server's record on disk: its process, its supervisor and its address, a port of the loopback (0: it is
-    starting, no client may connect). `socket` names the unix socket in its folder that leads into a network of its
-    own."""
+    """A server's record on disk."""
 
-    process: Process
+    process: Process  # the server
     supervisor: Process
-    port: int
+    port: int  # of the loopback; 0: it is starting, no client may connect
     token: str = field(repr=False)
-    identity: dict[str, str] = field(repr=False)
-    socket: str = ""
+    identity: dict[str, str] = field(repr=False)  # what must be equal for a server to be shared
+    socket: str = ""  # a unix socket in its folder that leads into a network of its own; "": none
 
     @property
     def url(self) -> str:

@@ -33,14 +33,13 @@ CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and not
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault: the alert, the words that name its place, hints, files that have to go, and whether the lake's earlier
-    rows are the right ones (else the rows of its new deliveries are)."""
+    """A fault."""
 
-    symptom: str
-    seen: frozenset[str]
+    symptom: str  # the alert
+    seen: frozenset[str]  # words that name its place
     hints: tuple[str, ...]
-    unwanted: tuple[Path, ...] = ()
-    restores: bool = True
+    unwanted: tuple[Path, ...] = ()  # files that have to go
+    restores: bool = True  # whether the earlier rows are right; else the new deliveries' are
 
 
 def kill_mid_commit(lake: Lake) -> Planted:

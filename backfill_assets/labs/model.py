@@ -25,16 +25,15 @@ MODULES = {"skew": "skew", "mistakes": "mistakes"}  # others: `loads`
 
 @dataclass(frozen=True)
 class LabStep:
-    """One step: a text, a table of results, and, where a `form` of the work is tried, the expected value and the value
-    it gave."""
+    """One step of a lab."""
 
     title: str
     text: str = ""
-    columns: Sequence[str] = ()
+    columns: Sequence[str] = ()  # of a table of results
     rows: Sequence[Sequence[object]] = ()
-    form: str = ""
-    expected: object = None
-    found: object = None
+    form: str = ""  # of the work that is tried; "": none
+    expected: object = None  # value of the form
+    found: object = None  # the value that it gave
 
     @property
     def holds(self) -> bool:

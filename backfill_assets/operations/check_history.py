@@ -41,12 +41,12 @@ OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 @dataclass(frozen=True)
 class CheckHistory:
-    """One check of one table: how many written days it judged, and the findings on days that do not pass."""
+    """One check of one table."""
 
     table: str
     check: str
-    days: int
-    found: tuple[Finding, ...]
+    days: int  # written days that it judged
+    found: tuple[Finding, ...]  # findings on days that do not pass
 
     @property
     def failed(self) -> int:

@@ -37,13 +37,13 @@ PLAN_FIX = "backfill-assets plan --from DAY --to DAY --tables TABLE"
 
 @dataclass(frozen=True)
 class Item:
-    """One item of the list: whether it holds, the evidence, and what mends it ("" where it holds)."""
+    """One item of the list."""
 
-    about: str
+    about: str  # loads, or the newest plan
     name: str
     holds: bool
     evidence: str
-    fix: str = ""
+    fix: str = ""  # what mends it; "" where it holds
 
 
 @dataclass(frozen=True)

@@ -103,15 +103,15 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class CompareReport:
-    """The compared days, the days that differ, the columns over all days, and samples of rows that differ."""
+    """Days of a table compared."""
 
     table: str
-    days: DayRange
-    before: int
-    after: int
-    differing: tuple[DayDifference, ...]
-    columns: tuple[ColumnDifference, ...]
-    samples: tuple[SampleRow, ...]
+    days: DayRange  # that were compared
+    before: int  # version
+    after: int  # version
+    differing: tuple[DayDifference, ...]  # days
+    columns: tuple[ColumnDifference, ...]  # over all days
+    samples: tuple[SampleRow, ...]  # rows that differ
 
     @property
     def unmeant(self) -> list[str]:
@@ -156,11 +156,11 @@ class CompareReport:
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """The days of a table to compare; `meant` are the columns that may change (None: any)."""
+    """Days of a table to compare."""
 
     table: str
     days: DayRange
-    meant: Collection[str] | None = None
+    meant: Collection[str] | None = None  # columns that may change; None: any
 
 
 def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:

@@ -46,13 +46,12 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A finding: the object checked, what was found, and what to do about it (empty where there is nothing to do; of a
-    good finding a mere hint)."""
+    """A finding."""
 
     level: Level
-    object: str
-    what: str
-    advice: str = ""
+    object: str  # that was checked
+    what: str  # was found
+    advice: str = ""  # what to do; "": nothing; of a good finding a mere hint
 
 
 def fine(object: str, what: str) -> Diagnosis:

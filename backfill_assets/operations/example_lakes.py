@@ -41,11 +41,11 @@ SELECT = (
 
 @dataclass(frozen=True)
 class Delivery:
-    """One row of a landed file. `ordered` is None on deletes."""
+    """One row of a landed file."""
 
     received: datetime
     version: datetime
-    ordered: datetime | None
+    ordered: datetime | None  # None on deletes
     order: str
     op: str
     customer: str | None

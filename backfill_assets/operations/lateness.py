@@ -55,11 +55,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class DayLateness:
-    """The upserts of one arrival day or event day: how many were late, and their lateness."""
+    """The upserts of one arrival day or event day."""
 
     day: date
-    late: int
-    spread: Spread
+    late: int  # rows that came on a later day than their event's
+    spread: Spread  # of their lateness
 
     def to_dict(self) -> dict[str, Any]:
         """Return the day as JSON values, durations in days."""
@@ -115,11 +115,7 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessReport(Lateness):
-    """Lateness of the loaded rows, and what follows from it.
-
-    `age_days` is the smallest age at which the wanted share has arrived (None: at none of the ages that could be
-    watched), `look_back_days` the smallest look-back that sees it (None: none within `look_backs`).
-    """
+    """Lateness of the loaded rows, and what follows from it."""
 
     lake: str
     scope: LatenessScope
@@ -142,12 +138,12 @@ class LatenessReport(Lateness):
 
     @property
     def age_days(self) -> int | None:
-        """Return the smallest age at which the wanted share has arrived."""
+        """Return the smallest age at which the wanted share has arrived; None: at none that could be watched."""
         return measures.age_for(self.scope.share, self.completeness)
 
     @property
     def look_back_days(self) -> int | None:
-        """Return the smallest look-back that sees the wanted share."""
+        """Return the smallest look-back that sees the wanted share; None: none within `look_backs`."""
         return measures.look_back_for(self.scope.share, self.look_backs)
 
     def to_dict(self) -> dict[str, Any]:

@@ -58,10 +58,10 @@ class TablePublication:
 
 @dataclass(frozen=True)
 class Publication:
-    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
+    """What `publish` does or did."""
 
-    id: str
-    tables: tuple[TablePublication, ...]
+    id: str  # by which `rollback --plan` takes it back
+    tables: tuple[TablePublication, ...]  # upstream first
     done: bool = False
 
 
@@ -96,15 +96,14 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """A lake and a candidate of it, each with its pipeline, the days to publish (None: all that the candidate built),
-    and why."""
+    """Days of a candidate to publish in the lake beside it."""
 
     lake: Lake
-    pipeline: Pipeline
+    pipeline: Pipeline  # of the lake
     candidate: Lake
     candidate_pipeline: Pipeline
-    days: DayRange | None = None
-    note: str = ""
+    days: DayRange | None = None  # None: all that the candidate built
+    note: str = ""  # why
     compares: bool = True  # rows of days that no gate of a plan passed with the lake's
 
     @property

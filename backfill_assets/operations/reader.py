@@ -35,11 +35,11 @@ WHOLE_NUMBERS = {"BIGINT": "Int64", "INT": "Int32"}  # pandas's own, which hold 
 
 @dataclass(frozen=True)
 class PinnedRows:
-    """Chosen rows: a table's version (None: of a snapshot), the files with the days, and the days."""
+    """Chosen rows."""
 
     contract: Contract
-    version: int | None
-    files: Sequence[str]
+    version: int | None  # of the table; None: of a snapshot
+    files: Sequence[str]  # that hold the days
     days: Collection[date]
 
     @property

@@ -35,13 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearningTables:
-    """The tables of a model by their roles: features as known at the cut, the same as known now, labels, and the join
-    of the first with the labels, which a model learns from."""
+    """The tables of a model by their roles."""
 
-    as_known: Contract
-    now: Contract
+    as_known: Contract  # features as known at the cut
+    now: Contract  # the same as known now
     labels: Contract
-    learnt: Contract
+    learnt: Contract  # the join of `as_known` with mature labels
 
 
 @dataclass(frozen=True)
@@ -131,13 +130,13 @@ UNLABELLED = (
 
 @dataclass(frozen=True)
 class Balance:
-    """One day of a balance: counts by name on both sides of the equation. `state`: of the later table's day."""
+    """One day of a balance."""
 
     name: str
     day: date
-    one: Mapping[str, int]
-    other: Mapping[str, int]
-    state: State
+    one: Mapping[str, int]  # counts by name on one side of the equation
+    other: Mapping[str, int]  # counts by name on the other
+    state: State  # of the later table's day
 
     @property
     def is_equal(self) -> bool:

@@ -42,22 +42,22 @@ VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why rows are in quarantine: how many of the newest days, and the newest day that has one."""
+    """Why rows of the newest days are in quarantine."""
 
     text: str
     rows: int
-    newest: date
+    newest: date  # day that has one
 
 
 @dataclass(frozen=True)
 class LedgerCount:
-    """The rows of a ledger of raw at a version, and the `newest` arrival day with rows."""
+    """The rows of a ledger of raw."""
 
     contract: Contract
     version: int
     rows: int
-    newest: date | None
-    reasons: Sequence[Reason] = ()
+    newest: date | None  # arrival day with rows
+    reasons: Sequence[Reason] = ()  # of a quarantine
 
 
 def ledger_contracts(raw: Contract) -> tuple[Contract, ...]:

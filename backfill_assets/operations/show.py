@@ -144,11 +144,11 @@ def _listed(states: States, table: str, day: date) -> str:
 
 @dataclass(frozen=True)
 class Hold:
-    """Days per table that one rollback put back: of a `plan` (and a `chunk`), or of a table alone."""
+    """Days that one rollback put back."""
 
-    days: Mapping[str, tuple[date, ...]]
-    plan: str = ""
-    chunk: str = ""
+    days: Mapping[str, tuple[date, ...]]  # per table
+    plan: str = ""  # "": of a table alone
+    chunk: str = ""  # of the plan
 
     @property
     def release(self) -> str:
@@ -190,34 +190,33 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
 
 @dataclass(frozen=True)
 class InputDay:
-    """One day of an input: its state, the rows of its newest receipt (None: no receipt), and whether it is required."""
+    """One day of an input."""
 
     table: str
     day: date
     state: State
-    rows: int | None
+    rows: int | None  # by its newest receipt; None: it has none
     required: bool
 
 
 @dataclass(frozen=True)
 class LandedPart:
-    """The rows of an arrival day in a landed file, how many of them are unusable, and whether the file was held against
-    a manifest and is what that declares."""
+    """The rows of an arrival day in a landed file."""
 
     path: str
     sha256: str
     rows: int
-    bad_rows: int
+    bad_rows: int  # of these the unusable ones
     withdrawn: bool
-    as_declared: bool = False
+    as_declared: bool = False  # whether a manifest declares what it is
 
 
 @dataclass(frozen=True)
 class DayWrite:
-    """One write of the day: its version, the time of its commit (aware), and its receipt."""
+    """One write of the day."""
 
     version: int
-    at: datetime
+    at: datetime  # of its commit (aware)
     receipt: Receipt
 
     def to_dict(self, day: date) -> dict[str, Any]:
@@ -234,17 +233,17 @@ class DayWrite:
 
 @dataclass(frozen=True)
 class DayReport:
-    """One day of one table. `history` is newest first: its first entry is the receipt in force."""
+    """One day of one table."""
 
     table: str
     day: date
     state: State
     reasons: tuple[str, ...]
     inputs: tuple[InputDay, ...]
-    history: tuple[DayWrite, ...]
+    history: tuple[DayWrite, ...]  # newest first; the first is the receipt in force
     files: tuple[LandedPart, ...] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
-    will_change: bool = False
+    will_change: bool = False  # right today, and stale once the days that it reads are rebuilt
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

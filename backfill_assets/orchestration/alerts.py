@@ -39,11 +39,11 @@ ANSWER_SECONDS = 2.0  # to connect, and to answer
 
 @dataclass(frozen=True)
 class Message:
-    """An alert: a subject of one line, a text, and facts for programs."""
+    """An alert."""
 
-    subject: str
+    subject: str  # of one line
     text: str
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)  # for programs
 
 
 def webhook(environment: Mapping[str, str]) -> str:
@@ -247,12 +247,12 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> M
 
 @dataclass(frozen=True)
 class Alerted:
-    """What a check of a table finds: in one day, or in the table as a whole."""
+    """What a check of a table finds."""
 
-    check: str
+    check: str  # with its table
     table: str
     text: str
-    day: date | None = None
+    day: date | None = None  # None: of the table as a whole
 
     def __str__(self) -> str:
         return f"{self.check}{self.day or ''}".strip()

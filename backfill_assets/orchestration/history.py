@@ -23,18 +23,18 @@ NEWEST_RUNS = 50
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run: its days (None where it has none), why, how it ended, when (aware), and how long it waited before."""
+    """One run, as Dagster remembers it."""
 
     run_id: str
     job: str
-    status: str
-    days: DayRange | None
+    status: str  # how it ended, or its state
+    days: DayRange | None  # None: it has none
     reason: str
-    began: datetime | None
-    seconds: float | None
-    cause: str = ""
-    tables: tuple[str, ...] = ()
-    queued_seconds: float | None = None
+    began: datetime | None  # aware
+    seconds: float | None  # from start to end
+    cause: str = ""  # of a failure
+    tables: tuple[str, ...] = ()  # to be made, in the order of its steps
+    queued_seconds: float | None = None  # in the queue before its start
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON values; the first and the last day are both included, and empty where it has none."""

@@ -92,12 +92,11 @@ def _repeat_interrupt(ending: Ending, reader: socket.socket, over: threading.Eve
 
 @dataclass
 class _Held:
-    """A handler that keeps interrupts back. After `over` it passes on what still reaches it: the handlers of two
-    signals cannot be put back at one moment."""
+    """A handler that keeps interrupts back."""
 
-    before: dict[int, Any]
-    came: list[int] = field(default_factory=list)
-    over: bool = False
+    before: dict[int, Any]  # the handlers in whose place it stands
+    came: list[int] = field(default_factory=list)  # signals that were kept back
+    over: bool = False  # it passes on what still comes: handlers cannot be put back at one moment
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self.over:

@@ -34,12 +34,12 @@ def tags_of(column: PayloadColumn) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Declared:
-    """A column of features or labels: aggregation, expressions as written, columns of staging in them."""
+    """A column of features or labels."""
 
     aggregation: Aggregation
-    of: str | None
-    where: str | None
-    columns: tuple[str, ...]
+    of: str | None  # expression as written
+    where: str | None  # expression as written
+    columns: tuple[str, ...]  # of staging in these
 
     @property
     def sql(self) -> str:

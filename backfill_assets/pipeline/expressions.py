@@ -30,12 +30,12 @@ ADVICE = "Write Spark SQL over the columns of one event, e.g. total, or coalesce
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: as written, as compiled for Spark, its type (None: unknown), and the columns it names."""
+    """A checked expression."""
 
-    text: str
-    sql: str
-    type: ColumnType | None
-    columns: tuple[str, ...]
+    text: str  # as written
+    sql: str  # as compiled for Spark
+    type: ColumnType | None  # None: unknown
+    columns: tuple[str, ...]  # that it names
 
 
 def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) -> Expression:

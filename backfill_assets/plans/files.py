@@ -113,10 +113,9 @@ def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], c
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What a person let a plan's gates pass, who, when and why: `chunk N`, or for all chunks a bound, TABLE.SETTING or
-    TABLE.COLUMN.SETTING."""
+    """What a person let a plan's gates pass."""
 
-    what: Sequence[str]
+    what: Sequence[str]  # `chunk N`, or for all chunks a bound: TABLE.SETTING, TABLE.COLUMN.SETTING
     by: str
     at: str
     reason: str
@@ -139,12 +138,12 @@ def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) ->
 
 @dataclass(frozen=True)
 class Resumption:
-    """Who let a held plan go on, when, and why; `chunk`: the last one before `--stop-after` (None: it was paused)."""
+    """Who let a held plan go on."""
 
     at: str
     by: str
     reason: str
-    chunk: int | None = None
+    chunk: int | None = None  # the last one before `--stop-after`; None: it was paused
 
     def __str__(self) -> str:
         after = f" after chunk {self.chunk}" if self.chunk else ""

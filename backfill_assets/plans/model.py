@@ -40,24 +40,21 @@ class ChunkKind(StrEnum):
 
 @dataclass(frozen=True)
 class PlanChunk:
-    """Contiguous days of all tables of a plan. `number` counts from 1 in the order of the runs.
+    """Contiguous days of all tables of a plan."""
 
-    The final boundary chunk has the plan's full range; the days that it rebuilds are computed when it runs.
-    """
-
-    number: int
-    days: Days
+    number: int  # from 1, in the order of the runs
+    days: Days  # of a boundary chunk the plan's range: which it makes is known when it runs
     kind: ChunkKind = ChunkKind.CHUNK
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Digests of code and settings per table, packages, and table `versions` (-1: no table) when a plan was made."""
+    """What must not move while a plan runs, as it was when the plan was made."""
 
-    codes: Mapping[str, str]
-    settings: Mapping[str, str]
-    packages: Mapping[str, str]
-    versions: Mapping[str, int]
+    codes: Mapping[str, str]  # digests per table
+    settings: Mapping[str, str]  # digests per table
+    packages: Mapping[str, str]  # versions by name
+    versions: Mapping[str, int]  # of tables, for the record; -1: no table
     as_of: Instant | None = None
 
 

@@ -119,14 +119,13 @@ def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[La
 
 @dataclass(frozen=True)
 class Took:
-    """What writes cost: seconds without the wait for an engine, processor seconds and bytes of new data files (None: no
-    receipt has them), rows; of a merge the rows `kept` that the new ones lack."""
+    """What writes cost."""
 
-    seconds: float
-    cpu: float | None
+    seconds: float  # without the wait for an engine
+    cpu: float | None  # processor seconds; None: no receipt has them
     rows: int
-    bytes: int | None
-    kept: int = 0
+    bytes: int | None  # of new data files; None: no receipt has them
+    kept: int = 0  # rows of a merge that the new ones lack
 
     @classmethod
     def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
@@ -149,14 +148,13 @@ class Took:
 
 @dataclass(frozen=True)
 class ChunkProgress:
-    """One chunk: its state, the number of days per table that are still to be made, its price, and the real figures of
-    its receipts (None: it has none yet)."""
+    """One chunk of a plan."""
 
     chunk: PlanChunk
     state: ChunkState
-    todo: Mapping[str, int]
+    todo: Mapping[str, int]  # number of days per table that are still to be made
     price: Price | None
-    took: Took | None
+    took: Took | None  # by its receipts; None: it has none yet
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
