@@ -24,6 +24,7 @@ from backfill_assets.cli.common import (
     print_json,
 )
 from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
@@ -32,6 +33,7 @@ from backfill_assets.operations.candidates import (
     create_candidate,
     discard_candidate,
     find_candidate,
+    folder_of_candidate,
 )
 from backfill_assets.operations.publications import Publication, PublishRequest, publish
 from backfill_assets.operations.snapshots import (
@@ -159,11 +161,10 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
 def discard(name: str, yes: bool, as_json: bool) -> None:
     """Delete the candidate NAME with all that it built. Days that were published stay current."""
     lake, _ = opened()
-    candidate_lake = find_candidate(lake, name)
-    if yes:
-        discard_candidate(lake, name)
-    line = f"{candidate_lake.address} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
-    answer({"name": name, "folder": candidate_lake.address, "done": yes}, as_json, [line])
+    discard_candidate(lake, name, act=yes)
+    folder = address_of(folder_of_candidate(lake, name))
+    line = f"{folder} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
+    answer({"name": name, "folder": folder, "done": yes}, as_json, [line])
 
 
 @click.group()
@@ -221,7 +222,7 @@ def show_snapshot(name: str, as_json: bool) -> None:
     shown = find_snapshot(lake, name)
     for table in shown.tables.values():
         for file in table.files:
-            file_of(lake, name, file)
+            file_of(lake, name, table, file)
     _draw_snapshot(shown, as_json)
 
 

@@ -184,7 +184,7 @@ def lake_root() -> Path:
     if (target := meta.get(TARGET_KEY)) is None:
         return root
     from backfill_assets.lake.declared import home_of
-    from backfill_assets.lake.folder import CANDIDATES
+    from backfill_assets.lake.whole import CANDIDATES
 
     folder: Path = root / CANDIDATES / target
     if home_of(folder) == folder:

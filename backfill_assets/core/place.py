@@ -66,6 +66,10 @@ class Place(Protocol):
     def name(self) -> str:
         """The last part of the place's own name, e.g. of a table."""
 
+    @property
+    def is_store(self) -> bool:
+        """Whether files are objects: nobody can write into one, so that naming it keeps its content until it goes."""
+
     def at(self, name: str) -> Self:
         """The place below this one; it need not exist."""
 
@@ -106,12 +110,13 @@ class Place(Protocol):
         """Not atomic: the content may be copied. Give the content of a file, which is never written to, a further name,
         which keeps it when the other goes."""
 
+    def copy(self, name: str, source: "Place", source_name: str) -> None:
+        """Atomic. Write the content of a file of any place to a name, in bytes of its own: what a program writes into
+        one of them does not reach the other. Raises Gone."""
+
     def point(self, name: str, theirs: Path) -> None:
         """Atomic. Let a file, or the files of a folder, elsewhere, which others write, be read by a name, unless it is
         taken."""
-
-    def move(self, name: str, new: str) -> None:
-        """Not atomic: both names may be seen. Give a file, or a folder with its files, another name in its folder."""
 
     def delete(self, name: str) -> None:
         """Atomic. Delete a file; harmless if it is gone."""

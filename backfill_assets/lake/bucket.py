@@ -149,12 +149,6 @@ class Bucket:
             "Nothing was written", "Name tables of others by their address in a bucket, or keep this lake in a folder",
         )  # fmt: skip
 
-    def move(self, name: str, new: str) -> None:
-        """As the port says: copies, then deletes."""
-        for old in [name] if self.token(name) else self.below(name):
-            self.copy(new + old.removeprefix(name), self, old)
-            self.delete(old)
-
     def delete(self, name: str) -> None:
         """As the port says."""
         if not self._local.forget(self._below(name)):

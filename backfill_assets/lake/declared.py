@@ -15,11 +15,11 @@ from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import Place, Token, exists, read_json, write_json
+from backfill_assets.core.place import Place, Token, read_json, write_json
 from backfill_assets.lake.places import place_at
+from backfill_assets.lake.whole import CANDIDATE_FILE, UNFINISHED
 
 ASSETS = ".assets"
-CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,19 @@ def declared(root: Path) -> list[DeclaredTable]:
 
 def home_of(root: Path) -> Path:
     """The lake's folder; for a candidate's folder, the folder of its base lake."""
-    return root.parent.parent if exists(place_at(root), CANDIDATE_FILE) else root
+    return root.parent.parent if candidate_facts(root) else root
+
+
+def candidate_facts(root: Path) -> dict[str, Any]:
+    """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises SettingsError for a
+    candidate that does not count."""
+    facts = read_json(place_at(root), CANDIDATE_FILE)
+    if UNFINISHED in facts:
+        raise SettingsError(
+            f"the candidate {root.name}", f"it is {facts[UNFINISHED]}, or that was stopped", "Nothing was done",
+            "See `backfill-assets candidate list`; the next `candidate create` or `discard` deletes what was left",
+        )  # fmt: skip
+    return facts
 
 
 def declare(lake: Place, table: DeclaredTable) -> None:

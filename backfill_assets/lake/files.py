@@ -1,5 +1,4 @@
-"""The folder that fills the port `Place`: the only module that opens, lists, renames, syncs, links, locks and deletes
-files of a lake.
+"""The folder that fills the port `Place`: the only module that opens, lists, syncs, links, locks and deletes its files.
 
 Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
 """
@@ -11,7 +10,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Self
@@ -27,12 +26,11 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a local or mounted file system as a `Place`, by its absolute path.
+    """A folder of a file system. A write is a file beside its place that is renamed, or linked where none may be there;
+    locks are the kernel's."""
 
-    A write is a file beside its place that is renamed, or linked where none may be there; locks are the kernel's.
-    """
-
-    path: str
+    path: str  # absolute
+    is_store: bool = field(default=False, init=False, compare=False)  # as the port says
 
     @property
     def name(self) -> str:
@@ -48,6 +46,12 @@ class Folder:
 
     def _path(self, name: str) -> str:
         return f"{self.path}/{name}" if name else self.path
+
+    def _made(self, name: str) -> str:
+        """The path of a file, in a folder that exists."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
 
     def names(self, folder: str = "") -> list[str]:
         """As the port says."""
@@ -83,8 +87,7 @@ class Folder:
         is_private: bool = False,
     ) -> Token:  # fmt: skip
         """As the port says. Whoever names no condition, and other programs, are not kept from writing in between."""
-        path = self._path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        path = self._made(name)
         part = f"{path}.{uuid.uuid4().hex}"
         rights = 0o600 if is_private else 0o666  # less the umask
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb") as opened:
@@ -145,23 +148,24 @@ class Folder:
 
     def link(self, name: str, source: Place, source_name: str) -> None:
         """As the port says: a hard link, or a copy where the file system has none."""
-        path, known = self._path(name), source.local(source_name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        path, known = self._made(name), source.local(source_name)
         try:
             os.link(known, path)
         except OSError:
             shutil.copyfile(known, path)
 
+    def copy(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says."""
+        path = self._made(name)
+        with source.open(source_name) as opened, open(f"{path}.{uuid.uuid4().hex}", "wb") as part:
+            shutil.copyfileobj(opened, part)
+        os.replace(part.name, path)
+
     def point(self, name: str, theirs: Path) -> None:
         """As the port says, by a symbolic link."""
-        path = self._path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        path = self._made(name)
         with suppress(FileExistsError):
             os.symlink(theirs, path)
-
-    def move(self, name: str, new: str) -> None:
-        """Atomic here. As the port says."""
-        os.rename(self._path(name), self._path(new))
 
     def delete(self, name: str) -> None:
         """As the port says."""
@@ -196,18 +200,15 @@ class Folder:
     @contextmanager
     def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """As the port says: a lock file of the kernel, which frees it when this process dies."""
-        path = self._path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        path = self._made(name)
         lock = FileLock(path)
         try:
             lock.acquire(timeout=seconds)
         except Timeout:
             raise Held(
-                what,
-                f"another process has held its lock for {seconds:.0f} s",
-                "Nothing was written",
+                what, f"another process has held its lock for {seconds:.0f} s", "Nothing was written",
                 f"Find it with `fuser {path}`, then run again",
-            ) from None
+            ) from None  # fmt: skip
         try:
             yield
         finally:
@@ -215,8 +216,7 @@ class Folder:
 
     def hold(self, name: str) -> Callable[[], None]:
         """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in between."""
-        path = self._path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        path = self._made(name)
         while True:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -15,12 +15,11 @@ from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.lake.declared import ASSETS
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
 
 # Folders that the lake's own programs create; the rest is the user's.
 TABLES = "tables"
-SNAPSHOTS = ".snapshots"
 RECONCILED = ".reconciled"
-CANDIDATES = ".candidates"
 FORGOTTEN = ".forgotten"
 VERSIONS = ".versions"
 RUNS = ".runs"

@@ -25,11 +25,13 @@ from backfill_assets.core.place import AlreadyThere, Place, ends, read, read_jso
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, TABLES, VERSIONS, LakeFolder
+from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, TABLES, VERSIONS, LakeFolder
+from backfill_assets.lake.kept_files import pins
 from backfill_assets.lake.log import LOG, commits, data_names, file_changes, open_delta, versions
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search
+from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
 
 KEY = f"{FORGOTTEN}/key"
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
@@ -221,7 +223,7 @@ def _heads(lake: LakeFolder) -> dict[str, int]:
 
 def erase(search: Search, erasure: Erasure) -> None:
     """Delete the files below the lake's own folders that hold the entity, and note how many per folder. What stays:
-    live data files, logs, copies of contents, Dagster's databases, candidates and snapshots.
+    live data files, logs, copies of contents, Dagster's databases, candidates, and snapshots with what they pin.
 
     In partitions written since the erasure began, every older file is deleted: it may hold the entity without its name.
     """
@@ -231,8 +233,14 @@ def erase(search: Search, erasure: Erasure) -> None:
         with table_lock(lake.place, table.name):
             live = {f.path for f in live_files(open_delta(table), "")}
             old = _replaced(table, -1 if began is None else began.get(table.name, -1), erasure)
-            for name in data_names(table):
-                if name not in live and (name in old or search.of(table.local(name)).held):
+            gone = [
+                name
+                for name in data_names(table)
+                if name not in live and (name in old or search.of(table.local(name)).held)
+            ]
+            pinned = (pins(lake.place) if gone else {}) or {}  # None: whoever makes a snapshot now is refused
+            for name in gone:
+                if f"{TABLES}/{table.name}/{name}" not in pinned:
                     _delete(table, name, table.name, erasure)
     folders = [folder for name in RECORDS if not (folder := lake.root / name).is_symlink()]
     for path in [p for p, found in search.below(folders).items() if found.held and p.suffix not in DATABASES]:

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from backfill_assets.core.addresses import bucket_address, local_root
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import LOCKS, read_json
-from backfill_assets.lake.declared import CANDIDATE_FILE
+from backfill_assets.core.place import LOCKS
+from backfill_assets.lake.declared import candidate_facts
 from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
 from backfill_assets.lake.in_bucket import fetch_own, refuse_unreachable
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 
@@ -55,7 +54,7 @@ def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
         refuse_unreachable(root, settings)
         if proposed is None:
             fetch_own(root, settings)
-    if not (candidate := read_json(place_at(root), CANDIDATE_FILE)):
+    if not (candidate := candidate_facts(root)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 

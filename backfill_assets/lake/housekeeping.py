@@ -24,8 +24,9 @@ from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.kept_files import pins
 from backfill_assets.lake.log import LOG, LiveFile, commits, data_names, file_changes, torn_checkpoints
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import WRITES, Staged, filling, markers
@@ -61,7 +62,7 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     """Find the files that no version of the table since then (aware) holds. Reads the log and lists the folder.
 
     Files of writes under way stay, and so does a file that no version names if it was changed since then: another
-    program may be about to commit it. Raises BackfillError if the log has a gap or is torn.
+    program may be about to commit it; and what a snapshot pins. Raises BackfillError if the log has a gap or is torn.
     """
     table = lake.table_place(contract.name)
     removed = _removed(table)
@@ -76,6 +77,8 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
             replaced.append(name)
         elif name not in removed and (token := table.token(name)) and token.changed_at < since.timestamp():
             no_version.append(name)
+    pinned = pins(lake.place) if replaced else {}  # asked last: a snapshot that is begun from now on keeps none of them
+    replaced = [n for n in replaced if f"{TABLES}/{contract.name}/{n}" not in pinned] if pinned is not None else []
     old = _old_checkpoints(table)
     total = sum(size(table, name) or 0 for name in (*replaced, *no_version, *old))
     return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)

@@ -224,8 +224,9 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     with table_lock(lake.place, contract.name):
         damaged = damage(lake, contract)
         for name in damaged.torn:
-            path.move(f"{LOG}/{name}", f"{LOG}/{name}.torn")
-        path.sync(LOG)
+            path.copy(f"{LOG}/{name}.torn", path, f"{LOG}/{name}")
+            path.delete(f"{LOG}/{name}")
+        path.sync(*(f"{LOG}/{name}.torn" for name in damaged.torn), LOG)
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
         given = _ended(path) if versions(path) else ()  # also versions set aside, here or by an earlier mend
         for _ in given:

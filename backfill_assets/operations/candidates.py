@@ -5,8 +5,8 @@ beside it, as they are now; every command works on it. Not here: its folders (`l
 (`publications`).
 """
 
+import json
 import re
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -17,15 +17,14 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import exists, read_json, write_json
+from backfill_assets.core.place import AlreadyThere, read_json
 from backfill_assets.core.states import State
-from backfill_assets.lake.declared import CANDIDATE_FILE
-from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
+from backfill_assets.lake.whole import CANDIDATE_FILE, CANDIDATES, candidates_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
@@ -76,9 +75,7 @@ def folder_of_candidate(lake: Lake, name: str) -> Path:
 
 def candidate_names(lake: Lake) -> list[str]:
     """The names of a lake's candidates, ascending."""
-    place = lake.place.at(CANDIDATES)
-    names = (name for name in place.names() if not name.startswith("."))
-    return sorted(name for name in names if exists(place, f"{name}/{CANDIDATE_FILE}"))
+    return candidates_of(lake.place).names()
 
 
 def candidate_statuses(lake: Lake, pipeline_of: Callable[[Lake], Pipeline]) -> list[CandidateStatus]:
@@ -101,10 +98,6 @@ def create_candidate(
     if not NAME.fullmatch(name) or lake.shared is not None:
         bad = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
         raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
-    place = lake.place.at(CANDIDATES)
-    if name in place.names():
-        fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
-        raise refused(name, "it is there already", "Nothing was made", fix)
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
     if unfit := [c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column]:
         others = "returned by an asset of a project, written by others"
@@ -113,10 +106,16 @@ def create_candidate(
     if between := _between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
         raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
-    for file in _own_files(lake, reached):
-        place.write(f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes())
-    facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
-    write_json(place, f"{name}/{CANDIDATE_FILE}", {**facts, "note": note})
+    facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat(), "note": note}
+    candidates = candidates_of(lake.place)
+    try:
+        with candidates.alone(), candidates.making(name) as finish:
+            for file in _own_files(lake, reached):
+                candidates.place.write(f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes())
+            finish(json.dumps(facts).encode())
+    except AlreadyThere:
+        fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
+        raise refused(name, "it is there already", "Nothing was made", fix) from None
     return open_lake(folder, is_further=True)
 
 
@@ -140,19 +139,19 @@ def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
         yield from sorted(lake.root.glob(lake.settings.pipeline.sql))
 
 
-def discard_candidate(lake: Lake, name: str) -> None:
-    """Delete a candidate with all that it built; days that were published stay. Raises BackfillError if a publication
-    of it was stopped.
+def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
+    """Delete a candidate with all that it built (without `act` only say what hinders it); days that were published
+    stay. Raises BackfillError if a publication of it was stopped.
 
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
-    find_candidate(lake, name)
+    candidates = candidates_of(lake.place)
+    refuse_unknown("candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted")
     for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
         raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
-    place = lake.place.at(CANDIDATES)
-    place.move(name, f".{name}.{uuid.uuid4().hex[:8]}")
-    for leftover in (n for n in place.names() if n.startswith(".")):
-        place.delete_below(leftover)
+    if act:
+        with candidates.alone():
+            candidates.delete(name)
 
 
 def publishing(name: str) -> str:

@@ -13,17 +13,17 @@ from enum import StrEnum
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import exists
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_readable
-from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
+from backfill_assets.lake.kept_files import fault_of
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.whole import snapshots_of
 from backfill_assets.load.derived import load_command
 from backfill_assets.operations.fitness import differing_days
-from backfill_assets.operations.snapshots import FILE, fault_of, find_snapshot, snapshot_names
+from backfill_assets.operations.snapshots import find_snapshot, place_of, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 FOLLOW = (
@@ -256,7 +256,6 @@ def _rebuild(contract: Contract, span: str) -> str:
 def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
     """Check every snapshot by the names and sizes of its files, with `deep` by reading each byte that it keeps, and
     name the folders of stopped commands."""
-    place = lake.place.at(SNAPSHOTS)
     for name in snapshot_names(lake):
         what = f"the snapshot {name}"
         try:
@@ -264,16 +263,14 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
         except BackfillError as error:
             yield broken(what, error.culprit, error.fix)
             continue
-        files = [file for table in snapshot.tables.values() for file in table.files]
-        kept_in = place.at(name)
-        faults = [f"{f.path} {fault}" for f in files if (fault := fault_of(kept_in, f, deep=deep))]
+        files = [(place_of(lake, name, table), file) for table in snapshot.tables.values() for file in table.files]
+        faults = [f"{f.path} {fault}" for place, f in files if (fault := fault_of(place, f, deep=deep))]
         if faults:
             yield broken(what, f"{len(faults)} of {len(files)} file(s) {first_names(faults)}", DROP.format(name))
             continue
-        size, state = sum(f.size for f in files), "the bytes that were kept" if deep else "there"
+        size, state = sum(f.size for _, f in files), "the bytes that were kept" if deep else "there"
         yield fine(what, f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}")
     # A `create` that runs or was stopped, or a `drop` that was stopped.
-    leftovers = [n for n in sorted(place.names()) if n.startswith(".") or not exists(place, f"{n}/{FILE}")]
-    if leftovers and not deep:
-        what = f"left by a stopped command: {first_names(leftovers)}"
-        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(place.uri(leftovers[0]))}` lets it go")
+    if (leftovers := snapshots_of(lake.place).leftovers()) and not deep:
+        what, drop = first_names(leftovers), f"`backfill-assets snapshot drop {leftovers[0]} --yes`"
+        yield fine("snapshots", f"left by a stopped command: {what}; where none runs, {drop} lets it go")

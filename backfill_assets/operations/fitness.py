@@ -5,12 +5,13 @@ older version is judged by its own receipts only. Not here: the states (`core.st
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Literal
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
+from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import lacking_columns
@@ -85,6 +86,23 @@ def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
         f"Run {_command(unfit)}, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
         "(a command: --unfit)",
+    )  # fmt: skip
+    if chosen == "refuse":
+        raise error
+    warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
+
+
+def settle_changing(contract: Contract, states: States, days: Collection[date], chosen: Unfit) -> None:
+    """Raise UnfitDays for days that are outdated, or follow days that are to be made again, or warn of them: the next
+    rebuild gives them other rows, and a snapshot keeps today's."""
+    outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
+    changing = (will_change(states)[contract.name] | outdated) & {*days}
+    if not changing or chosen == "take":
+        return
+    error = UnfitDays(
+        f"the table {contract.name}", f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
+        "Nothing was kept" if chosen == "refuse" else "They are kept all the same",
+        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps them as they are",
     )  # fmt: skip
     if chosen == "refuse":
         raise error

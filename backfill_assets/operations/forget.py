@@ -18,9 +18,10 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
-from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, SNAPSHOTS
+from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.kept_files import snapshots_with
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import entity_there, is_entity
@@ -30,6 +31,7 @@ from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import record, unfinished, versions_seen
 from backfill_assets.lake.view import read_view
+from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS, WholeFolders
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import IN_DAY
@@ -150,11 +152,9 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         fix = f"Declare them again, or move their folders out of {lake.tables}"
         yield _obstacle(f"the pipeline lacks {', '.join(lost)}, whose rows nothing rebuilds without it", fix)
     if plans := active_plans(lake):
-        yield _obstacle(
-            f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"
-        )
-    for switch in unfinished(lake):
-        yield _obstacle(str(switch), "Then forget")
+        fix = "Finish or cancel it, see `backfill-assets plan list`"
+        yield _obstacle(f"the plan {plans[0].id} is not finished", fix)
+    yield from (_obstacle(str(switch), "Then forget") for switch in unfinished(lake))
     for contract in request.pipeline.contracts:
         latest = lake.store.view(contract.name, contract.day_column).latest
         if held := [d for d, r in latest.items() if r.entry.built is Built.HELD]:
@@ -163,7 +163,7 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     yield from (_obstacle(*told) for told in entity_there(lake, request.pipeline.contracts, request.trace.values))
     for folder in DROPS:
-        names = [n for n in _top_names(request, folder, found) if not n.startswith(".")]
+        names = sorted({*_top_names(request, folder, found)} - {*WholeFolders(lake.place, folder).unfinished()})
         if names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
             yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
@@ -174,9 +174,8 @@ def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     lake, columns = request.lake, {*request.trace.values}
     delivered = ({c.name for c in s.payload_columns} for s in lake.settings.delivered.values())
     if not any(columns <= names for names in (*delivered, *({*c.column_names} for c in request.pipeline.contracts))):
-        culprit = (
-            f"no source and no table has the column(s) {', '.join(request.trace.values)}, so nothing finds its rows"
-        )
+        named = ", ".join(request.trace.values)
+        culprit = f"no source and no table has the column(s) {named}, so nothing finds its rows"
         yield _obstacle(culprit, "Name its columns as `entity` below [features] in lake.toml")
     if lake.shared is not None:
         yield _obstacle("this is a candidate", "Work on the lake itself")
@@ -192,8 +191,10 @@ def _obstacle(culprit: str, fix: str) -> BackfillError:
 
 
 def _top_names(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
-    below = request.lake.root / folder
-    return sorted({p.relative_to(below).parts[0] for p in found if p.is_relative_to(below)})
+    """The folders below `folder` with one of the files, and the snapshots that pin one."""
+    names = [p.relative_to(request.lake.root).as_posix() for p in found if p.is_relative_to(request.lake.root)]
+    pinning = snapshots_with(request.lake.place, names) if folder == SNAPSHOTS else set()
+    return sorted({n.split("/")[1] for n in names if n.startswith(f"{folder}/")} | pinning)
 
 
 def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
@@ -251,8 +252,8 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
 
 
 def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
-    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also
-    folders that a killed or running command left (`.NAME`). Candidates that are `behind` may hold it without its name.
+    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also those
+    that a killed or running command has not finished. Candidates that are `behind` may hold it without its name.
 
     Raises BackfillError while a write is staged, which may have read what was there before: `replace_days` refuses it;
     and while readers do not see the newest versions yet.
@@ -270,14 +271,13 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     if behind and CANDIDATES not in request.drops:
         culprit = f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"
         raise BackfillError("the entity", culprit, kept, "Say --drop candidates to delete them whole")
+    for folder in DROPS:
+        WholeFolders(lake.place, folder).sweep()  # also what a command makes now: it is refused
     found = request.look().held
-    for folder, drop in DROPS.items():
+    for folder in request.drops:
         for name in {*_top_names(request, folder, found), *(behind if folder == CANDIDATES else ())}:
-            if name.startswith("."):
-                lake.place.delete_below(f"{folder}/{name}")
-            elif folder in request.drops:
-                drop(lake, name)
-                erasure.done["deleted"][f"{folder}/{name}"] = 1
+            DROPS[folder](lake, name)
+            erasure.done["deleted"][f"{folder}/{name}"] = 1
     erase(request.search, erasure)
 
 

@@ -6,7 +6,7 @@ Not here: how a table's folder is read (`lake.housekeeping`), which copies of la
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import TypeVar
 from backfill_assets.core.clock import utc_now, utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
-from backfill_assets.core.place import load_lock
+from backfill_assets.core.place import Held, load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.session import LINKS
 from backfill_assets.lake.external import refuse_external
@@ -34,6 +34,7 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import entries, entry_name, find_version, record, versions_seen
+from backfill_assets.lake.whole import candidates_of, snapshots_of
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.plans.files import active_plans
@@ -99,6 +100,9 @@ def maintain(
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
         _forget_versions(lake, since)
         _forget_links(lake)
+        for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
+            with suppress(Held), whole.alone(seconds=0):  # what stopped commands left goes; one that runs is left alone
+                pass
     cleared = tuple(clear(scoped, c, since) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 

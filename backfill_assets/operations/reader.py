@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous, day_range
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
-from backfill_assets.lake.data_files import PlainFiles, read_plain
+from backfill_assets.lake.data_files import PlainFiles, folder_of, read_plain
 from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
@@ -258,10 +258,10 @@ class KeptTableReader(Readable):
                 f"the snapshot {self.name!r}", f"of {contract.name} it keeps no {lacking[0]}", NOTHING,
                 f"Ask for days of {', '.join(map(str, known))}",
             )  # fmt: skip
-        folders = tuple(f"{contract.name}/{contract.day_column}={d}/" for d in days)
+        folders = {f"{contract.day_column}={d}" for d in days}
         by_day = contract.partition_column == contract.day_column
-        wanted = [f for f in self.kept.files if not by_day or f.path.startswith(folders)]
-        return PinnedRows(contract, None, [str(file_of(self.lake, self.name, f)) for f in wanted], days)
+        wanted = [f for f in self.kept.files if not by_day or folder_of(f.path) in folders]
+        return PinnedRows(contract, None, [str(file_of(self.lake, self.name, self.kept, f)) for f in wanted], days)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract

@@ -1,16 +1,15 @@
 """Snapshots: days of tables under a name, whose files are kept whatever happens to the tables.
 
-A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data files, each with its
-SHA-256. Before a snapshot counts, all its rows are compared with the receipts. Not here: reading its rows (`reader`).
+A snapshot is one folder, `.snapshots/NAME` (`lake.whole`): `snapshot.json` and copies of the data files, each with its
+SHA-256. In a store it names the tables' own files instead, which upkeep leaves alone (`lake.kept_files`). Before it
+counts, all its rows are compared with the receipts. Not here: reading its rows (`reader`).
 """
 
 import contextlib
 import hashlib
 import json
 import re
-import shutil
-import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -18,52 +17,34 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import DayRange, contiguous, ranges
-from backfill_assets.core.downstream import will_change
+from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import LOCKS, Place, exists, read, sha256_of_bytes, size
+from backfill_assets.core.place import AlreadyThere, Changed, Place, read, size
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.kept_files import KeptFile, bytes_pinned_by, fault_of, keep_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
-from backfill_assets.operations.fitness import (
-    CALLER,
-    Unfit,
-    UnfitDays,
-    UnfitDaysWarning,
-    differing_days,
-    settle,
-    unfit_days_now,
-)
+from backfill_assets.lake.whole import SNAPSHOT_FILE, SNAPSHOTS, snapshots_of
+from backfill_assets.operations.fitness import Unfit, differing_days, settle, settle_changing, unfit_days_now
 
-FILE, SCHEMA = "snapshot.json", 1
+SCHEMA = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
-class KeptFile:
-    """A data file: its path below the snapshot's folder, and the digest and number of its bytes."""
-
-    path: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True)
 class KeptTable:
-    """Days of a table at a version, each with its rows and fingerprint, and the files that hold them."""
+    """Days of a table at a version, and the files that hold them."""
 
     contract: Contract
     version: int
-    days: Mapping[date, tuple[int, str]]
+    days: Mapping[date, tuple[int, str]]  # rows and fingerprint
     files: tuple[KeptFile, ...]
+    pinned: bool = False  # the files are the table's own, which upkeep leaves alone
 
     @property
     def rows(self) -> int:
@@ -79,6 +60,7 @@ class KeptTable:
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
             "days": {str(d): list(content) for d, content in sorted(self.days.items())},
             "data_files": [[f.path, f.sha256, f.size] for f in self.files],
+            **({"pinned": True} if self.pinned else {}),
         }  # fmt: skip
 
 
@@ -118,7 +100,7 @@ class SnapshotRequest:
     newest: bool = False
 
 
-Chosen = tuple[Contract, int, Mapping[date, DayEntry], list[str]]
+Chosen = tuple[Contract, int, Mapping[date, DayEntry]]
 
 
 def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
@@ -126,42 +108,38 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
     allowed and for tables without a version, and UnfitDays as the reader does."""
     if not NAME.fullmatch(request.name):
         raise _refused(request.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
-    with _snapshot_lock(lake):
+    with snapshots_of(lake.place).alone():
         return _created(lake, pipeline, request)
 
 
-@contextlib.contextmanager
-def _snapshot_lock(lake: Lake) -> Iterator[None]:
-    """Keep other commands from making or dropping a snapshot; what a killed one left (`.NAME`) is deleted first."""
-    with lake.place.lock(f"{LOCKS}/snapshots.lock", "the snapshots"):
-        for leftover in (name for name in _snapshots(lake).names() if name.startswith(".")):
-            _snapshots(lake).delete_below(leftover)
-        yield
-
-
 def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
-    place, draft = _snapshots(lake), f".{request.name}"
-    if request.name in place.names():
-        raise _refused(request.name, "it is there already, and a snapshot never changes", "Choose another name")
-    erased, chosen = erasures(lake), _chosen(lake, pipeline, request)
+    snapshots, name = snapshots_of(lake.place), request.name
     try:
-        kept = {}
-        for contract, version, entries, files in chosen:
-            days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
-            kept[contract.name] = KeptTable(contract, version, days, _copied_files(place, draft, contract, files))
-        for contract, version, entries, _ in chosen:  # after the copies: what altered a file before them is seen
-            _refuse_differing(lake, request.name, contract, version, entries)
-        snapshot = Snapshot(request.name, utc_now(), whoami(), request.note, kept)
-        place.write(f"{draft}/{FILE}", json.dumps(snapshot.to_dict(), indent=1).encode(), if_absent=True)
-        if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
-            raise _refused(request.name, "an entity is being forgotten", "Finish `forget`, then do it again")
-        place.move(draft, request.name)
-        place.sync("")
+        with snapshots.making(name) as finish:  # begun before files are chosen: none of them goes from now on
+            erased, snapshot = erasures(lake), _drawn(lake, pipeline, request)
+            if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
+                raise _refused(name, "an entity is being forgotten", "Finish `forget`, then do it again")
+            finish(json.dumps(snapshot.to_dict(), indent=1).encode())
+            return snapshot
+    except AlreadyThere:
+        culprit = "it is there already, and a snapshot never changes"
+        raise _refused(name, culprit, "Choose another name") from None
+    except Changed:
+        raise _refused(name, "another command took it for one that was stopped", "Do it again") from None
     except FileNotFoundError as error:
-        raise _refused(request.name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
-    finally:
-        place.delete_below(draft)
-    return snapshot
+        raise _refused(name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
+
+
+def _drawn(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
+    """Keep the files of the chosen days, and compare their rows with the receipts."""
+    name, kept, chosen = request.name, dict[str, KeptTable](), _chosen(lake, pipeline, request)
+    for contract, version, entries in chosen:
+        files, pinned = keep_files(lake, contract, version, entries, lake.place.at(f"{SNAPSHOTS}/{name}"))
+        days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
+        kept[contract.name] = KeptTable(contract, version, days, files, pinned)
+    for contract, version, entries in chosen:  # after the copies: what altered a file before them is seen
+        _refuse_differing(lake, name, contract, version, entries)
+    return Snapshot(name, utc_now(), whoami(), request.note, kept)
 
 
 def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
@@ -175,27 +153,10 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
         if view.version < 0:
             raise _refused(request.name, f"the table {contract.name} was never made", "Name others with --tables")
         settle(contract, unfit_days_now(states, contract.name, days), request.unfit)
-        _settle_changing(contract, states, days, request.unfit)
+        settle_changing(contract, states, days, request.unfit)
         entries = {d: held[d] for d in days if d in held}
-        chosen.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
+        chosen.append((contract, view.version, entries))
     return chosen
-
-
-def _settle_changing(contract: Contract, states: States, days: Collection[date], unfit: Unfit) -> None:
-    """Refuse days, or warn of them, that are outdated or follow days that are to be made again: the next rebuild gives
-    them other rows, and a snapshot keeps today's."""
-    outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
-    changing = (will_change(states)[contract.name] | outdated) & {*days}
-    if changing and unfit != "take":
-        error = UnfitDays(
-            f"the table {contract.name}",
-            f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
-            "Nothing was kept" if unfit == "refuse" else "They are kept all the same",
-            "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps them as they are",
-        )
-        if unfit == "refuse":
-            raise error
-        warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
 
 
 def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:
@@ -209,79 +170,60 @@ def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, d
         )  # fmt: skip
 
 
-def _copied_files(place: Place, draft: str, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
-    """Copy the files below the draft's folder, in the table's layout."""
-    kept = []
-    for n, file in enumerate(sorted(files)):
-        below = f"{contract.name}/{folder_of(file)}" if contract.partition_column else contract.name
-        path = f"{below}/part-{n:05d}.parquet"
-        shutil.copyfile(file, place.prepared(f"{draft}/{below}") / f"part-{n:05d}.parquet")
-        place.sync(f"{draft}/{path}")
-        kept.append(KeptFile(path, sha256_of_bytes(place, f"{draft}/{path}"), size(place, f"{draft}/{path}") or 0))
-    return tuple(kept)
-
-
 def snapshot_names(lake: Lake) -> list[str]:
     """Return the names of all snapshots, sorted."""
-    place = _snapshots(lake)
-    return sorted(name for name in place.names() if NAME.fullmatch(name) and exists(place, f"{name}/{FILE}"))
+    return [name for name in snapshots_of(lake.place).names() if NAME.fullmatch(name)]
 
 
 def find_snapshot(lake: Lake, name: str) -> Snapshot:
     """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed file."""
     place = _existing(lake, name, "read")
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
-        body = json.loads(read(place, FILE))
+        body = json.loads(read(place, SNAPSHOT_FILE))
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found
-    raise _refused(
-        name, f"{place.uri(FILE)} is not what was written", "Restore it from a backup, or drop the snapshot", "read"
-    )
+    fix = "Restore it from a backup, or drop the snapshot"
+    raise _refused(name, f"{place.uri(SNAPSHOT_FILE)} is not what was written", fix, "read")
 
 
 def drop_snapshot(lake: Lake, name: str) -> None:
-    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name.
+    """Delete a snapshot, also a damaged one, or what a stopped command left of one; raises BackfillError for an unknown
+    name.
 
     Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
     """
-    with _snapshot_lock(lake):
-        _existing(lake, name, "dropped")
-        _snapshots(lake).move(name, f".{name}")
-        _snapshots(lake).delete_below(f".{name}")
+    _existing(lake, name, "dropped")
+    with snapshots_of(lake.place).alone():
+        snapshots_of(lake.place).delete(name)
 
 
 def held_bytes(lake: Lake, name: str) -> int:
-    """Return the bytes that would be free without the snapshot."""
+    """Return the bytes that would be free without the snapshot, once upkeep deletes what it alone has pinned."""
     place = _existing(lake, name, "dropped")
-    return sum(size(place, file) or 0 for file in place.below() if file.endswith(".parquet"))
+    own = sum(size(place, file) or 0 for file in place.below() if file.endswith(".parquet"))
+    return own + bytes_pinned_by(lake, name)
 
 
-def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
+def file_of(lake: Lake, name: str, table: KeptTable, kept: KeptFile) -> Path:
     """Return the path of a file of the snapshot; raises BackfillError where it is gone or holds other bytes."""
-    place = _snapshots(lake).at(name)
+    place = place_of(lake, name, table)
     if fault := fault_of(place, kept, deep=True):
         fix = "Restore it from a backup; the other files may be whole"
         raise _refused(name, f"{place.uri(kept.path)} {fault}", fix, "read")
     return place.local(kept.path)
 
 
-def fault_of(snapshot: Place, kept: KeptFile, *, deep: bool) -> str:
-    """Say what is wrong with a file of a snapshot, with `deep` by reading its bytes; empty if nothing is."""
-    if (found := size(snapshot, kept.path)) != kept.size:
-        return "is gone" if found is None else "has another size, and so other bytes than those that were kept"
-    is_other = deep and sha256_of_bytes(snapshot, kept.path) != kept.sha256
-    return "has other bytes than those that were kept" if is_other else ""
+def place_of(lake: Lake, name: str, table: KeptTable) -> Place:
+    """Return the place in which the files of a kept table have their paths."""
+    return lake.place if table.pinned else lake.place.at(f"{SNAPSHOTS}/{name}")
 
 
 def _existing(lake: Lake, name: str, done: str) -> Place:
-    if not NAME.fullmatch(name) or name not in _snapshots(lake).names():
+    snapshots = snapshots_of(lake.place)
+    if name not in (snapshots.names() if done == "read" else snapshots.place.names()):
         raise _refused(name, "this lake has no such snapshot", "See `backfill-assets snapshot list`", done)
-    return _snapshots(lake).at(name)
-
-
-def _snapshots(lake: Lake) -> Place:
-    return lake.place.at(SNAPSHOTS)
+    return snapshots.place.at(name)
 
 
 def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
@@ -291,7 +233,8 @@ def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
         laid_out = kept["partition_by"]
         contract = Contract(name, "", columns, kept["day_column"], tuple(kept["key"]), (), partition_by=laid_out)
         days = {date.fromisoformat(d): (int(rows), str(fingerprint)) for d, (rows, fingerprint) in kept["days"].items()}
-        tables[name] = KeptTable(contract, int(kept["version"]), days, tuple(KeptFile(*f) for f in kept["data_files"]))
+        files = tuple(KeptFile(*f) for f in kept["data_files"])
+        tables[name] = KeptTable(contract, int(kept["version"]), days, files, kept.get("pinned", False))
     return Snapshot(body["name"], datetime.fromisoformat(body["made_at"]), body["by"], body["note"], tables)
 
 

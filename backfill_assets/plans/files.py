@@ -18,8 +18,8 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, GateRefused, UnknownName
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import LOCKS, AlreadyThere, Held, exists, read, read_json, write_json
-from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.whole import CANDIDATES
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 
 FOLDER = ".plans"

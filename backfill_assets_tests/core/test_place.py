@@ -157,16 +157,27 @@ def test_a_further_name_keeps_the_content_when_the_first_goes(place: Place) -> N
     assert (read(place, "kept/b"), other.names()) == (b"1", [])
 
 
-def test_files_are_moved_and_deleted_alone_or_with_their_folder(place: Place) -> None:
+def test_a_copy_has_bytes_of_its_own_and_replaces_what_had_its_name(place: Place) -> None:
+    other = place.at("other")
+    other.write("a", b"1")
+    for content in (b"1", b"2"):
+        other.write("a", content)
+        place.copy("kept/b", other, "a")
+        assert read(place, "kept/b") == content
+    other.delete("a")
+    assert read(place, "kept/b") == b"2"
+    with pytest.raises(Gone):
+        place.copy("kept/b", other, "a")
+
+
+def test_files_are_deleted_alone_or_with_their_folder(place: Place) -> None:
     for name in ("a/1", "a/b/2", "a/b/c/3"):
         place.write(name, name.encode())
-    place.move("a/1", "a/one")
-    assert (read(place, "a/one"), exists(place, "a/1")) == (b"a/1", False)
     place.delete("a/b/c/3")
     place.prune("a/b/c")
-    assert place.below() == ["a/b/2", "a/one"]
+    assert place.below() == ["a/1", "a/b/2"]
     place.delete_below("a/b")
-    assert (place.below(), place.names("a")) == (["a/one"], ["one"])
+    assert (place.below(), place.names("a")) == (["a/1"], ["1"])
 
 
 def test_what_engines_write_and_read_is_found_by_name(place: Place) -> None:

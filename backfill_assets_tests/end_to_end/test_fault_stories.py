@@ -153,7 +153,7 @@ class World(plans.World):
             assert not any(damage), (contract.name, damage)
         for name in snapshot_names(self.lake):
             for kept in find_snapshot(self.lake, name).tables.values():
-                assert all(file_of(self.lake, name, file) for file in kept.files)
+                assert all(file_of(self.lake, name, kept, file) for file in kept.files)
         for plan in self.plans:
             assert find_plan(self.lake, plan.id) == plan
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import State
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.candidates import (
     candidate_names,
     create_candidate,
@@ -47,6 +47,26 @@ def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(besi
     discard_candidate(lake, "v2")
     assert not left.exists()
     assert list(folder.parent.iterdir()) == []
+
+
+def test_a_candidate_that_a_killed_command_half_made_is_none_and_its_name_is_free(beside: CandidateWorld) -> None:
+    lake, folder = beside.made.lake, beside.there.root
+    (folder / "candidate.json").write_bytes(b'{"unfinished": "being made"}')
+    assert candidate_names(lake) == []
+    with pytest.raises(SettingsError, match="the candidate v2: it is being made, or that was stopped"):
+        open_lake(folder)
+    create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
+    assert candidate_names(lake) == ["v2"]
+    assert not (folder / "tables").exists(), "nothing of the first one is left"
+
+
+def test_a_folder_without_its_file_is_discarded_by_name(beside: CandidateWorld) -> None:
+    lake, folder = beside.made.lake, beside.there.root
+    (folder / "candidate.json").unlink()
+    with pytest.raises(BackfillError, match="it is there already"):
+        create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
+    discard_candidate(lake, "v2")
+    assert not folder.exists()
 
 
 def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: CandidateWorld) -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.folder import CANDIDATES, RUNS, SNAPSHOTS
+from backfill_assets.lake.folder import RUNS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.staging import filling
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.versions import Unfinished, record, switching
 from backfill_assets.lake.view import settled_view
+from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
 from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,

@@ -1,0 +1,135 @@
+"""Folders that count as a whole: seen whole or not at all, wherever the command that makes or deletes one is killed.
+
+Tested here: `lake.whole` over a folder; a kill is an error that no `except` of the package sees. Not tested here: what
+snapshots and candidates keep (`operations`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.place import AlreadyThere, Changed, Held, read
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.whole import SNAPSHOT_FILE, snapshots_of
+
+CONTENT = b'{"name": "spring"}'
+VERBS = ("write", "copy", "sync", "delete", "delete_below")
+
+
+class Killed(BaseException):
+    """A process that dies: nothing that it would do afterwards happens."""
+
+
+class Mortal(Folder):
+    """A folder whose process dies before a step, the first being 1, and does nothing afterwards."""
+
+    def _step(self) -> None:
+        LEFT[0] -= 1
+        if LEFT[0] < 0:
+            raise Killed
+
+    def __getattribute__(self, name: str) -> object:
+        if name in VERBS:
+            object.__getattribute__(self, "_step")()
+        return super().__getattribute__(name)
+
+
+LEFT = [0]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Folder:
+    return Folder(str(tmp_path))
+
+
+def make(lake: Folder, name: str = "spring") -> None:
+    snapshots = snapshots_of(lake)
+    with snapshots.making(name) as finish:
+        for n in range(3):
+            snapshots.place.write(f"{name}/raw/{n}", b"rows")
+        finish(CONTENT)
+
+
+def whole_or_nothing(lake: Folder) -> bool:
+    """Whether the folder counts; if so it has all its files."""
+    snapshots = snapshots_of(lake)
+    if "spring" not in snapshots.names():
+        return False
+    assert snapshots.place.below("spring") == [*(f"spring/raw/{n}" for n in range(3)), f"spring/{SNAPSHOT_FILE}"]
+    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT
+    return True
+
+
+@pytest.mark.parametrize("does", ["make", "delete"])
+def test_wherever_a_command_is_killed_the_folder_is_whole_or_does_not_count_and_the_next_one_clears_it(
+    tmp_path: Path, does: str
+) -> None:
+    outcomes = list[bool]()
+    for step in range(30):
+        lake, mortal = Folder(str(tmp_path / f"{does}{step}")), Mortal(str(tmp_path / f"{does}{step}"))
+        if does == "delete":
+            make(lake)
+        LEFT[0] = step
+        try:
+            make(mortal) if does == "make" else snapshots_of(mortal).delete("spring")
+        except Killed:
+            killed = True
+        else:
+            killed = False
+        outcomes.append(whole_or_nothing(lake))
+        with snapshots_of(lake).alone():
+            left = snapshots_of(lake).place.below()
+            assert bool(left) == outcomes[-1], "what did not count is gone"
+        if not outcomes[-1]:
+            make(lake)
+        assert whole_or_nothing(lake)
+        if not killed:
+            break
+    assert not killed, "the last one was not killed"
+    assert sorted(outcomes, reverse=does == "delete") == outcomes, "before one step it is old, from then on new"
+    assert {*outcomes} == {True, False}
+
+
+def test_of_two_that_make_a_folder_of_one_name_one_does(lake: Folder) -> None:
+    snapshots = snapshots_of(lake)
+    with snapshots.making("spring") as finish:
+        with pytest.raises(AlreadyThere), snapshots.making("spring"):
+            raise AssertionError
+        finish(CONTENT)
+    with pytest.raises(AlreadyThere), snapshots.making("spring"):
+        raise AssertionError
+    assert snapshots.names() == ["spring"]
+
+
+def test_a_command_that_was_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_others_made_since(
+    lake: Folder,
+) -> None:
+    snapshots = snapshots_of(lake)
+
+    def overtaken() -> None:
+        with snapshots.making("spring") as finish:
+            snapshots.sweep()
+            make(lake)
+            finish(b"{}")
+
+    with pytest.raises(Changed):
+        overtaken()
+    assert whole_or_nothing(lake)
+
+
+def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Folder) -> None:
+    with snapshots_of(lake).alone(), pytest.raises(Held, match="the snapshots"), snapshots_of(lake).alone(seconds=0):
+        raise AssertionError
+
+
+def test_what_earlier_versions_left_goes_and_a_folder_without_its_file_stays(lake: Folder) -> None:
+    snapshots = snapshots_of(lake)
+    lake.write(".snapshots/.spring/raw/0", b"")
+    lake.write(".snapshots/theirs/notes.txt", b"")
+    assert (snapshots.names(), snapshots.leftovers(), snapshots.unfinished()) == (
+        [], [".spring", "theirs"], [".spring"],
+    )  # fmt: skip
+    snapshots.sweep()
+    assert snapshots.leftovers() == ["theirs"]
+    with pytest.raises(AlreadyThere):
+        make(lake, "theirs")
