@@ -5,7 +5,8 @@ Lives here: staging plain rows without an engine, and committing them in one go.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,25 @@ def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Stag
     return staged
 
 
-def publish_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells], digest: str = "digest") -> Published:
-    """The rows published for the days they name, by the product's own writer."""
+def publish_by_hand(
+    lake: Lake,
+    contract: Contract,
+    rows: Sequence[Cells],
+    digest: str = "digest",
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Published:
+    """The rows published for the days they name, by the product's own writer. `meanwhile`: done in its critical section
+    before each try, where the days were written before."""
     staged = stage_by_hand(lake, contract, rows)
     found = audit(lake, staged.paths, contract)
     entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
     write = Write(contract, staged, entries, -1, Provenance("test"))
-    return replace_days(lake, write, lambda days: dict.fromkeys(days, digest))
+
+    def digests_now(days: Iterable[date]) -> dict[date, str]:
+        meanwhile()
+        return dict.fromkeys(days, digest)
+
+    return replace_days(lake, write, digests_now)
 
 
 def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":

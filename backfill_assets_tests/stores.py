@@ -23,12 +23,18 @@ from backfill_assets_tests.processes import until
 
 # moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue.
 MOTO = """
-import sys, threading
+import json, sys, threading
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
-one, inner = threading.Lock(), DomainDispatcherApplication(create_backend_app)
+one, inner, seen = threading.Lock(), DomainDispatcherApplication(create_backend_app), []
 def app(environ, start_response):
     with one:
+        if environ["PATH_INFO"] == "/seen":
+            start_response("200 OK", [])
+            told, seen[:] = json.dumps(seen).encode(), []
+            return [told]
+        listed = environ["REQUEST_METHOD"] == "GET" and "list-type" in environ["QUERY_STRING"]
+        seen.append(("LIST" if listed else environ["REQUEST_METHOD"]) + " " + environ["PATH_INFO"])
         return [b"".join(inner(environ, start_response))]
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
 """
@@ -49,6 +55,11 @@ class StoreServer:
             "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": REGION, "AWS_ALLOW_HTTP": "true",
         }  # fmt: skip
+
+    def seen(self) -> list[str]:
+        """The requests since the last call, as `METHOD /bucket/key`; a listing is LIST. Of moto only."""
+        told: list[str] = requests.get(f"{self.endpoint}/seen", timeout=60).json()
+        return told
 
     def new_bucket(self) -> str:
         """The address of a new bucket."""

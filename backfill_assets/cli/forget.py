@@ -25,6 +25,7 @@ from backfill_assets.core.work import Work
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.in_bucket import refuse_in_bucket
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import forget as steps
@@ -55,6 +56,7 @@ def forget(
     same command goes on. Exit code 1 if something still holds it, or could not be searched.
     """
     lake, pipeline = opened()
+    refuse_in_bucket(lake.root, "forget searches every byte of", "Erase in a copy of the lake in a folder")
     if renamed is not None or not entity:
         _rename(lake, entity, renamed or "", note, flags["as_json"])
         return

@@ -16,9 +16,12 @@ from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
+from backfill_assets.core.place import AlreadyThere, Place, exists
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import refuse_file
-from backfill_assets.lake.settings import lake_toml
+from backfill_assets.lake.in_bucket import refuse_relative
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.settings import FILE_NAME, lake_toml
 from backfill_assets.operations.first_columns import ticked
 from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, landed_form, trial
 from backfill_assets.operations.first_source import FirstSource
@@ -55,8 +58,9 @@ def init(
     root = lake_root()
     refuse_file(root)
     refuse_foreign(root)
-    if (path := root / "lake.toml").exists():
-        raise _exists(path)
+    place = place_at(root)
+    if exists(place, FILE_NAME):
+        raise _exists(place)
     named = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items() if v is not None}
     roles = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
     if sources and (files or select):
@@ -64,9 +68,10 @@ def init(
     ask = (sys.stdin.isatty() if ask is None else ask) and select is None and not sources
     files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
     globs = _named_globs(sources) or {"": None if files == ANYWHERE else files}
+    refuse_relative(root, [glob or ANYWHERE for glob in globs.values()])
     landed = {} if select is not None else _landed(root, form, globs)
     if not landed:
-        _write_example(path, files, form, select, named)
+        _write_example(place, files, form, select, named)
         return
     guesses = first_sources(landed, roles)
     if ask:
@@ -75,7 +80,7 @@ def init(
     say("Trying it on these files; an engine that is not up yet takes some seconds to start.")
     for name, preview in trial(root, text, guesses).items():
         _show(name, guesses[name], preview)
-    _write(path, text)
+    _write(place, text)
     click.echo("Look it over (start_date, select, features, label), then `backfill-assets catch-up`.")
 
 
@@ -97,15 +102,17 @@ def _landed(root: Path, form: str | None, globs: dict[str, str | None]) -> dict[
     return {name: seen for name, seen in found.items() if seen is not None}
 
 
-def _write_example(path: Path, files: str | None, form: str | None, select: str | None, named: dict[str, Any]) -> None:
+def _write_example(
+    place: Place, files: str | None, form: str | None, select: str | None, named: dict[str, Any]
+) -> None:
     form = form or next((f for f in ("csv", "jsonl") if f".{f}" in (files or "")), "parquet")
     first = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
-    _write(path, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
+    _write(place, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
     if select is None:
         where = plain(files) if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
         click.echo(f"No file was found ({where}), so it holds an example. To have yours described:")
-        click.echo(f"  rm {shlex.quote(str(path))}")
-        click.echo(f"  backfill-assets init --files GLOB --lake {shlex.quote(str(path.parent))}")
+        click.echo(f"  rm {shlex.quote(place.uri(FILE_NAME))}")
+        click.echo(f"  backfill-assets init --files GLOB --lake {shlex.quote(place.uri())}")
     click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
@@ -161,16 +168,15 @@ def _reservations(guess: FirstSource) -> Iterator[str]:
         )
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _write(place: Place, text: str) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise _exists(path) from None
-    say(f"wrote {path}")
+        place.write(FILE_NAME, text.encode(), if_absent=True)
+    except AlreadyThere:
+        raise _exists(place) from None
+    say(f"wrote {place.uri(FILE_NAME)}")
 
 
-def _exists(path: Path) -> SettingsError:
-    fix = f"Edit it; or `rm {shlex.quote(str(path))}` before the lake has tables; or name another folder with --lake"
-    return SettingsError(str(path), "it exists already", "Nothing was written", fix)
+def _exists(place: Place) -> SettingsError:
+    path = place.uri(FILE_NAME)
+    fix = f"Edit it; or `rm {shlex.quote(path)}` before the lake has tables; or name another folder with --lake"
+    return SettingsError(path, "it exists already", "Nothing was written", fix)

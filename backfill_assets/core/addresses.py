@@ -35,14 +35,21 @@ def local_root(named: str | Path) -> Path:
     return Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *parts))
 
 
+def in_bucket(root: Path | str) -> tuple[str, Path, str]:
+    """By this machine's own folder of a lake in a bucket, or by one below that: the lake's address, its folder, and the
+    name of that below. Empty texts for any other folder."""
+    state, is_one, below = str(root).partition(f"/{BUCKETS}/")
+    if not is_one:
+        return "", Path(root), ""
+    home, _, name = below.partition("/")
+    scheme, *parts = home.split("@")
+    return f"{scheme}://{'/'.join(parts)}", Path(state, BUCKETS, home), name
+
+
 def bucket_address(root: Path | str) -> str:
     """The address of a lake in a bucket, or of a folder in it, by this machine's own folder; "" for any other."""
-    _, is_one, below = str(root).partition(f"/{BUCKETS}/")
-    if not is_one:
-        return ""
-    home, _, rest = below.partition("/")
-    scheme, *parts = home.split("@")
-    return f"{scheme}://{'/'.join([*parts, rest] if rest else parts)}"
+    address, _, name = in_bucket(root)
+    return f"{address}/{name}" if name else address
 
 
 def address_of(root: Path | str) -> str:

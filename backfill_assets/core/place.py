@@ -7,8 +7,10 @@ addresses (Spark, DuckDB, delta-rs) get them from `uri` and `local`.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -51,6 +53,31 @@ class Token(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self.mark)
+
+
+class WriteHold(Protocol):
+    """A marker that a process holds."""
+
+    def __call__(self) -> None:
+        """Give it up."""
+
+    def committing(self, version: int) -> None:
+        """Atomic. Say that the holder tries to commit that version of its table next. Raises TransientError where
+        another process took the marker for abandoned meanwhile: then the holder commits nothing."""
+
+
+@dataclass(frozen=True)
+class LockedMarker:
+    """A marker that the kernel holds for this process, as an open file."""
+
+    descriptor: int
+
+    def __call__(self) -> None:
+        """Give it up. Not idempotent."""
+        os.close(self.descriptor)
+
+    def committing(self, version: int) -> None:
+        """Nothing: the kernel knows whether this process lives."""
 
 
 class Place(Protocol):
@@ -139,11 +166,13 @@ class Place(Protocol):
         """Atomic: one holder at a time; it ends when its process dies. Waits for so many seconds, then raises Held,
         naming `what`. It spares waiting and repeating: what is committed is safe without it."""
 
-    def hold(self, name: str) -> Callable[[], None]:
-        """Atomic. Create a marker that this process holds until it calls what is returned, or dies."""
+    def hold(self, name: str) -> WriteHold:
+        """Atomic. Create a marker that this process holds until it gives it up, or dies."""
 
-    def abandoned(self, folder: str) -> Iterator[str]:
-        """Atomic for each: the names in a folder of the markers that nobody holds; each is held while the caller
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+        """Atomic for each: the names in a folder of the markers that nobody holds. `is_past` says of a marker's name
+        whether its table has the version that its holder tried last, so that the holder can no longer commit it. Where
+        only time tells that nobody holds it, its holder never commits again; else each is held while the caller
         handles it."""
 
     def refuse_link(self, folder: str) -> None:

@@ -100,8 +100,8 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
 def _rows(session: "SparkSession", staged: Staged, contract: Contract) -> "DataFrame":
     """The rows of the files; those in the folder of NULL lack the day's column, and so get NULL."""
     columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
-    dated = tuple(f.uri for f in staged.files if not by or f.partition is not None)
-    undated = tuple(f.uri for f in staged.files if by and f.partition is None)
+    dated = tuple(f.path for f in staged.files if not by or f.partition is not None)
+    undated = tuple(f.path for f in staged.files if by and f.partition is None)
     rows = read_plain(session, PlainFiles(dated, columns, by))
     return rows.union(read_plain(session, PlainFiles(undated, columns, ""))) if undated else rows
 

@@ -188,7 +188,7 @@ class Bucket:
         """As the port says: a lease."""
         return leases.hold(self, name)
 
-    def abandoned(self, folder: str, is_past: Callable[[str, int], bool] = lambda *_: False) -> Iterator[str]:
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
         """As the port says."""
         return leases.abandoned(self, folder, is_past)
 

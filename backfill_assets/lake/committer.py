@@ -17,17 +17,16 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.place import Place, exists, sha256_of_bytes
+from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.columns import (
     columns_misfit,
-    delta_schema,
     evolve,
     file_statistics,
     read_footer,
     schema_contract,
 )
 from backfill_assets.lake.data_files import live_files
-from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.log import (
     ACTIONS,
     BEFORE,
@@ -40,11 +39,10 @@ from backfill_assets.lake.log import (
     open_delta,
     refuse_torn,
     sync_log,
-    versions,
     vouch,
 )
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.staging import StagedFile
+from backfill_assets.lake.staging import Committing, StagedFile, unswept
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -57,32 +55,6 @@ CHECKPOINT_EVERY = 20
 
 class Conflict(TransientError):
     """Another commit came first; re-read the log and try again."""
-
-
-def ensure_table(lake: LakeFolder, contract: Contract) -> None:
-    """Create the table with its whole schema and properties, unless it exists. The caller holds its lock."""
-    from deltalake import DeltaTable
-
-    table = lake.table_place(contract.name)
-    if versions(table):
-        return
-    DeltaTable.create(
-        table.uri(),
-        delta_schema(contract.columns),
-        mode="error",
-        partition_by=[contract.partition_column] if contract.partition_column else None,
-        description=contract.description,
-        configuration={
-            "delta.checkpointInterval": str(CHECKPOINT_EVERY),
-            "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
-            "delta.enableDeletionVectors": "false",  # other engines read plain files
-            "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
-            "delta.logRetentionDuration": "interval 36500 days",
-            "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
-            "delta.setTransactionRetentionDuration": "interval 30 days",
-        },
-    )
-    lake.place.sync_new([f"{TABLES}/{contract.name}/{commit_name(0)}"])
 
 
 def open_table(path: Place) -> "DeltaTable":
@@ -106,11 +78,11 @@ def commit_files(
     receipt: Receipt,
     adds: Sequence[StagedFile],
     removes: Sequence[LiveFile],
-    restored: bool = False,
+    committing: Committing = unswept,
 ) -> int:
     """Add and remove exactly these files in one commit that carries the receipt; returns its version. Files have the
-    columns of the contract. Files of a rollback (`restored`) may lack nullable ones; unless they were copied for it,
-    the commit that added them first names their digests.
+    columns of the contract. Files of a rollback may lack nullable ones; unless they were copied for it, the commit that
+    added them first names their digests. `committing` is called with the version that is tried next (`Staged`).
 
     Raises Conflict where another commit came first, BackfillError where an action is invalid (then nothing was
     written). After any other error the log decides whether the commit happened.
@@ -120,14 +92,16 @@ def commit_files(
         sync_log(path, opened.version())
         opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
+    restored = receipt.reason == ROLLBACK
     actions += _additions(path, contract, adds, now_ms, contract.nullable_columns if restored else ())
     days = {str(d) for d in receipt.days}
     others = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if others:
         raise _wrong(path, f"a file of {others[0]} is to be added, a day that the receipt does not name")
-    path.sync_new([f.name for f in adds])  # before the log names them: a power cut must leave no torn file
     are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
-    version = _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
+    digests = "" if are_known else _digests(path, adds)
+    path.sync_new([f.name for f in adds])  # before the log names them: a power cut must leave no torn file
+    version = _commit(opened, path, receipt, actions, digests, committing)
     LOGS.keep(path, contract.day_column)
     return version
 
@@ -139,14 +113,16 @@ def _digests(path: Place, adds: Sequence[StagedFile]) -> str:
 
 def rewrite_files(
     path: Place, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+    committing: Committing = unswept,
 ) -> int:  # fmt: skip
     """Commit as `commit_files` does, but files that hold the same rows as before: readers of changes see none."""
     opened, now_ms = open_table(path), _now_ms()
     by_schema = schema_contract(contract, opened)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
     added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
+    digests = _digests(path, adds)
     path.sync_new([f.name for f in adds])
-    return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
+    return _commit(opened, path, receipt, [*actions, *added], digests, committing)
 
 
 def commit_references(
@@ -181,7 +157,10 @@ def commit_receipt(path: Place, receipt: Receipt) -> int:
     return _commit(open_table(path), path, receipt, [])
 
 
-def _commit(opened: "DeltaTable", path: Place, receipt: Receipt, actions: list[Any], digests: str = "") -> int:
+def _commit(
+    opened: "DeltaTable", path: Place, receipt: Receipt, actions: list[Any], digests: str = "",
+    committing: Committing = unswept,
+) -> int:  # fmt: skip
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
@@ -198,6 +177,7 @@ def _commit(opened: "DeltaTable", path: Place, receipt: Receipt, actions: list[A
         max_commit_retries=0,
         app_transactions=[Transaction(receipt.write_id, 1, _now_ms())],
     )
+    committing(before + 1)
     failed = None
     try:
         opened.create_write_transaction(
@@ -230,10 +210,11 @@ def _not_committed(path: Place, before: int, failed: Exception | None) -> Except
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
         return failed
-    return _stale(path, str(failed)[:200])
+    return stale(path, str(failed)[:200])
 
 
-def _stale(path: Place, why: str) -> Conflict:
+def stale(path: Place, why: str) -> Conflict:
+    """The error of a commit that was made for an older version of the table."""
     return Conflict(f"the table {path.name}", f"another commit came first ({why})", "Nothing was written", "Run again")
 
 
@@ -255,7 +236,7 @@ def _removals(
     live = {f.path: f for f in live_files(opened, column)} if removes else {}
     for file in removes:
         if live.get(file.path) != file:
-            raise _stale(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
+            raise stale(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
     return [RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {}) for f in removes]
 
 

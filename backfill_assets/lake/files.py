@@ -18,7 +18,7 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, Place, Token
+from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, LockedMarker, Place, Token
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 ABSENT = (FileNotFoundError, NotADirectoryError)
@@ -214,17 +214,17 @@ class Folder:
         finally:
             lock.release()
 
-    def hold(self, name: str) -> Callable[[], None]:
+    def hold(self, name: str) -> LockedMarker:
         """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in between."""
         path = self._made(name)
         while True:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.fstat(descriptor).st_nlink:
-                return lambda: os.close(descriptor)
+                return LockedMarker(descriptor)
             os.close(descriptor)
 
-    def abandoned(self, folder: str) -> Iterator[str]:
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
         """As the port says."""
         for name in sorted(self.names(folder)):
             try:

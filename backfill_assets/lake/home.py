@@ -51,6 +51,7 @@ def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
     refuse_file(root)
     settings = load_settings(proposed or root)
     if bucket_address(root):
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_unreachable(root, settings)
         if proposed is None:
             fetch_own(root, settings)

@@ -180,9 +180,8 @@ def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) ->
                 return {}
             note = f"{len(removes)} files made {len(adds)}, no row changed"
             staged.tried = True
-            rewrite_files(
-                table, contract, Receipt(staged.write_id, contract.name, REASON, {}, note=note), adds, removes
-            )
+            receipt = Receipt(staged.write_id, contract.name, REASON, {}, note=note)
+            rewrite_files(table, contract, receipt, adds, removes, staged.committing)
             staged.keep({f.name for f in adds})
     return unchanged
 

@@ -4,10 +4,10 @@ Not here: reading and writing what lies there (`bucket`), and the address (`core
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from backfill_assets.core.addresses import ADDRESS, address_of
+from backfill_assets.core.addresses import ADDRESS, address_of, bucket_address
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, read
 from backfill_assets.lake.files import Folder
@@ -47,12 +47,7 @@ def _own_files(place: Place) -> Iterator[str]:
 
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
-    for source in settings.delivered.values():
-        if not ADDRESS.fullmatch(source.files) and not Path(source.files).expanduser().is_absolute():
-            raise _refused(
-                root, f"files = {source.files!r} begins at the lake's folder, and the lake lies in a bucket",
-                "Write the absolute path of the landing folder",
-            )  # fmt: skip
+    refuse_relative(root, [source.files for source in settings.delivered.values()])
     for name, export in settings.exports.items():
         if "://" not in export.to and not Path(export.to).is_absolute():
             raise _refused(
@@ -69,6 +64,23 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
             root, f"[spark] engine = {settings.spark.engine!r} computes on machines that do not see the copies of data "
             "files on this one", 'Set engine = "embedded", or keep this lake in a folder that all of them see',
         )  # fmt: skip
+
+
+def refuse_relative(root: Path, globs: Iterable[str]) -> None:
+    """Raise SettingsError where files of a source of a lake in a bucket are named from the lake's folder."""
+    for glob in globs if bucket_address(root) else ():
+        if not ADDRESS.fullmatch(glob) and not Path(glob).expanduser().is_absolute():
+            raise _refused(
+                root, f"files = {glob!r} begins at the lake's folder, and the lake lies in a bucket",
+                "Write the absolute path of the landing folder",
+            )  # fmt: skip
+
+
+def refuse_in_bucket(root: Path, what: str, fix: str) -> None:
+    """Raise SettingsError where a lake lies in a bucket and `what` works in a folder only."""
+    if bucket_address(root):
+        culprit = f"it lies in a bucket, and {what} a lake in a folder"
+        raise SettingsError(f"the lake {address_of(root)}", culprit, "Nothing was done", fix)
 
 
 def _refused(root: Path, culprit: str, fix: str) -> SettingsError:

@@ -76,7 +76,7 @@ class Lease:
                 self.place.delete(self.name)
 
     def committing(self, version: int) -> None:
-        """As the port's `Hold` says."""
+        """As the port's `WriteHold` says."""
         with self._one:
             if self._ended.is_set() or self.is_lost or not self.renew(state=COMMITTING, version=version):
                 self.is_lost = True
@@ -87,7 +87,7 @@ class Lease:
                 )  # fmt: skip
 
     def __call__(self) -> None:
-        """As the port's `Hold` says."""
+        """As the port's `WriteHold` says."""
         self._ended.set()
         with self._one, suppress(OSError):
             if not self.is_lost:

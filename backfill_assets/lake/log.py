@@ -197,6 +197,12 @@ def _following(table: Place, after: int) -> Iterator[Commit]:
         yield read_commit(table, after)
 
 
+def days_written(table: Place, after: int, before: int) -> int | None:
+    """The newest version between two, neither of them included, whose commit wrote days or is another program's."""
+    between = (read_commit(table, version) for version in range(before - 1, after, -1))
+    return next((c.version for c in between if c.receipt is None or c.receipt.days), None)
+
+
 def commit_digest(table: Place, version: int) -> str:
     """SHA-256 of the bytes of one commit. Raises OSError."""
     return sha256_of_bytes(table, commit_name(version))

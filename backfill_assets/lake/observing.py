@@ -24,7 +24,7 @@ from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import columns_of, name_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.committer import commit_references, ensure_table
+from backfill_assets.lake.committer import commit_references
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.embedded import connection, literal, selection
@@ -46,6 +46,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.store import ensure_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

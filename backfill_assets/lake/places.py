@@ -1,25 +1,23 @@
 """Where the files of a lake lie, by its folder: the one function that picks the filling of the port `Place`.
 
-Not here: the fillings (`files`, `bucket`), and the port itself (`place`).
+Not here: the fillings (`files`, `bucket`), and the port itself (`core.place`).
 """
 
 from pathlib import Path
 
-from backfill_assets.core.addresses import bucket_address, local_root
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.addresses import in_bucket, local_root
 from backfill_assets.core.place import Place
 from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.files import Folder
 
+MACHINE = ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
+
 
 def place_at(root: Path) -> Place:
-    """The place of a lake, or of a folder in it, by its absolute folder; that of a lake in a bucket is this machine's
+    """The place of a lake, or of a folder in it, by its absolute folder, which for a lake in a bucket is this machine's
     own (`core.addresses`). Opens nothing."""
-    if address := bucket_address(root):
-        raise SettingsError(
-            f"the lake {address}", "lakes in a bucket are not read yet", "Nothing was done", "Name a folder",
-        )  # fmt: skip
-    return Folder(str(root))
+    address, home, name = in_bucket(root)
+    return Bucket(address, str(home / MACHINE), name) if address else Folder(str(root))
 
 
 def prefix_at(address: str) -> Place:

@@ -158,7 +158,7 @@ def _commit(lake: Lake, write: Write, view: TableView) -> Published:
     # A day that never had rows needs no data commit: its receipt says that it is empty.
     had_rows = view.foreign | {d for d, day_receipt in view.latest.items() if day_receipt.entry.rows}
     with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
-    version = lake.store.replace_days(write.contract, write.staged, with_rows, receipt)
+    version = lake.store.replace_days(write.contract, write.staged, with_rows, receipt, view.version)
     return Published(version, receipt.write_id, changed, receipt_only, irreproducible)
 
 

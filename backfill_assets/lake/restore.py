@@ -124,7 +124,7 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(prepared, provenance)
         adds = [StagedFile(path, f.path, f.partition) for f in prepared.adds]
-        return commit_files(path, by_schema, receipt, adds, prepared.removes, restored=True)
+        return commit_files(path, by_schema, receipt, adds, prepared.removes)
 
 
 def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:

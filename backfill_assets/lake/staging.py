@@ -17,14 +17,20 @@ from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.place import Gone, Place, size
+from backfill_assets.core.place import Gone, Place, WriteHold, exists, size
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
-from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import file_changes, find_write
+from backfill_assets.lake.folder import TABLES, LakeFolder
+from backfill_assets.lake.log import commit_name, file_changes, find_write
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
+
+Committing = Callable[[int], None]  # is told the version that is tried next (`Staged.committing`)
+
+
+def unswept(_version: int) -> None:
+    """Of a commit whose files nobody sweeps."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Staged:
     lake: Place
     table: Place
     files: tuple[StagedFile, ...] = ()
-    _give_up: Callable[[], None] | None = field(default=None, repr=False)
+    _give_up: WriteHold | None = field(default=None, repr=False)
     tried: bool = False
 
     @property
@@ -97,6 +103,12 @@ class Staged:
             elif last.endswith(".parquet") and not last.startswith(("_", ".")):
                 staged.append(StagedFile(self.table, name, _value(folder, column) if column else None))
         return tuple(staged)
+
+    def committing(self, version: int) -> None:
+        """Say that the next thing that this process does is to try to commit that version with the files. Raises Swept
+        where another process took the write for dead, and its files: then it commits nothing."""
+        if self._give_up is not None:
+            self._give_up.committing(version)
 
     def drop(self) -> None:
         """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the hold. Idempotent."""
@@ -193,7 +205,13 @@ def markers(table: str) -> str:
 def writing(lake: Place) -> list[str]:
     """The tables of a lake of which a living process stages a write."""
     tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
-    return [t for t in tables if {*lake.names(markers(t))} - {*lake.abandoned(markers(t))}]
+    return [t for t in tables if {n for n in lake.names(markers(t)) if n[0] != "."} - {*_abandoned(lake, t)}]
+
+
+def _abandoned(lake: Place, table: str) -> Iterator[str]:
+    """The ids of the writes of a table that no living process stages or commits."""
+    log = lake.at(f"{TABLES}/{table}")
+    return lake.abandoned(markers(table), lambda _write, version: exists(log, commit_name(version)))
 
 
 def _value(folder: str, column: str) -> str | None:
@@ -210,7 +228,7 @@ def sweep(lake: LakeFolder, table: str) -> int:
     """
     swept, place = 0, lake.table_place(table)
     lake.place.refuse_link(markers(table))
-    for write_id in lake.place.abandoned(markers(table)):
+    for write_id in _abandoned(lake.place, table):
         folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
         place.refuse_link(folder)
         changes = file_changes(place, version) if version is not None else ()

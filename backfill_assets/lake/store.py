@@ -20,8 +20,8 @@ from backfill_assets.core.place import Place, exists, table_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
-from backfill_assets.lake.columns import column_types
-from backfill_assets.lake.committer import commit_files, ensure_table
+from backfill_assets.lake.columns import column_types, delta_schema
+from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, stale
 from backfill_assets.lake.data_files import (
     files_of,
     files_of_days,
@@ -33,7 +33,7 @@ from backfill_assets.lake.data_files import (
 from backfill_assets.lake.embedded import delta_rows
 from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import Staged, StagedFile
@@ -183,20 +183,25 @@ class TableStore:
         self.lake.refuse_shared(table)
         return table_lock(self.lake.place, table)
 
-    def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
+    def replace_days(
+        self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt,
+        since: int | None = None,
+    ) -> int:  # fmt: skip
         """In one commit add the staged rows of `days` and remove the present rows of `days`; returns its version.
 
         Without days it commits only the receipt. Deletes staged files that it did not use. Raises Conflict if another
-        commit came first, BackfillError if a file is not as it should be; then it wrote nothing. Tried once.
+        commit came first, also one that wrote days after version `since` (-1: before the first), BackfillError if a
+        file is not as it should be; then it wrote nothing. Tried once.
         """
         self._ensure_table(contract)
         adds, removes = self._files(contract, staged, days)
-        return self._commit(contract, staged, replace(receipt, bytes=sum(f.size for f in adds)), adds, removes)
+        sized = replace(receipt, bytes=sum(f.size for f in adds))
+        return self._commit(contract, staged, sized, (adds, removes), since)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
         self._ensure_table(contract)
-        return self._commit(contract, staged, receipt, staged.files, ())
+        return self._commit(contract, staged, receipt, (staged.files, ()))
 
     def _ensure_table(self, contract: Contract) -> None:
         self.lake.refuse_shared(contract.name)
@@ -205,11 +210,21 @@ class TableStore:
 
     def _commit(
         self, contract: Contract, staged: Staged | None, receipt: Receipt,
-        adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+        files: tuple[Sequence[StagedFile], Sequence[LiveFile]], since: int | None = None,
     ) -> int:  # fmt: skip
+        """Add and remove the files, unless another commit wrote days after version `since`."""
+        table, (adds, removes) = self.lake.table_place(contract.name), files
+
+        def committing(version: int) -> None:
+            """The lock may have been lost, which a store does not prevent; then others wrote what nobody looked at."""
+            if since is not None and (moved := log.days_written(table, max(since, 0), version)):
+                raise stale(table, f"version {moved} wrote days meanwhile")
+            if staged is not None:
+                staged.committing(version)
+
         if staged is not None:
             staged.tried = True  # first of all: an exception may come at any moment from here on
-        version = commit_files(self.lake.table_place(contract.name), contract, receipt, adds, removes)
+        version = commit_files(table, contract, receipt, adds, removes, committing)
         if staged is not None:
             staged.keep({f.name for f in adds})
         return version
@@ -226,6 +241,32 @@ class TableStore:
         named = {str(d) for d in days}
         new = staged.files if staged is not None else ()
         return [f for f in new if f.partition in named], files_of_days(live, contract, days)
+
+
+def ensure_table(lake: LakeFolder, contract: Contract) -> None:
+    """Create the table with its whole schema and properties, unless it exists. The caller holds its lock."""
+    from deltalake import DeltaTable
+
+    table = lake.table_place(contract.name)
+    if log.versions(table):
+        return
+    DeltaTable.create(
+        table.uri(),
+        delta_schema(contract.columns),
+        mode="error",
+        partition_by=[contract.partition_column] if contract.partition_column else None,
+        description=contract.description,
+        configuration={
+            "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+            "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
+            "delta.enableDeletionVectors": "false",  # other engines read plain files
+            "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
+            "delta.logRetentionDuration": "interval 36500 days",
+            "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
+            "delta.setTransactionRetentionDuration": "interval 30 days",
+        },
+    )
+    lake.place.sync_new([f"{TABLES}/{contract.name}/{log.commit_name(0)}"])
 
 
 def changed_by_others(table: Place, day_column: str) -> bool:

@@ -23,6 +23,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.core.errors import SettingsError, refuse_unknown
 from backfill_assets.examples.stories import STORIES
 from backfill_assets.examples.streams import STREAMS
+from backfill_assets.lake.in_bucket import refuse_in_bucket
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 
 SEED = 20240229
@@ -183,6 +184,7 @@ def make_example(name: str, root: Path) -> None:
     """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder that is not empty."""
     known = examples()
     refuse_unknown("example", [name], known, "Nothing was made")
+    refuse_in_bucket(root, "examples are made as", "Name a folder with --lake")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(
             f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"
@@ -213,6 +215,7 @@ def sample_settings(days: DayRange) -> LakeSettings:
 
 def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     """Make the sample lake of these days; raises SettingsError for a folder that is not empty."""
+    refuse_in_bucket(root, "samples are made as", "Name a folder with --lake")
     if root.exists() and any(root.iterdir()):
         raise not_ours(root)
     root.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ class World:
         if not (path / "_delta_log").exists():
             return []
         found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
-        return ordered({k: _plain(v) for k, v in row.items() if k not in leave_out} for row in found)
+        return ordered({k: plain(v) for k, v in row.items() if k not in leave_out} for row in found)
 
     def contents(self, *leave_out: str) -> dict[str, list[Row]]:
         """All tables of the pipeline and the ledger `arrivals`."""
@@ -116,7 +116,8 @@ def run(request: RebuildRequest) -> Candidate:
     return rebuild.ready
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A cell as `content` gives it."""
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 

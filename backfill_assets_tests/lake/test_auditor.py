@@ -198,7 +198,7 @@ CLUSTER = SparkSettings(engine="sc://elsewhere:15002")
 def sized(staged: Staged, mib: int) -> Staged:
     """The staging with files of so many MiB, holes all of them."""
     for file in staged.files:
-        os.truncate(file.uri, mib << 20)
+        os.truncate(file.path, mib << 20)
     return staged
 
 

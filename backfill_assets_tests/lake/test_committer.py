@@ -18,13 +18,14 @@ from deltalake import DeltaTable
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, parse_receipt
 from backfill_assets.lake import committer
-from backfill_assets.lake.committer import Conflict, commit_files, commit_receipt, ensure_table, open_table
+from backfill_assets.lake.committer import Conflict, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import KEEP_EVERY
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.state_files import kept_versions
+from backfill_assets.lake.store import ensure_table
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import find_write, place_of, state_file

@@ -15,10 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, ContractBroken
-from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.external import link_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import AHEAD, Observed, observe, observe_each, unseen
+from backfill_assets.lake.store import ensure_table
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import frozen_clock, new_lake, rows_of
 from backfill_assets_tests.logs import commit_file

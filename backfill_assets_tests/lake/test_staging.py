@@ -16,10 +16,10 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import COMPILED_FROM_ROWS, IN_TASKS_FROM_ROWS, EngineSettings, size_confs
 from backfill_assets.engine.session import set_confs
-from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.staging import WRITES, Staged, markers, stage_rows, sweep
+from backfill_assets.lake.store import ensure_table
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, read_staged, stage_by_hand

@@ -1,0 +1,244 @@
+"""A whole lake in a bucket: the tables of a lake in a folder, from two machines, and after kills at any step.
+
+Lives here: `--lake s3://…` on a server of moto's, the landing in a folder, each machine by a state folder of its own.
+Does not live here: the verbs of the bucket (`core.test_place`), and what its requests cost (`test_bucket_requests`).
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.place import LOCKS
+from backfill_assets.core.receipts import parse_receipt
+from backfill_assets.core.states import State
+from backfill_assets.lake import committer, leases, staging
+from backfill_assets.lake.data_files import files_of
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.log import data_names
+from backfill_assets.lake.objects import Objects
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
+from backfill_assets_tests.end_to_end.worlds import World, land, plain, span
+from backfill_assets_tests.files import SMALLEST, publish_by_hand
+from backfill_assets_tests.oracle import Row, ordered
+from backfill_assets_tests.processes import PIPES, run, start
+
+LATE = [row for row in ROWS if row["seq"] % 5 == 0]
+EARLY = [row for row in ROWS if row["seq"] % 5]
+
+
+def machine(address: str, state: Path) -> Path:
+    """The folder that another machine has of a lake, by its own state folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STATE_VARIABLE, str(state))
+        return local_root(address)
+
+
+@dataclass(frozen=True)
+class BucketWorld(World):
+    """A lake in a bucket, as one machine has it."""
+
+    def content(self, table: str, *leave_out: str) -> list[Row]:
+        place = place_at(self.root).at(f"tables/{table}")
+        if not place.names("_delta_log"):
+            return []
+        found = DeltaTable(place.uri()).to_pyarrow_table().to_pylist()
+        return ordered({k: plain(v) for k, v in row.items() if k not in leave_out} for row in found)
+
+
+@pytest.mark.slow
+def test_a_lake_in_a_bucket_is_what_the_lake_in_a_folder_is_for_each_of_two_machines(
+    spark: object, bucket_address: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "folder", [EARLY])
+    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
+    one, two = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two"))
+    place_at(one.root).write(FILE_NAME, text.encode())
+    for world in (folder, one):
+        world.backfill(span(RULES))
+    assert_same(one, folder)
+    assert two.states() == one.states() == folder.states()
+
+    land(folder, "late.jsonl", LATE)
+    for world in (folder, two):
+        world.backfill(span(RULES))
+    assert_same(one, folder)
+    assert one.states() == folder.states()
+
+    lake, pipeline = one.open()
+    checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
+    assert [d for d in checked if d.level.name != "OK"] == []
+    contract, first = pipeline.contract("features", ""), RULES.start
+    seen = one.look().view.table("features").latest[first].version
+    wanted = RestoreRequest(contract, {first: 1}, {first: seen})
+    restore_partitions(lake.lake, wanted, Provenance("test"))
+    assert two.look().of("features", first) is State.HELD
+    release_partitions(two.open()[0].lake, contract, [first], Provenance("test"))
+    two.backfill(span(RULES))
+    assert_same(one, folder)
+
+
+def bare_bucket(address: str, state: Path) -> Lake:
+    """A lake of settings only, as one machine has it."""
+    root = machine(address, state)
+    place_at(root).write(FILE_NAME, SMALLEST.replace('"landing', '"/landing').encode())
+    return open_lake(root)
+
+
+def content(lake: Lake) -> list[tuple[Any, Any]]:
+    found = DeltaTable(lake.table_place("staging").uri()).to_pyarrow_table().to_pylist()
+    return sorted((r["event_date"], r["value"]) for r in found)
+
+
+def written(lake: Lake, value: int, *numbers: int) -> None:
+    rows = [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
+    publish_by_hand(lake, STAGING, rows, f"digest {value}")
+
+
+MOST_WRITES = 20
+KILLED = """
+import sys
+from pathlib import Path
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.end_to_end.test_bucket_lake import DEATHS, leases, written
+DEATHS[sys.argv[2]]()
+leases.LOCK_LEASE_SECONDS = leases.WRITE_LEASE_SECONDS = 0.5  # what it holds is another's soon after its death
+written(open_lake(Path(sys.argv[1])), 2, 0, 1)
+"""
+
+
+def dies(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), 9)
+
+
+def after(real: Callable[..., Any]) -> Callable[..., Any]:
+    """What does its work, then dies."""
+
+    def done(*args: Any, **more: Any) -> None:
+        real(*args, **more)
+        dies()
+
+    return done
+
+
+def before_a_file_is_sent() -> None:
+    Objects.send = dies  # type: ignore[method-assign]
+
+
+def with_one_of_two_files_sent() -> None:
+    Objects.send = after(Objects.send)  # type: ignore[method-assign]
+
+
+def with_its_files_sent() -> None:
+    leases.Lease.committing = dies  # type: ignore[method-assign]
+
+
+def about_to_commit() -> None:
+    leases.Lease.committing = after(leases.Lease.committing)  # type: ignore[method-assign]
+
+
+def with_its_commit_done() -> None:
+    committer.vouch = dies  # type: ignore[attr-defined]
+
+
+def before_tidying_up() -> None:
+    staging.Staged.keep = dies  # type: ignore[method-assign]
+
+
+DEATHS = {
+    death.__name__: death
+    for death in (
+        before_a_file_is_sent, with_one_of_two_files_sent, with_its_files_sent, about_to_commit, with_its_commit_done,
+        before_tidying_up,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("when", DEATHS)
+def test_a_write_that_is_killed_happened_or_not_and_the_next_one_goes_on(
+    bucket_address: str, tmp_path: Path, when: str
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path / "one")
+    written(lake, 1, 0)
+    killed = run("-c", KILLED, machine(bucket_address, tmp_path / "two"), when, fresh=True)
+    assert killed.returncode == -9, killed.stderr
+    committed = when in ("with_its_commit_done", "before_tidying_up")
+    assert content(lake) == ([(day(0), 2), (day(1), 2)] if committed else [(day(0), 1)])
+    for value in range(
+        3, 3 + MOST_WRITES
+    ):  # until its lease is over, and another commit took the version that it tried
+        written(lake, value, 0, 1)
+        assert content(lake) == [(day(0), value), (day(1), value)]
+        if not lake.place.names(".staging/staging"):
+            break
+    versions = range(1, lake.store.head("staging") + 1)
+    named = {file.path for version in versions for file in files_of(lake, STAGING, version)}
+    assert {*data_names(lake.table_place("staging"))} == named, "no file is left that no version names"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from backfill_assets_tests.end_to_end.test_races import write_days
+write_days(Path(sys.argv[1]), int(sys.argv[2]), 5, "the same days")
+"""
+
+
+@pytest.mark.slow
+def test_no_acknowledged_commit_of_two_machines_on_one_table_is_lost(bucket_address: str, tmp_path: Path) -> None:
+    lake = bare_bucket(bucket_address, tmp_path / "0")
+    roots = [machine(bucket_address, tmp_path / str(n)) for n in range(2)]
+    started = [start("-c", WRITER, root, str(n), fresh=True, **PIPES) for n, root in enumerate(roots)]
+    told = [process.communicate(timeout=300) for process in started]
+    assert [process.returncode for process in started] == [0, 0], [stderr for _, stderr in told]
+    acknowledged = [line for stdout, _ in told for line in stdout.split()]
+    table = DeltaTable(lake.table_place("staging").uri())
+    recorded = [r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))]
+    assert sorted(recorded) == sorted(acknowledged)
+    assert len({*acknowledged}) == 10
+    assert len(content(lake)) == 5, "each day holds one writer's row"
+
+
+def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> None:
+    """Two writers in one critical section: the commit of the one that read an older log is refused and repeated."""
+    one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
+    written(one, 1, 0)
+    tries = list[int]()
+
+    def overtaken() -> None:
+        tries.append(one.store.head("staging"))
+        if len(tries) == 1:
+            one.place.delete(f"{LOCKS}/staging.lock")
+            written(two, 2, 0)
+
+    publish_by_hand(one, STAGING, [{"entity": "A", "value": 3, "event_date": day(0)}], "digest 2", overtaken)
+    assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
+
+
+def test_own_files_of_the_lake_are_fetched_as_they_are_now(bucket_address: str, tmp_path: Path) -> None:
+    root = machine(bucket_address, tmp_path)
+    place, settings = place_at(root), SMALLEST.replace('"landing', '"/landing')
+    place.write(FILE_NAME, f'{settings}[pipeline]\nsql = "sql/*.sql"\n'.encode())
+    place.write("sql/one.sql", b"-- 1")
+    place.write("tables/raw/x.sql", b"no file of the lake's owner")
+    open_lake(root)
+    place.write("sql/one.sql", b"-- 2")
+    place.write("sql/two.sql", b"-- 3")
+    open_lake(root)
+    assert {p.relative_to(root).as_posix(): p.read_text() for p in root.rglob("*.sql")} == {
+        "sql/one.sql": "-- 2", "sql/two.sql": "-- 3"
+    }  # fmt: skip
+    place.delete("sql/two.sql")
+    open_lake(root)
+    assert [p.name for p in root.rglob("*.sql")] == ["one.sql"]
