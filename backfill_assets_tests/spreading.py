@@ -31,7 +31,7 @@ PARSING = "backfill_assets_tests.sources import"  # modules that say so share th
 # kills JVMs.
 ON_SPARK, SESSIONS, KILLING = "mark.on_spark(", ('spark: "SparkSession', 'usefixtures("spark")'), "it kills JVMs"
 LONGEST = ("test_examples.py", "test_guide_steps.py", "test_readme.py")  # minutes each
-DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
+DRAWING = ("cli/test_lateness.py", "cli/test_report_page.py")  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES, QUICK_PROCESSES, SPARK_PROCESSES = 3, 2, 2  # on Spark each has a server that its tests share
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less

@@ -224,24 +224,6 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f, names)]
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ('table == "raw"', 1),
-        ('view.table("raw").inputs.get("raw", -1)', 2),
-        ('tables["raw"]', 1),
-        ('f"SELECT * FROM raw WHERE {day}"', 1),
-        ('f"backfill --to {last} --tables raw"', 1),
-        ('say({"raw": rows})', 0),
-        ('Literal["apply", "raw"]', 0),
-        ('"rows that are in raw"', 0),
-    ],
-)
-def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, found: int) -> None:
-    source = Source("x.py", code, ast.parse(f"x = {code}"))
-    assert len(_spelled(source, frozenset({"raw"}))) == found
-
-
 # How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
 PIECES = ("committer", "log", "log_state", "state_files")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)

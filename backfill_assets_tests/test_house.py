@@ -219,10 +219,3 @@ def _what_binds_to_a_place(line: str) -> list[str]:
 )
 def test_the_search_for_places_finds(line: str) -> None:
     assert _what_binds_to_a_place(line)
-
-
-@pytest.mark.parametrize(
-    "line", ["base_dir: .dagster/tmp/x", "a/work/b", "$HOME/opt/java", "file://{root}/" + "opt/x", "work/main"]
-)
-def test_the_search_for_places_spares(line: str) -> None:
-    assert not _what_binds_to_a_place(line)

@@ -7,8 +7,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from backfill_assets_tests.sources import PACKAGE, Source, sources
 
 HOME = f"{PACKAGE}.load.rebuild"
@@ -50,8 +48,3 @@ def test_the_phases_are_numbered_without_a_gap() -> None:
     numbers = [int(n) for n in re.findall(r"^ +(\d+)  \w", _sign(), re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > 9
-
-
-@pytest.mark.parametrize("place", ["load.rebuild.Nobody", "load.nowhere.stage", "load.candidate.RebuildRequest.no"])
-def test_a_place_that_does_not_exist_is_found(place: str) -> None:
-    assert not _exists(place)

@@ -18,7 +18,7 @@ from backfill_assets.core.plans import CODE_TAG
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.own_files import loaded, reached
+from backfill_assets.pipeline.own_files import reached
 from backfill_assets.plans.files import find_plan
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.logs import place_of
@@ -114,14 +114,6 @@ def test_a_file_that_was_no_python_then_is_refused(lake: Any) -> None:
     with pytest.raises(BackfillError, match="is no Python"):
         pin_code(lake, "HEAD", reached)
     assert versions_of(lake) == before
-
-
-def test_a_file_that_lies_beside_it_today_only_is_not_found_by_the_older_code(lake: Any) -> None:
-    committed(lake, pipeline_py="import sums\n", sums_py="from . import later\n")
-    (lake.root / "later.py").write_text("")
-    code = pin_code(lake, "HEAD", reached)
-    with pytest.raises(ImportError, match="later"):
-        loaded(lake.root / code.tables.partition(":")[0])
 
 
 def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) -> None:

@@ -20,7 +20,6 @@ from backfill_assets.operations.reconcile import controls_over
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.operations.standing import last_outcomes
 from backfill_assets.plans.files import held_back, resume
-from backfill_assets.plans.model import TableImpact
 from backfill_assets.plans.progress import progress
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planning import (
@@ -125,23 +124,6 @@ def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_
     write_by_hand(*lake, DAYS, doubled)
     with pytest.raises(GateRefused, match=rf"the gate of chunk {len(still.chunks)} .* 10 value\(s\) differ"):
         run_plan(lambda: lake, still, HandWorker(*lake, rows=doubled))
-
-
-def test_a_gate_does_not_advise_to_put_back_a_fix_whose_rest_lies_in_days_that_follow(tmp_path: Path) -> None:
-    opened = controlled(tmp_path, rows=doubled)
-    week = DayRange(DAYS.start + ONE_DAY, DAYS.last)
-    plan = planned(*opened, days=week)
-    follows = TableImpact("staging", (), {}, {}, (DayRange(DAYS.start, DAYS.start + ONE_DAY),), ())
-    plan = replace(plan, impacts=(*plan.impacts, follows))
-    with pytest.raises(GateRefused) as refused:
-        run_plan(lambda: opened, plan, HandWorker(*opened))
-    told = str(refused.value)
-    assert "2 value(s) differ" in told
-    assert "(10 before the plan)" in told
-    assert f"keep it: finish it with `backfill-assets run {plan.id} --accept {len(plan.chunks)}`" in told
-    everything = f"backfill-assets plan --from {DAYS.start} --to {week.last}"
-    assert f"then make what follows (staging {DAYS.start}) with `{everything}`" in told
-    assert "rollback" not in told
 
 
 def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(tmp_path: Path) -> None:

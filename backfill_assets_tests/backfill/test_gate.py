@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.backfill.gate import judge, refusal
-from backfill_assets.backfill.gates import GateFinding, refuse_bound
+from backfill_assets.backfill.gate import judge
+from backfill_assets.backfill.gates import refuse_bound
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -38,7 +38,7 @@ from backfill_assets_tests.operations.planning import (
     planned,
     write_by_hand,
 )
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -199,17 +199,6 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     assert [f.message for f in found] == ["the mean of value was 14.5, is 24.5 (69%, allowed 30%)"] * 2
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12])
     assert [f.message for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
-
-
-def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:
-    plan = planned(*synthetic_lake(tmp_path, 10))
-    found = [GateFinding("staging", START, "rows", "3 rows before, 9 now")] * 7
-    stands, gone = (str(refusal(plan, plan.chunk(2), found, put_back)) for put_back in (False, True))
-    assert "7 finding(s) on staging 2024-02-26: staging 2024-02-26 rows: 3 rows before, 9 now" in stands
-    assert "2 more" in stands
-    assert f"rollback --plan {plan.id} --chunk 2 --yes" in stands
-    assert f"run {plan.id} --accept 2` if it is as it should be." in stands, "no bound lets it pass"
-    assert f"release --plan {plan.id} --chunk 2 --yes" in gone
 
 
 def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_who_lifted_it_and_why(

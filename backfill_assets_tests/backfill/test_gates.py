@@ -4,7 +4,6 @@ Tested here: `backfill.gate`. Not tested here: gathering the figures (`backfill/
 """
 
 from dataclasses import replace
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.backfill.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.contracts import Rule
-from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, DayProfile, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.gates import TableGate
 from backfill_assets.plans.policy import Tolerances
@@ -100,16 +99,6 @@ def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     assert judged(lifted, Tolerances(means=0.4)) == []
 
 
-def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_zero() -> None:
-    was = DayProfile(100, "A", {}, 0, {"total": Decimal("1000.50"), "gone": Decimal(7)})
-    now = DayProfile(100, "B", {}, 0, {"total": Decimal("1500.75")})
-    found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
-    assert [f.message for f in found] == [
-        "the mean of total was 10.01, is 15.01 (50%, allowed 40%)",
-        "the mean of gone was 0.07, is 0 (100%, allowed 40%)",
-    ]
-
-
 def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
     assert judged(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
     pending = replace(entry(100), built=Built.PENDING)
@@ -138,13 +127,6 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
     found = judged(evidence, Tolerances(means=0.01, drift=bound))
     assert [(f.day, f.rule) for f in found] == ([(last, "profile")] if finds else [])
     assert not found or "the values of value drifted: population stability index" in found[0].message
-
-
-def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows() -> None:
-    older = DayEntry(1000, "other kind", "digest", scheme=SCHEME - 1)
-    assert judged(evidence(None, older, USUAL), Tolerances()) == []
-    (found,) = judged(evidence(None, older, DayProfile(999, "F")), Tolerances())
-    assert found.rule == "read-back"
 
 
 def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:

@@ -47,11 +47,3 @@ def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told
     assert f"beyond the range: {START + 5 * ONE_DAY} gain or lose rows too" in told
     assert f"plan --from {START} --to {START + 5 * ONE_DAY}" in told
     assert f"look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content: {START}" in told
-
-
-def test_where_nothing_moves_the_look_says_so(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 2)
-    look = look_of(pipeline.states(read_view(lake, pipeline.contracts)), [])
-    assert list(look_lines(look, DayRange(START, START + ONE_DAY))) == [
-        "look: with today's settings what landed gives what stands there"
-    ]

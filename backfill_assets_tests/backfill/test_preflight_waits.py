@@ -1,7 +1,7 @@
 """What a plan waits for between chunks: a person who resumes it by name and reason; and how many chunks run at once.
 
 Tested here: `backfill.preflight` through `run_plan` with a worker that writes by hand. Not tested here: the command
-(`cli/test_run.py`), the sensor (`orchestration/test_plan_sensor.py`).
+(`cli/test_run.py`), the sensor (`orchestration/test_plan_job.py`).
 """
 
 from datetime import timedelta

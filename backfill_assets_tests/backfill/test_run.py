@@ -20,7 +20,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.plans.files import mark, marked, unmark
+from backfill_assets.plans.files import mark, marked
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import Progress
@@ -166,16 +166,6 @@ def test_a_pin_that_moved_is_refused_with_both_digests(tmp_path: Path) -> None:
     assert versions_of(lake) == before
 
 
-def test_a_paused_plan_waits_until_it_is_resumed(tmp_path: Path) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    plan = planned(lake, pipeline)
-    mark(lake, plan.id, "paused", "lunch")
-    with pytest.raises(BackfillError, match="it is paused \\(lunch\\)"):
-        run(lake, pipeline, plan)
-    unmark(lake, plan.id, "paused")
-    assert run(lake, pipeline, plan)[0].state == "finished"
-
-
 def test_the_gate_finds_files_that_are_not_what_the_receipt_says(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
@@ -209,15 +199,6 @@ def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Pa
 
 def _first_files(lake: Lake) -> list[Path]:
     return [p for p in lake.table_place("staging").local().rglob("*.parquet") if "event_date=2024-02-26" in p.parts]
-
-
-def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    write_by_hand(lake, pipeline, DAYS, good_rows)
-    before = versions(lake.table_place("staging"))
-    now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
-    assert (now.state, [t for t in told if t.startswith("made")]) == ("finished", [])
-    assert versions(lake.table_place("staging")) == before
 
 
 def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ share is 12.5 %. The share shown is that of the task that read most rows of any 
 usage: python -m backfill_assets_tests.benchmarks.skew [ROWS]
 """
 
+import io
+import json
 import sys
 import tempfile
 import time
@@ -19,7 +21,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
@@ -32,7 +34,6 @@ from backfill_assets.engine.session import drop_session, open_session, set_confs
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
 from backfill_assets.pipeline.transforms.declared import now
 from backfill_assets.pipeline.transforms.spread import spread_join
-from backfill_assets_tests.benchmarks.measuring import events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,6 +134,27 @@ def tried(spark: "SparkSession", rows: int, root: Path, settings: EngineSettings
         wall = time.perf_counter() - began
         spark.removeTag(tag)
         yield Tried(work, choice, tag, found == before, wall)
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """All events of the logs below a folder, running applications included."""
+    import pyarrow as pa
+
+    found = []
+    for path in sorted(p for p in folder.rglob("events_*") if p.is_file()):
+        with pa.input_stream(str(path), compression="zstd" if ".zstd" in path.name else None) as stream:
+            text = io.BytesIO()
+            try:
+                while block := stream.read(1 << 20):
+                    text.write(block)
+            except OSError:
+                pass  # the end of a log that is still written
+        for line in text.getvalue().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return found
 
 
 def main(rows: int) -> None:

@@ -60,16 +60,6 @@ def test_the_lineage_is_drawn_at_once_with_every_table(ui: Ui) -> None:
         assert table in said
 
 
-def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
-    ui.go("/assets/staging")
-    ui.page.get_by_text("Every version of an event").first.wait_for()
-    facts = ("Every version of an event", "event_key", "role: key", "Delta Lake", "staging.py")
-    said = ui.says(*facts)
-    ui.shot("asset")
-    for told in facts:
-        assert told in said
-
-
 def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spark_server: Site) -> None:
     chosen = day(spark_server, 9)
     ui.go("/assets/features")
@@ -86,14 +76,6 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     inputs.shot("one_day_inputs")
     inputs.page.close()
     ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
-
-
-def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server: Site) -> None:
-    ui.go(JOB)
-    ended, runs, seconds = ui.launch_backfill(f"[{day(spark_server, 0)}...{day(spark_server, SAMPLE_DAYS - 1)}]")
-    ui.shot("job_range")
-    assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
-    ui.took(f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end", seconds)
 
 
 def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_the_fix(
@@ -217,15 +199,3 @@ def _deliver(landing: Path, arrives: date, happened: date) -> None:
         "order_id": "order-late", "op": "upsert", "customer": "customer-001", "amount": 7, "returned": 0,
     }  # fmt: skip
     (landing / "late.jsonl").write_text(json.dumps(row) + "\n")
-
-
-def test_the_numbers_of_every_day_are_plotted(ui: Ui) -> None:
-    ui.go("/assets/raw")
-    ui.page.get_by_text("Plots", exact=True).first.click()
-    ui.settle()
-    ui.shot("plots")
-    names = ("dagster/partition_row_count", "backfill_assets/bytes", "backfill_assets/late_share")
-    said = ui.says(*names)
-    for name in names:
-        assert name in said
-    assert ui.page.locator("canvas").count() >= 3

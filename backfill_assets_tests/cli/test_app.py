@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli.app import COMMANDS, SECTIONS, app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
@@ -29,18 +27,6 @@ def test_every_command_explains_itself(command: str) -> None:
     result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
-
-
-@pytest.mark.parametrize("group", [(), ("landing",), ("server",)], ids=" ".join)
-def test_a_list_of_commands_is_whole_on_a_narrow_screen(group: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(app, [*group, "--help"], terminal_width=60)
-    assert "..." not in result.stdout.split("Commands:" if group else "Begin:")[1]
-
-
-def test_each_command_stands_in_one_section_of_the_list() -> None:
-    listed = [name for names in SECTIONS.values() for name in names.split()]
-    assert sorted({*listed} & {*COMMANDS}) == sorted(COMMANDS)
-    assert len(listed) == len({*listed})
 
 
 @pytest.mark.parametrize("told_as", [RuntimeError, partial(SettingsError, "Dagster's home", "it cannot be opened")])
@@ -68,23 +54,6 @@ def test_an_interrupt_while_duckdb_computes_is_an_interrupt(tmp_path: Path) -> N
 
     result = run("status", "--lake", tmp_path, overrides=Overrides(opened=busy))
     assert (result.exit_code, result.stderr[:12]) == (130, "Interrupted:")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("backfill", "--from", "2024-03-01", "--to", "2024-03-01", "--note", "M\udcfcller"),
-        ("plan", "--from", "2024-03-01", "--to", "2024-03-01", "--reason", "M\udcfcller"),
-        ("landing", "accept", "--note", "M\udcfcller"),
-        ("sql", "SELECT 'M\udcfcller'"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_text_in_another_encoding_is_refused_before_anything_is_done(tmp_path: Path, words: tuple[str, ...]) -> None:
-    result = run(*words, "--lake", tmp_path)
-    assert result.exit_code == 2
-    assert "M\\xfcller" in result.stderr
-    assert "is not UTF-8. Nothing was done." in result.stderr
 
 
 def test_every_command_that_a_text_advises_exists() -> None:
@@ -203,20 +172,6 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"Error: {(lake.root / '.locks')}: file exists. What was being done was not finished. ")
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize(("imported", "kept"), [("json", True), ("duckdb", False)])
-def test_a_command_looks_seldom_for_garbage_and_keeps_its_objects_at_the_end_unless_a_library_would_complain(
-    imported: str, kept: bool
-) -> None:
-    code = (
-        f"import atexit, gc, sys, {imported}; from backfill_assets.cli.app import main; "
-        "from backfill_assets.core.process import COLLECT_AFTER; "
-        "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count() > 0)); "
-        "sys.argv = ['backfill-assets', '--version']; main()"
-    )
-    assert run_python(code, fresh=True).split()[-2:] == ["True", str(kept)]
 
 
 @pytest.mark.usefixtures("processes")

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.backfill import chosen, draw_phases, foreseen, is_computed
+from backfill_assets.cli.backfill import chosen, foreseen, is_computed
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import RunOutcome, TableOutcome, line_of
+from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.work import Work
 from backfill_assets.lake.declared import DeclaredTable, declare
-from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import Known
@@ -61,18 +60,6 @@ def test_today_is_not_over(tmp_path: Path) -> None:
     assert (result.exit_code, "is not over yet" in result.stderr) == (2, True)
 
 
-def test_a_lake_that_begins_in_the_future_is_told_so_and_no_day_is_advised(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    toml = tmp_path / "lake.toml"
-    toml.write_text(toml.read_text().replace(str(START), "9998-01-01"))
-    for first in (START, "9998-01-01"):
-        result = run("backfill", "--lake", tmp_path, "--from", first, "--to", "9998-01-02")
-        told = " ".join(result.stderr.split())
-        assert (result.exit_code, "the lake's first day, 9998-01-01, is not over yet" in told) == (2, True)
-        assert "Correct start_date in lake.toml" in told
-        assert "--to" not in told.partition("the days")[2]
-
-
 def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     known = ["raw", "staging", "features"]
     assert chosen("features, raw", known) == ("raw", "features")
@@ -88,27 +75,6 @@ def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_need
     assert told.exit_code == 0, told.output
     (line,) = [each for each in told.stderr.splitlines() if "unusable" in each]
     assert line.startswith("quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv")
-
-
-def test_what_checks_warn_of_is_told_in_one_line_at_the_end(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "lake", 3)
-    build(lake, pipeline, "staging", {START: 0, START + ONE_DAY: 0})
-    told = run("backfill", "--lake", lake.root, "--from", START, "--to", START + 2 * ONE_DAY, "--tables", "staging")
-    assert told.exit_code == 0, told.output
-    assert "warnings: row_count of staging on 2 days; `backfill-assets report --html FILE` names" in told.stderr
-
-
-def test_each_table_that_failed_is_one_error(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path / "lake", 2)
-    failed = [TableOutcome(name, 0, 0, 0, 1.0, cause=f"the table {name}: no") for name in ("staging", "features")]
-    outcome = RunOutcome("r", False, (TableOutcome("raw", 1, 1, 1, 1.0), *failed), failed[0].cause, 1.0)
-    days = ("--from", START, "--to", START)
-    told = run("backfill", "--lake", lake.root, *days, overrides=Overrides(work=lambda *_: outcome))
-    assert told.exit_code == 1
-    assert [line for line in told.stderr.splitlines() if line.startswith("Error")] == [
-        "Error: the table staging: no", "Error: the table features: no"
-    ]  # fmt: skip
-    assert outcome.to_dict()["causes"] == ["the table staging: no", "the table features: no"]
 
 
 def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: Path) -> None:
@@ -131,14 +97,6 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
     assert (forced["run_id"], forced["success"]) == ("a-run", True)
 
 
-def test_a_profile_shows_the_seconds_of_each_phase_and_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    made = TableOutcome("labels", 2, 2, 9, 1.5, phases={"write": 1.0, "publish": 0.25})
-    draw_phases(RunOutcome("run-1", True, (made,), "", 2))
-    told = capsys.readouterr().out.split()
-    assert told[-4:] == ["1.0", "0.2", "0.2", "1.5"]
-    assert made.to_dict()["phases"] == {"write": 1.0, "publish": 0.25}
-
-
 SPAN = DayRange(START, START + ONE_DAY * DAYS)
 
 
@@ -152,11 +110,6 @@ def made(tmp_path: Path) -> Made:
 
 def names(pipeline: Pipeline) -> list[str]:
     return [t.name for t in pipeline.tables]
-
-
-def test_where_every_day_is_as_its_inputs_say_the_rows_of_each_table_are_told(made: Made) -> None:
-    lake, pipeline = made
-    assert foreseen(Known(lake, pipeline), names(pipeline), SPAN).rows == dict.fromkeys(names(pipeline), 3 * DAYS)
 
 
 def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: Made) -> None:
@@ -173,15 +126,6 @@ def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
     assert foreseen(Known(lake, pipeline), ["raw"], SPAN).rows is None
     assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
-
-
-@pytest.mark.parametrize(("least", "is_known"), [(3, True), (4, False)])
-def test_a_day_that_a_gate_of_today_refuses_needs_a_run_which_tells_it(made: Made, least: int, is_known: bool) -> None:
-    lake, pipeline = made
-    with (lake.root / "lake.toml").open("a") as settings:
-        settings.write(f"[gates.tables.staging]\nmin_rows = {least}\n")
-    found = foreseen(Known(open_lake(lake.root), pipeline), ["staging"], SPAN).rows
-    assert (found is not None) == is_known
 
 
 def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(made: Made) -> None:
@@ -221,24 +165,6 @@ def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(tm
     found = read(run("backfill", "--lake", tmp_path, "--tables", "staging", "--days", text, "--json"))
     assert (found["from"], found["to"], found["success"]) == (str(START), str(START + ONE_DAY * 3), True)
     assert found["days"] == f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
-
-
-def test_good_days_are_kept_where_the_command_says_so(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    assert dict(asked_for(tmp_path, "--from", START, "--keep-good-days").tags) == {"on_bad_days": "keep_good"}
-    assert dict(asked_for(tmp_path, "--from", START).tags) == {}
-    kept = TableOutcome("staging", 2, 1, 9, 1.5, kept_back=(START, START + ONE_DAY))
-    assert line_of(kept, DayRange(START, START + ONE_DAY * 4)) == (
-        f"staging {START}..{START + ONE_DAY * 3}: 2 days, 1 changed, 2 refused ({START}..{START + ONE_DAY}), 1.5 s"
-    )
-    outcome = RunOutcome("run", False, (kept,), "the table staging: wrong", 1.5)
-    result = run("backfill", "--lake", tmp_path, "--from", START, overrides=Overrides(work=lambda *_: outcome))
-    assert result.exit_code == 1
-    assert (
-        f"Note: staging {START}..{START + ONE_DAY} refused: stayed as they were, the others were made" in result.stderr
-    )
-    assert "Error: the table staging: wrong" in result.stderr
-    assert outcome.to_dict()["tables"][0]["kept_back"] == [str(START), str(START + ONE_DAY)]
 
 
 def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:

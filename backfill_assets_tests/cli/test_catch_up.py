@@ -18,7 +18,6 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.work import Work
@@ -72,22 +71,6 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: Mad
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
     assert len(done.runs) == 5 + 4, "sixteen, eight, four, two, one; and the other halves"
     assert not done.success
-
-
-def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake: Made) -> None:
-    stale(lake, *range(DAYS))
-    cause = "training 2024-03-01: the transform of training: t.sql: {}"
-
-    def runs(kind: str) -> int:
-        refused = RunOutcome("run", False, (TableOutcome("training", 0, 0, 0, 0.0, cause.format(kind)),), "", 0.0)
-        with click.Context(click.Command("catch-up"), obj=Overrides(work=lambda *_: refused)):
-            return len(until_settled(lake[0], "", "catch-up").runs)
-
-    assert runs("AnalysisException: no column x. Nothing was written") == 1
-    assert runs(f"column x is missing. {NOT_RUN}") == 1
-    assert runs(f"2024-03-05 {OTHER_ROWS_ALONE} 16 days: 0 added. Nothing was written") == 1
-    assert runs(f"the table training: n is INT, not BIGINT: {OTHER_TYPE}. Nothing was written") == 1
-    assert runs("ArithmeticException: too large. Nothing was written") == 2 * DAYS - 1, "one day's rows may be why"
 
 
 def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: Made) -> None:
@@ -196,9 +179,3 @@ def test_a_release_wants_a_reason(tmp_path: Path) -> None:
     done = run("replay-late", *SPAN, "--note", "  ", "--lake", tmp_path)
     assert done.exit_code == 2
     assert "say why, in a few words" in done.stderr
-
-
-def test_where_nothing_came_too_late_that_is_said(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    done = run("replay-late", *SPAN, "--note", "outage", "--dry-run", "--lake", tmp_path)
-    assert (done.exit_code, done.stdout) == (0, "Nothing is kept in too_late for these days.\n")

@@ -3,7 +3,6 @@
 Not tested here: the opinion (`operations.test_check_engine`).
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -35,17 +34,6 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     assert f"features: 1 day(s) from {day(2)} passed over: {LOST}" in told
     assert "labels was not computed: refused by name" in told
     assert "A day of landed rows differs where an engine reads a value otherwise" in told
-
-
-def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) -> None:
-    words, made = ("check-engine", "--tables", "features"), Planned(tmp_path / "lake")
-    for file in made.lake.table_place("staging").local().rglob("event_date=*/*.parquet"):
-        file.unlink()
-    told = run(*words, "--json", on=made)
-    assert told.exit_code == 0, told.output
-    found = json.loads(told.stdout)
-    assert {d["passed_over"].partition(" of ")[0] for d in found["tables"][0]["days"]} == {"files"}
-    assert (found["engine"], found["compared"], found["differing"]) == ("sail", 0, 0)
 
 
 @pytest.mark.parametrize(

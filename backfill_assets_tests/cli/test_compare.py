@@ -10,15 +10,12 @@ import pytest
 from click.testing import Result
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import DayRange
-from backfill_assets.operations.compare import compare, of_plan
 from backfill_assets.plans.files import keep_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planned import Planned
-from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -102,12 +99,3 @@ def test_what_does_not_go_with_a_plan_is_refused(made: Planned, args: tuple[str,
     done = run("compare", "--plan", plan_of_two_chunks(made), *args, on=made)
     assert told in " ".join((done.output + str(done.exception)).split())
     assert done.exit_code == code
-
-
-def test_a_table_that_a_plan_made_first_had_no_rows_before(tmp_path: Path) -> None:
-    lake, pipeline = bare_staging(tmp_path / "bare")
-    plan = planned(lake, pipeline)
-    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
-    [(request, before, after)] = of_plan(lake, plan, None)
-    report = compare(pipeline, request, before, after)
-    assert (report.before, report.total("added"), report.total("removed")) == (0, 300, 0)

@@ -14,14 +14,12 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE, examine_sharing, instance_of, lake_words, silenced, ui_place
+from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_place
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor import EVENT_STORAGE
-from backfill_assets.operations.doctor_tables import Level
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
-from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 from backfill_assets_tests.strangers import give_away
@@ -125,22 +123,6 @@ def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
     assert not (installed.root / ".dagster").exists()
 
 
-def test_lakes_with_runs_in_one_instance_are_named_once_they_have_some_and_still_exist(
-    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert not [*examine_sharing(installed)], "no home is named"
-    (home := tmp_path / "home").mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    assert not [*examine_sharing(installed)]
-    assert not [*home.iterdir()], "a look makes no instance"
-    (other := tmp_path / "other").mkdir()
-    with silenced(), instance_of(installed) as instance:
-        for root in (installed.root, installed.root / ".candidates" / "v2", tmp_path / "gone", other):
-            instance.create_run_for_job(dg.GraphDefinition("job", node_defs=[]).to_job(), tags={LAKE_TAG: str(root)})
-    (found,) = examine_sharing(installed)
-    assert (found.level, found.what.endswith(f"of one name as one: {other}")) == (Level.WARN, True)
-
-
 @pytest.mark.parametrize("named", [True, False], ids=["by DAGSTER_HOME", "of the lake"])
 def test_a_full_disk_under_the_storage_of_runs_is_one_line(
     installed: Lake, monkeypatch: pytest.MonkeyPatch, named: bool
@@ -158,16 +140,6 @@ def test_a_full_disk_under_the_storage_of_runs_is_one_line(
     assert str(home) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not isinstance(caught.value, SettingsError), "exit code 1"
-
-
-def test_a_storage_of_runs_that_cannot_be_opened_is_told_in_its_own_words(installed: Lake) -> None:
-    (installed.root / ".dagster" / "schedules" / "schedules.db").mkdir(parents=True)  # a full disk does the same
-    with (
-        pytest.raises(SettingsError, match=r"home .*: unable to open database file\. Nothing was done\.") as caught,
-        instance_in(installed),
-    ):
-        pass
-    assert "see that its disk has space" in str(caught.value)
 
 
 def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_shown_there(
@@ -213,43 +185,3 @@ def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
         folder.chmod(0o755)
         give_away(folder, patch)
         assert ui_place(installed, folder) == elsewhere
-
-
-def postgres_error(words: str) -> sa.exc.OperationalError:
-    """What SQLAlchemy makes of an error of psycopg2."""
-    kind = type("OperationalError", (Exception,), {"__module__": "psycopg2"})
-    return sa.exc.OperationalError("SELECT 1", {}, kind(words))
-
-
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [("postgresql+psycopg2://ann:s3cret@db.example/dagster", "PostgreSQL at db.example"), ("", "PostgreSQL")],
-)
-def test_what_a_postgres_refuses_is_told_as_its_own_and_not_as_a_full_disk(
-    installed: Lake, monkeypatch: pytest.MonkeyPatch, address: str, place: str
-) -> None:
-    monkeypatch.setenv("DAGSTER_POSTGRES_URL", address)
-    with (
-        pytest.raises(BackfillError) as caught,
-        instance_in(installed),
-    ):
-        raise postgres_error('syntax error at or near "$1"\nLINE 1')
-    told = str(caught.value)
-    assert told.startswith(f'Dagster\'s storage ({place}) refuses: syntax error at or near "$1". The run was not')
-    assert "disk" not in told
-    assert "s3cret" not in told
-
-
-def test_a_missing_driver_of_postgres_is_told_with_the_guide_that_names_the_right_address(
-    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (home := tmp_path / "home").mkdir()
-    (home / "dagster.yaml").write_text("run_storage: {module: psycopg_that_is_not_there, class: Storage}\n")
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    monkeypatch.delenv("DAGSTER_POSTGRES_URL", raising=False)
-    with (
-        pytest.raises(SettingsError, match=r"storage \(PostgreSQL\) refuses: .*psycopg.*guide servers"),
-        silenced(),
-        instance_of(installed),
-    ):
-        pass

@@ -5,7 +5,7 @@ Lives here: that, and the whole way on Sail, without Java. On Spark the README i
 
 import json
 import subprocess
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.demo import prepare
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.example_lakes import MARKER, days_until
@@ -23,14 +22,6 @@ from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import run
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
-
-
-def test_a_fresh_sample_ends_yesterday_and_its_settings_hold(tmp_path: Path) -> None:
-    made = prepare(tmp_path, days_until(utc_today(), 14), new=False)
-    assert made.last == datetime.now(UTC).date() - ONE_DAY
-    assert len(made) == 14
-    assert open_lake(tmp_path).settings.start_date == made.start
-    assert prepare(tmp_path, days_until(date(2021, 1, 1), 30), new=False) == made, "an existing sample keeps its days"
 
 
 def test_a_sample_of_days_that_are_not_over_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
@@ -48,20 +39,6 @@ def test_a_new_sample_replaces_an_old_one(tmp_path: Path) -> None:
     assert prepare(tmp_path, days, new=False) == DayRange(date(2020, 1, 1), date(2020, 2, 1))
     assert prepare(tmp_path, days, new=True) == days
     assert not (tmp_path / "tables").exists()
-
-
-@pytest.mark.parametrize("new", [True, False])
-def test_a_lake_that_demo_did_not_make_is_left_alone(tmp_path: Path, new: bool) -> None:
-    (tmp_path / "lake.toml").write_text("mine")
-    with pytest.raises(SettingsError, match=r"`demo` did not make it\. It was left as it is"):
-        prepare(tmp_path, days_until(utc_today()), new=new)
-    assert [p.name for p in tmp_path.iterdir()] == ["lake.toml"]
-
-
-def test_a_damaged_marker_protects_the_folder(tmp_path: Path) -> None:
-    (tmp_path / MARKER).write_text("{}")
-    with pytest.raises(SettingsError, match="Remove the lake by hand"):
-        prepare(tmp_path, days_until(utc_today()), new=True)
 
 
 def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProcess[str]":

@@ -12,47 +12,11 @@ from backfill_assets.cli.drawing import (
     broken,
     draw_table,
     line_width,
-    number,
-    percent,
-    percent_as_typed,
     remark,
     say,
-    size,
-    span,
 )
 
 LONG = "a sentence that is much longer than thirty characters"
-
-
-@pytest.mark.parametrize(
-    ("share", "shown"),
-    [(0, "0.00 %"), (1e-9, "<0.01 %"), (0.5, "50.00 %"), (0.999999, ">99.99 %"), (1, "100.00 %")],
-)
-def test_a_share_claims_neither_nothing_nor_everything_where_it_is_not_so(share: float, shown: str) -> None:
-    assert percent(share) == shown
-
-
-@pytest.mark.parametrize(
-    ("days", "shown"), [(None, "-"), (0, "0.0 d"), (-2, "-2.0 d"), (0.5, "12.0 h"), (1 / 1440, "1.0 min")]
-)
-def test_a_duration_has_the_unit_that_people_would_take(days: float | None, shown: str) -> None:
-    assert span(days) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (81_400, "81 kB"),
-        (1_240_000, "1.2 MB"),
-        (999_600, "1.0 MB"),
-        (10**15, "1000 TB"),
-    ],
-)
-def test_bytes_have_the_unit_that_people_would_take(value: int | None, shown: str) -> None:
-    assert size(value) == shown
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "120"])
@@ -69,10 +33,6 @@ def test_heads_stand_above_their_cells_whatever_is_broken(
         assert [i for i, c in enumerate(head) if c in "abcdef" and head[i - 1] == " "] == [
             i for i in range(len(cells)) if cells[i:].startswith("fresh")
         ]
-
-
-def test_numbers_have_their_thousands_separated() -> None:
-    assert (number(None), number(0), number(1234567), percent_as_typed(0.995)) == ("-", "0", "1,234,567", "99.5 %")
 
 
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,26 +59,6 @@ def test_a_narrow_screen_breaks_sentences_between_words(
     lines = capsys.readouterr().err.splitlines()
     assert max(map(len, lines)) <= 40
     assert " ".join(" ".join(lines).split()) == f"{LONG} Error: {LONG}"
-
-
-def test_columns_that_do_not_fit_are_drawn_below_each_other_with_their_day(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "24")
-    draw_table(["day", "raw", "staging"], [["2024-03-01", "fresh_12345", "stale_12345"]])
-    assert capsys.readouterr().out.split("\n\n") == [
-        "day         raw\n2024-03-01  fresh_12345", "day         staging\n2024-03-01  stale_12345\n",
-    ]  # fmt: skip
-
-
-def test_whole_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
-    draw_table(["table", "rows"], [["raw", "7"], ["staging", "1,234"]], "what there is")
-    assert capsys.readouterr().out.splitlines() == [
-        "what there is",
-        "table     rows",
-        "raw          7",
-        "staging  1,234",
-    ]
 
 
 def test_what_a_lake_contains_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 Tested here: `cli.forget`. Not tested here: the erasure itself (`end_to_end.test_forget`).
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from backfill_assets.lake.view import Known
 from backfill_assets.operations.forget import ForgetRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
-from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 ASKED = ["forget", "ann-77", "--note", "asked for", "--json", "--lake"]
@@ -37,21 +35,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (held := made / ".snapshots" / "march" / "x.json").parent.mkdir(parents=True)
     held.write_text("ann-77")
     return made
-
-
-def test_without_yes_it_says_what_holds_the_entity_and_writes_nothing(root: Path) -> None:
-    done = run(*ASKED, root)
-    found = json.loads(done.stdout)
-    assert (done.exit_code, found["done"], found["holding"]) == (0, False, {".snapshots/march": 1})
-    assert "--drop snapshots" in found["obstacles"][0]
-    assert not (root / ".forgotten").exists()
-
-
-def test_an_obstacle_ends_it_before_the_entity_is_recorded(root: Path) -> None:
-    done = run(*ASKED, root, "--yes")
-    assert done.exit_code == 1
-    assert "march in .snapshots would lose rows. Nothing was erased." in done.stderr
-    assert not (root / ".forgotten").exists()
 
 
 def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_it(

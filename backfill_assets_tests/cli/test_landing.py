@@ -69,9 +69,3 @@ def test_a_path_that_is_neither_altered_nor_missing_is_told_with_exit_code_1(lak
     told = run("landing", "accept", "--note", "why", "other.jsonl", "--lake", lake.root)
     assert told.exit_code == 1
     assert told.stdout.startswith("unchanged  other.jsonl: neither altered nor missing, and no scan found")
-
-
-def test_a_note_without_a_word_is_wrong_usage(tmp_path: Path) -> None:
-    told = run("landing", "accept", "--note", " ", "--lake", tmp_path)
-    assert told.exit_code == 2
-    assert "say why" in told.stderr

@@ -1,13 +1,21 @@
 """`lateness` as a person meets it: tables, the page, the metrics file, and what it refuses. No JVM."""
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from backfill_assets.cli.drawing import html_of
+from backfill_assets.cli.lateness import lateness_gauges
+from backfill_assets.cli.lateness import page as sections_of
+from backfill_assets.cli.output import exposition
+from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, late_lake
+from backfill_assets_tests.operations.synthetic import Made
 
 
 def measured(root: Path, *args: object) -> Result:
@@ -35,23 +43,6 @@ def test_json_is_one_document(root: Path) -> None:
     assert (said["wanted_share"], said["look_back_days"]) == (0.9, 1)
 
 
-def test_the_two_files_are_written_whole_and_for_everybody_to_read(root: Path, tmp_path: Path) -> None:
-    html, metrics = tmp_path / "new" / "late.html", tmp_path / "late.prom"
-    read(measured(root, "--json", "--html", html, "--prometheus", metrics))
-    assert html.read_text(encoding="utf-8").rstrip().endswith("</html>")
-    assert 'backfill_assets_lateness_rows{kind="late"} 1.0' in metrics.read_text(encoding="utf-8")
-    assert metrics.stat().st_mode & 0o777 == 0o644
-    assert [p.name for p in html.parent.iterdir()] == ["late.html"]
-
-
-def test_a_file_that_cannot_be_written_is_told_without_a_traceback(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    result = measured(root, "--prometheus", tmp_path / "file" / "below.prom")
-    assert result.exit_code == 1
-    assert "It was not written" in result.stderr
-    assert "Traceback" not in result.output
-
-
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -74,9 +65,57 @@ def test_a_lake_without_deliveries_names_the_command_that_loads_some(root: Path,
     assert "Traceback" not in result.output
 
 
-def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: Path) -> None:
-    result = measured(root, "--from", "2030-01-01", "--to", "2030-01-02", "--html", tmp_path / "page.html")
-    assert result.exit_code == 0, result.output
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "No upsert, so there is nothing to measure." in page
-    assert "<figure>" not in page
+NOW = FRONTIER + timedelta(hours=6)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Read only."""
+    return late_lake(tmp_path_factory.mktemp("late"))
+
+
+def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    report = lateness(*made, LatenessScope(), NOW)
+    found = {
+        (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
+        for family in text_string_to_metric_families(exposition(lateness_gauges(report)))
+        for s in family.samples
+    }
+    assert found["lateness_rows", "late"] == 1
+    assert found["lateness_seconds", "0.5"] == 3600
+    assert found["watermark_lag_seconds", "raw"] == 3 * 86400
+    assert found["watermark_clock_lag_seconds", "raw"] == 3 * 86400 + 6 * 3600
+    assert found["frontier_timestamp_seconds",] == FRONTIER.timestamp()
+    assert found["look_back_days", "0.99"] == 4
+    assert found["completeness_ratio", "3"] == 1
+
+
+def page(report: LatenessReport) -> str:
+    return html_of(sections_of(report))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
+    return lateness(*late_lake(tmp_path_factory.mktemp("report")), LatenessScope(), FRONTIER)
+
+
+@pytest.fixture(scope="module")
+def html(report: LatenessReport) -> str:
+    return page(report)
+
+
+@pytest.fixture(scope="module")
+def bare(report: LatenessReport) -> LatenessReport:
+    """The same without what plots are drawn from, because drawing takes most of a page's time."""
+    return replace(report, ages=(), by_arrival=(), completeness=())
+
+
+def test_the_page_has_a_plot_with_a_caption_and_its_numbers(html: str) -> None:
+    assert html.count("<figure>") == html.count("</svg>") == html.count("<figcaption") == 1
+    assert html.count("<details>") == 2, "every arrival day, every event day"
+    assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)) <= set(ids)

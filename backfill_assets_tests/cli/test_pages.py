@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-from jinja2 import UndefinedError
 
-from backfill_assets.cli.drawing import Figure, Page, PageSection, TextTable, environment, html_of, write_whole
+from backfill_assets.cli.drawing import Figure, Page, PageSection, TextTable, html_of, write_whole
 
 HOSTILE = "<script>"
 TABLE = TextTable(("note", "rows"), [(HOSTILE, "7")], HOSTILE)
@@ -24,18 +23,6 @@ def test_text_is_escaped_and_drawn_pictures_are_not() -> None:
     assert "<svg/>" in made
     assert "audit --html" in made
     assert '<td class="n">7' in made, "numbers stand to the right"
-
-
-def test_the_same_section_is_drawn_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    PageSection(
-        "Writes", [TextTable(("note",), [("by hand",)], "all writes")], ["one line"], about=["pages only"]
-    ).draw()
-    assert capsys.readouterr().out.splitlines() == ["all writes", "note", "by hand", "one line"]
-
-
-def test_a_name_that_is_not_given_is_an_error() -> None:
-    with pytest.raises(UndefinedError):
-        environment().from_string("{{ nobody }}").render()
 
 
 def test_a_file_is_written_whole_for_whom_the_lake_lets_read(

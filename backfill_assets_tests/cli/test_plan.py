@@ -4,20 +4,16 @@ Tested here: `cli.plan` and `cli.plan_page`. Not tested here: running a plan (`e
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import open_lake
-from backfill_assets.plans.files import mark
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.operations.planning import HandWorker, planned, versions_of
+from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 LAST = START + ONE_DAY * 9
@@ -63,26 +59,6 @@ def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
     }  # fmt: skip
     assert not (root / ".plans").exists()
     assert versions_of(open_lake(root)) == before
-
-
-def test_status_tells_which_days_a_stopped_plan_holds_back_and_why(root: Path) -> None:
-    asked = ("--partitions", RANGE, "--tables", "training", "--force", "--json")
-    plan = str(read(call(root, "plan", *asked))["id"])
-    mark(open_lake(root), plan, "started")
-    mark(open_lake(root), plan, "stopped", "its gate refused")
-    line = f"the plan {plan} is stopped (its gate refused); nothing else makes {RANGE} of training until it ends: "
-    line += f"`backfill-assets run {plan}`, or `backfill-assets plan cancel {plan}`"
-    shown = call(root, "status")
-    assert shown.exit_code == 0
-    assert f"needs a person: {line}\n" in shown.output
-    assert read(call(root, "status", "--json"))["needs_a_person"] == [line]
-
-
-def test_the_canary_may_be_days_of_ones_choice(root: Path) -> None:
-    canary = START + 2 * ONE_DAY
-    plan = forced(root, "--canary", str(canary))
-    assert [c["days"] for c in plan["chunks"]][:2] == [[str(canary)] * 2, [str(START), str(START + ONE_DAY)]]
-    assert (plan["policy"]["canary"], plan["policy"]["canary_days"]) == (1, [str(canary)] * 2)
 
 
 def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
@@ -131,38 +107,3 @@ def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
     refused = call(root, "run", plan)
     assert refused.exit_code == 1
     assert "it is cancelled" in refused.output
-
-
-def test_a_plan_that_waits_names_who_resumed_it_and_why(root: Path) -> None:
-    lake, pipeline = synthetic_lake(root.parent / "other", 10)
-    plan = planned(lake, pipeline, force=False, stop_after="canary")
-    pipeline = replace(pipeline, tables=tuple(replace(t, account=None) for t in pipeline.tables))
-    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
-    shown = call(lake.root, "plan", "show", plan.id).output
-    assert f"plan {plan.id} (waiting)" in shown
-    assert "waits for `backfill-assets plan resume` after: canary" in shown
-    assert f"next: backfill-assets plan resume {plan.id} --reason WHY" in shown
-    assert "Say `backfill-assets plan resume" in call(lake.root, "plan", "resume", plan.id).output
-    assert call(lake.root, "plan", "resume", plan.id, "--reason", "looks right").exit_code == 0
-    assert f"resumed after chunk 1 by {whoami()} at " in call(lake.root, "plan", "show", plan.id).output
-    resumed = read(call(lake.root, "plan", "show", plan.id, "--json"))["resumed"]
-    assert [(r["chunk"], r["reason"]) for r in resumed] == [(1, "looks right")]
-
-
-def test_chunks_at_once_are_chosen_and_the_reason_is_shown(root: Path) -> None:
-    made = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--stop-after", "canary")
-    assert "chunks at once by default " in made.output
-    assert "of the engine's memory" in made.output
-    refused = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--stop-after", "noon")
-    assert (refused.exit_code, "'noon' is no point of a plan" in refused.output) == (2, True)
-
-
-def test_a_plan_keeps_good_days_of_its_chunks_where_it_is_told_to(root: Path) -> None:
-    asked = [forced(root, *more) for more in ([], ["--keep-good-days"])]
-    assert [plan["policy"]["keep_good_days"] for plan in asked] == [False, True]
-
-
-def test_newest_first_is_an_order_of_chunks(root: Path) -> None:
-    same = [forced(root, "--chunk", "2d", *more) for more in (["--newest-first"], ["--order", "newest-first"])]
-    assert [plan["policy"]["order"] for plan in same] == ["newest-first"] * 2
-    assert same[0]["chunks"] == same[1]["chunks"]

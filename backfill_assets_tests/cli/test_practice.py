@@ -12,7 +12,6 @@ import pytest
 from backfill_assets.cli.practice import FIRST, guides
 from backfill_assets.labs.lakes import events, first_events, make_lake, replace_by_day
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.processes import PIPES, start
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -58,32 +57,6 @@ def test_a_fault_is_planted_in_a_copy_for_a_team(tmp_path: Path) -> None:
         assert "set aside" not in run("mend", "staging", "--lake", lake.root).stdout
     finally:
         shutil.rmtree(copy.parent)
-
-
-def test_a_drill_whose_time_is_over_says_so_and_ends_with_1(processes: None, tmp_path: Path) -> None:
-    lake = make_lake(tmp_path / "lake", date(2024, 3, 1))
-    replace_by_day(lake, first_events(lake), events([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)]))
-    done = start(
-        "-m",
-        "backfill_assets",
-        "drill",
-        "kill-mid-commit",
-        "--seconds",
-        "3",
-        "--lake",
-        lake.root,
-        **PIPES | {"stdin": -1},
-    )
-    out, err = done.communicate("hint\nsee nowhere\nsee staging\n", timeout=60)
-    (copy,) = (line.removeprefix("The copy: ") for line in err.splitlines() if line.startswith("The copy: "))
-    shutil.rmtree(Path(copy).parent)
-    assert done.returncode == 1, err
-    assert "ALERT a run was cut off" in err
-    assert "No, it is not there." in err
-    assert "Yes. Mend it." in err
-    assert f"delete {Path(copy).parent} when you are done" in err
-    figures = dict(line.split() for line in out.splitlines()[1:])
-    assert (figures["hints"], figures["wrong_guesses"], figures["mended_s"]) == ("1", "1", "-")
 
 
 def test_the_list_has_one_line_for_each_guide_in_the_order_in_which_to_read_them() -> None:

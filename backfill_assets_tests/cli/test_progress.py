@@ -3,15 +3,12 @@
 Tested here: `cli.backfill` off a terminal. Not tested here: who calls it (`test_runner`).
 """
 
-import subprocess
-import sys
 from datetime import date
 
 import pytest
 
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import DayRange
-from backfill_assets_tests.processes import CHECKOUT
 
 DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
 
@@ -36,23 +33,6 @@ def test_off_a_terminal_only_ends_are_told_and_on_stderr(capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [f"raw {DAYS}: 3 days, 2 changed, 3.2 s"]
-
-
-AWAY = """
-import os
-from datetime import date
-from backfill_assets.cli.progress import Lines, TableOutcome
-from backfill_assets.core.days import DayRange
-with Lines(DayRange(date(2024, 3, 1), date(2024, 3, 4))) as lines:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    lines.ended(TableOutcome("raw", 3, 2, 10, 3.2))
-"""
-
-
-@pytest.mark.usefixtures("processes")
-def test_what_is_told_while_dagster_leads_stderr_into_a_file_is_seen() -> None:
-    done = subprocess.run([sys.executable, "-c", AWAY], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines() == [f"raw {DAYS}: 3 days, 2 changed, 3.2 s"]
 
 
 def test_the_outcome_for_programs_tells_failures_as_such() -> None:

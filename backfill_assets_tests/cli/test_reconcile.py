@@ -57,19 +57,6 @@ def test_rows_and_digests_of_each_day_before_and_after_stand_in_one_report(lake:
     assert second[3] in page.read_text()
 
 
-def test_a_page_of_layers_names_the_balances(lake: Path) -> None:
-    page = lake / "page.html"
-    assert run("reconcile", "--layers", "--html", page, "--lake", lake).exit_code in (0, 1)
-    assert "current events of staging" in page.read_text()
-
-
-def test_a_page_holds_the_sql_that_ran(lake: Path) -> None:
-    page = lake / "page.html"
-    asked = ("reconcile", "staging", "--with", "staging@1", "--ignore", "seq", "--tolerance", "value=1000%")
-    assert run(*asked, "--html", page, "--lake", lake).exit_code == 1
-    assert "FULL OUTER JOIN" in page.read_text()
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -6,8 +6,7 @@ Tested here: the grid of `cli.report_page`. Not tested here: the states (`operat
 import re
 from dataclasses import replace
 
-from backfill_assets.cli.drawing import html_of
-from backfill_assets.cli.report_page import grid, needing, page, strip
+from backfill_assets.cli.report_page import grid, needing, strip
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.operations.report import LakeReport
@@ -36,18 +35,3 @@ def test_what_needs_a_look_is_joined_to_ranges_and_no_table_hides_another(told: 
     found, left_out = needing(status, 2)
     assert found == [(table, "2024-02-26..2024-02-27", "stale", "because 0") for table in ("raw", "staging")]
     assert left_out == 2
-
-
-def test_days_that_will_change_look_otherwise_and_say_so(told: LakeReport) -> None:
-    fresh = DayStatus("raw", START, State.FRESH, 5, 1)
-    days = (fresh, *(replace(fresh, day=START + ONE_DAY * n, will_change=True) for n in (1, 2)))
-    drawn = strip(days)
-    assert 'aria-label="raw 2024-02: 1 fresh, 2 will change"' in drawn
-    assert '<rect class="will change"' in drawn
-    assert "<title>2024-02-27..2024-02-28: fresh, will change, 10 rows</title>" in drawn
-    status = replace(told.status, tables={"raw": days})
-    assert needing(status, 9)[0] == [
-        ("raw", "2024-02-27..2024-02-28", "will change", "made from days that need making")
-    ]
-    html = html_of(page(replace(told, status=status, lateness=None, durations=()), ()))
-    assert "made again after what needs making (2)" in html

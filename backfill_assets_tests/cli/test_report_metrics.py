@@ -1,16 +1,15 @@
 """The metrics of a lake: they can be parsed, say what the report says, and take no text of a lake for syntax. No JVM.
 
-Not tested here: the metrics of lateness (`test_lateness_metrics`), and that `report` writes them (`test_report`).
+Not tested here: the metrics of lateness (`test_lateness`), and that `report` writes them (`test_report`).
 """
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from backfill_assets.cli.output import Gauge, exposition
-from backfill_assets.cli.report import metrics_section, report_gauges
+from backfill_assets.cli.report import report_gauges
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.report import Delivered, LakeReport, durations
@@ -57,14 +56,3 @@ def test_every_number_of_the_report_is_one_sample(made: tuple[Lake, LakeReport])
     assert found["write_p95_seconds", "staging"] == 2
     assert (found["write_rows_per_second", "staging"], found["write_bytes_per_second", "staging"]) == (10, 500)
     assert not [name for name, *_ in found if name.startswith("write_rows_per_second_trend")], "there is none yet"
-
-
-def test_a_lake_without_runs_and_reconciliations_has_no_sample_of_them(made: tuple[Lake, LakeReport]) -> None:
-    lake, report = made
-    found = parsed(list(report_gauges(lake, report, [])))
-    assert not [name for name, *_ in found if name.startswith(("run", "reconcile", "control"))]
-
-
-def test_the_table_has_a_row_per_known_value(tmp_path: Path) -> None:
-    section = metrics_section([("a_seconds", "A.", "table", {"raw": 1234.5, "labels": None}), ("b", "B.", "", {"": 2})])
-    assert section.tables[0].rows == [("a_seconds", "table raw", "1,234.5"), ("b", "–", "2")]

@@ -33,14 +33,6 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     assert "held" not in {e.entry.built for e in made.view("staging").latest.values()}
 
 
-def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:
-    asked = run("rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes", on=made)
-    assert asked.exit_code == 0, asked.output
-    assert f"Held until: backfill-assets release staging --from {day(3)} --to {day(4)} --yes" in asked.stdout
-    assert run("release", "staging", "--days", day(3), "--yes", on=made).exit_code == 0
-    assert made.values("staging")[3:5] == [1, 1]
-
-
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -56,11 +48,3 @@ def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[str, ...
     result = run(*args, on=made)
     assert result.exit_code == 2
     assert told in result.output
-
-
-def test_a_refusal_is_one_line_with_exit_code_1(made: Planned) -> None:
-    made.write("staging", {4: 5}, "another-run")
-    result = run("rollback", "--plan", "p1", "--chunk", "4", "--yes", on=made)
-    assert result.exit_code == 1
-    assert "Error: the table staging:" in result.output
-    assert "Nothing was put back" in result.output

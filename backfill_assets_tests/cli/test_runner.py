@@ -5,7 +5,6 @@ runs. Not tested here: the run (`test_demo.py`, `end_to_end`) and signals (`end_
 """
 
 import os
-import shlex
 import uuid
 from pathlib import Path
 from typing import NoReturn
@@ -15,7 +14,6 @@ import pytest
 
 from backfill_assets.cli import runner
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.dagster_home import lake_words
 from backfill_assets.cli.progress import Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
@@ -65,11 +63,6 @@ def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
     result = run("backfill", "--lake", tmp_path, "--from", START, "--to", START)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert f"Error: {tmp_path / 'tables'}: this user may not write there. Nothing was started" in result.stderr
-
-
-def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path / "my lake; rm -rf $HOME", 1)
-    assert shlex.split(lake_words(lake)) == ["--lake", str(lake.root)]
 
 
 def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:

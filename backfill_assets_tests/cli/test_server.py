@@ -28,12 +28,6 @@ def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: p
     assert run("server", "start", "--lake", tmp_path).exit_code == 2
 
 
-def test_without_a_server_nothing_is_started_and_people_are_told_so(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    assert run("server", "status", "--lake", tmp_path).stdout == "not running; it starts at the first use\n"
-    assert read(run("server", "stop", "--json", "--lake", tmp_path)) == {"stopped": False}
-
-
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("settings", ["nonsense = ", '[spark]\nengine = "sc://host"'])
 def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp_path: Path, settings: str) -> None:
@@ -98,10 +92,3 @@ def test_dagster_opens_what_production_prints(tmp_path: Path, monkeypatch: pytes
     with dg.DagsterInstance.get() as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
         assert instance.run_retries_enabled
-
-
-def test_production_with_postgres_differs_in_the_storage_alone() -> None:
-    plain, postgres = (run("production", *more).stdout.split("\n\n") for more in ((), ("--postgres",)))
-    assert [plain[0], *plain[2:]] == [postgres[0], *postgres[2:]]
-    assert "postgres_url: { env: DAGSTER_POSTGRES_URL }" in postgres[1]
-    assert "max_user_code_failure_retries: 60" in "".join(postgres)

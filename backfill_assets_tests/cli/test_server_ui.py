@@ -98,15 +98,6 @@ def test_temporary_files_lie_where_no_other_user_can_put_any(tmp_path: Path) -> 
     own.rmdir()
 
 
-def test_a_link_in_the_place_of_that_folder_is_not_followed(tmp_path: Path) -> None:
-    (victim := tmp_path / "victim").mkdir()
-    victim.chmod(0o755)
-    (tmp_path / "tmp").symlink_to(victim)
-    own = own_folder(tmp_path)
-    assert (own.is_relative_to(tmp_path), stat.S_IMODE(victim.stat().st_mode)) == (False, 0o755)
-    own.rmdir()
-
-
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("ui")

@@ -16,13 +16,6 @@ from backfill_assets_tests.operations.synthetic import START, build, landed, syn
 WORDS = [f"{a}{b}" for a in "abc" for b in "abcdefghijk"]
 
 
-def test_show_names_no_version_of_a_table_that_is_not_there(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 1)
-    build(lake, pipeline, "raw", {START: 3}, {"quarantine": 1, "too_late": -1})
-    told = run("show", "raw", START, "--lake", tmp_path).stdout
-    assert "quarantine v1, too_late (not there yet)" in told
-
-
 def test_show_groups_reasons_and_escapes_what_turns_the_writing(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 1)
     build(lake, pipeline, "quarantine", {START: 533})

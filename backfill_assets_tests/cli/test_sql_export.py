@@ -3,16 +3,12 @@
 Tested here: `cli.sql`, `attach` too. Not tested here: what is brought (`operations.test_export`).
 """
 
-import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
-import sqlglot
 from deltalake import DeltaTable
-from sqlglot import exp
 
 from backfill_assets.lake.versions import record
 from backfill_assets_tests.cli.typed import read, run
@@ -43,24 +39,6 @@ def test_a_lake_without_exports_says_so_and_words_that_do_not_fit_are_usage(tmp_
 
 
 @pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
-def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path: Path, reader: str) -> None:
-    made = Planned(tmp_path / "the lake's")
-    uris = read(run("attach", reader, "--json", on=made))
-    assert set(uris) == {t.name for t in made.pipeline.tables if made.lake.store.exists(t.name)}
-    told = run("attach", reader, on=made).stdout
-    if reader == "polars":
-        assigned = [node for node in ast.parse(told).body if isinstance(node, ast.Assign)]
-        assert {ast.literal_eval(node.value.args[0]) for node in assigned if isinstance(node.value, ast.Call)} == {
-            *uris.values()
-        }
-        return
-    parsed = sqlglot.parse(told.removeprefix("INSTALL delta; LOAD delta;"), read=reader)
-    assert [node.find(exp.Table).name for node in parsed if node] == [*uris]  # type: ignore[union-attr]
-    places = {unquote(uri) if reader == "spark" else uri for uri in uris.values()}
-    assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == places
-
-
-@pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
 def test_all_tables_are_of_the_newest_lake_version_unless_their_heads_are_asked_for(
     tmp_path: Path, reader: str
 ) -> None:
@@ -87,16 +65,6 @@ def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_the_newe
         kept = read(run(*keep, f"s{len(newest)}", *newest, on=made))
         version = 1 + len(newest)
         assert (exported["version"], kept["tables"]["staging"]["version"]) == (version, version)
-
-
-@pytest.mark.on_spark("its SQL is Spark's")
-def test_spark_reads_a_lake_version_by_what_attach_says(spark: "SparkSession", tmp_path: Path) -> None:
-    made = Planned(tmp_path / "the lake's")
-    record(made.lake, made.pipeline.contracts, "a run")
-    made.write("staging", {0: 9})
-    for line in filter(None, map(str.strip, run("attach", "spark", on=made).stdout.split(";\n"))):
-        spark.sql(line).collect()
-    assert {row.value for row in spark.sql("SELECT value FROM staging").collect()} == {1}
 
 
 @pytest.mark.on_spark("its catalog and SQL are Spark's")

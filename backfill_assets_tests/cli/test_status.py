@@ -4,20 +4,14 @@ Tested here: `cli.status`. Not tested here: the states (`operations.test_status`
 """
 
 import re
-import shutil
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
@@ -46,15 +40,6 @@ def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None
     assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
 
 
-def test_days_that_are_stale_for_one_reason_are_named_together(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 4)
-    build(lake, pipeline, "staging", {START + ONE_DAY: 4})
-    lines = run("status", "--lake", tmp_path, "--stale", "--why").stdout.splitlines()
-    cause = f"staging {START + ONE_DAY} was written after version 1, from which this day was made"
-    assert f"features {START + ONE_DAY}..{START + ONE_DAY * 3}: {cause}" in lines
-    assert not any(line.startswith(f"features {START + ONE_DAY * 2}") for line in lines)
-
-
 def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 4)
     build(lake, pipeline, "staging", {START: 4})
@@ -68,14 +53,6 @@ def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: 
     shown = run("show", "training", START, "--lake", tmp_path).stdout
     assert "it will change" in shown
     assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
-
-
-def test_status_advises_only_days_that_can_be_made(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 2)
-    early = run("status", "--lake", tmp_path, "--from", "2020-01-01", "--to", START)
-    assert (early.exit_code, "before the lake's first day, 2024-02-26" in early.stderr) == (2, True)
-    today = datetime.now(UTC).date()
-    assert "rebuild:" not in run("status", "--lake", tmp_path, "--from", today, "--to", today + ONE_DAY).stdout
 
 
 def test_held_days_are_to_be_released_and_no_backfill_is_advised_over_them(tmp_path: Path) -> None:
@@ -95,38 +72,3 @@ def test_held_days_are_to_be_released_and_no_backfill_is_advised_over_them(tmp_p
     assert (held["plan"], held["chunk"], held["days"]["staging"]) == (
         "p1", "2", [{"from": str(day(3)), "to": str(day(4))}]
     )  # fmt: skip
-
-
-def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_path: Path) -> None:
-    """A lake whose staging lacks a column of its contract, and was made by other code."""
-    lake, pipeline = synthetic_lake(tmp_path, 2)
-    staging = pipeline.table("staging").contract
-    narrow = replace(staging, columns=tuple(c for c in staging.columns if c.name != "flag"))
-    shutil.rmtree(lake.table_place("staging").local())
-    digest = pipeline.states(read_view(lake, pipeline.contracts)).digests.of("staging", START)
-    times = dict.fromkeys(("event_ts", "version_ts", "known_from"), datetime.now(UTC))
-    publish_by_hand(lake, narrow, [{"event_key": "a", "event_date": START, "value": 1, "seq": 1, **times}], digest)
-    told = run("status", "--lake", tmp_path).stdout
-    assert "staging gets flag INT" in told
-    assert f"load again:  backfill-assets backfill --from {START} --to {START} --tables staging" in told
-    assert told.index("load again:") < told.index("rebuild:") < told.index("Run them from top to bottom")
-    assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
-    shutil.rmtree(lake.table_place("staging").local())
-    other = replace(
-        narrow, columns=tuple(replace(c, type="STRING") if c.name == "value" else c for c in narrow.columns)
-    )
-    publish_by_hand(lake, other, [{"event_key": "a", "event_date": START, "value": "1", "seq": 1, **times}], digest)
-    told = run("status", "--lake", tmp_path).stdout
-    assert "cannot be written: value is STRING, not BIGINT" in told
-    assert "load again:" not in told
-    assert "tables away: staging (with landed rows also the `arrivals`" in told.replace("\n", " ")
-
-
-def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synthetic_lake(tmp_path, 3)
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = run("status", "--lake", tmp_path).stdout.splitlines()
-    assert max(map(len, lines)) <= 60
-    heads = [line.split() for line in lines if line.startswith("day ")]
-    assert [name for head in heads for name in head if name != "day"] == list(TABLES)
-    assert sum(line.startswith("2024-02-26 ") for line in lines) == len(heads)

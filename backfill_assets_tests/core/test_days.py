@@ -4,7 +4,6 @@ Tested here: `core.days`, cuts and maturity too. Not tested here: windows of con
 `test_digests.py`).
 """
 
-import ast
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -27,7 +26,6 @@ from backfill_assets.core.days import (
     some_days,
 )
 from backfill_assets.core.errors import BackfillError
-from backfill_assets_tests.sources import PACKAGE, sources
 from backfill_assets_tests.strategies import day_ranges, days, near_days
 
 LEAP_DAY = date(2024, 2, 29)
@@ -202,24 +200,3 @@ def test_the_newest_mature_day_is_mature_and_the_next_is_not(frontier: datetime,
 
 def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
     assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(2024, 2, 28)
-
-
-@pytest.mark.parametrize("word", ["midnight", "maturity_days", "matures_after_days"])
-def test_nobody_else_adds_days_to_find_a_cut_or_maturity(word: str) -> None:
-    """`midnight(day + ...)` and `... + maturity_days` are written down in `core.days` and nowhere else."""
-    spelled = [
-        f"{f.place}:{node.lineno} {ast.unparse(node)}"
-        for f in sources(PACKAGE)
-        if f.place != f"{PACKAGE}/core/days.py" and word in f.text
-        for node in f.of(ast.Call, ast.BinOp)
-        if _adds(node, word)
-    ]
-    assert spelled == []
-
-
-def _adds(node: ast.expr, word: str) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == word:
-        return any(isinstance(inner, ast.BinOp) for argument in node.args for inner in ast.walk(argument))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return any(ast.unparse(side).rpartition(".")[2] == word for side in (node.left, node.right))
-    return False

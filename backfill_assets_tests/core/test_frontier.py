@@ -43,22 +43,6 @@ def test_a_day_that_landed_after_the_newest_loaded_one_does_not_move_it() -> Non
     assert loaded(2).land(day(9), "early bird").frontier() == midnight(day(2))
 
 
-def test_late_files_only_stop_it_rising() -> None:
-    story = loaded(4).land(day(1), "late")
-    assert story.frontier() == midnight(day(4))
-    story.land(day(4), "next").load(day(4))
-    assert story.frontier() == midnight(day(4)), "day 1 still waits"
-    assert story.load(day(1)).frontier() == midnight(day(5))
-
-
-def test_an_altered_file_only_stops_it_rising() -> None:
-    story = loaded(4)
-    story.landed[day(2)] = replace(story.landed[day(2)], shas=frozenset({"altered"}))
-    assert not is_loaded(day(2), story.view().source("raw"))
-    assert story.frontier() == midnight(day(4))
-    assert story.land(day(4), "next").load(day(4)).frontier() == midnight(day(4))
-
-
 def test_it_is_at_least_what_a_receipt_of_raw_names() -> None:
     story = loaded(2)
     story.tables["raw"] = replace(story.tables["raw"], frontier=midnight(day(7)))

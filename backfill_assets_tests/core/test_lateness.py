@@ -17,7 +17,6 @@ from backfill_assets.core.lateness import (
     look_back_for,
     watermark_day,
     watermarks,
-    wilson,
 )
 from backfill_assets_tests.builders import CONTRACTS, HORIZON
 
@@ -63,21 +62,6 @@ def test_the_advised_look_back_is_the_smallest_that_sees_the_share(ages: dict[in
     days = look_back_for(share, advice)
     assert all(1 - a.missed_share < share for a in advice[: days - 1 if days else None])
     assert days is None or 1 - advice[days - 1].missed_share >= share
-
-
-@given(st.integers(0, 10**7), st.integers(0, 10**7), st.floats(0.5, 0.999))
-def test_the_interval_holds_the_share_and_stays_within_nought_and_one(a: int, b: int, confidence: float) -> None:
-    hits, rows = sorted((a, b))
-    found = wilson(hits, rows, confidence)
-    assert 0 <= found[0] <= (hits / rows if rows else 0) <= found[1] <= 1
-
-
-def test_completeness_takes_each_step_from_the_days_that_were_watched_long_enough() -> None:
-    """Four days: two rows each at once, and of the older two one more the day after. The newest was watched 0 days."""
-    cells = [*(cell(d, d, 2) for d in range(4)), cell(1, 0), cell(2, 1)]
-    by_age = completeness(cells, DayRange(FIRST, FIRST + ONE_DAY * 4))
-    assert [(a.age_days, a.event_days, a.rows) for a in by_age] == [(0, 3, 6), (1, 2, 6), (2, 2, 6)]
-    assert [a.share for a in by_age] == [6 / 8, 1, 1]
 
 
 @given(CELLS, WATCHED)

@@ -118,27 +118,6 @@ def test_a_label_still_ripens_when_the_maturity_of_its_making_has_passed() -> No
     assert under(story, later).of("labels", last) is State.STALE
 
 
-@pytest.mark.parametrize("hours", [0, 12, 30])
-def test_another_grace_makes_what_was_known_outdated_and_not_stale(hours: int) -> None:
-    story = loaded(12, grace=timedelta(hours=6))
-    story.build_all(*ALL_DAYS)
-    story.grace = timedelta(hours=hours)
-    story.codes["features_as_known"] = OTHER
-    states = story.states()
-    assert states.of("features_as_known", day(5)) is State.OUTDATED
-    assert states.of("labels", day(5)) is State.FRESH, "the grace does not reach it but through its input"
-    assert not any(needed_days(states).values()) or hours == 0
-
-
-@pytest.mark.parametrize("table", ["features_as_known", "labels", "training"])
-def test_a_day_left_empty_for_a_long_grace_is_made_when_a_shorter_one_has_passed(table: str) -> None:
-    story = loaded(6, grace=timedelta(hours=30))
-    story.build_all(*ALL_DAYS[:6])
-    assert story.state(table, day(5)) is State.PENDING
-    story.grace = timedelta()
-    assert story.state(table, day(5)) is State.STALE
-
-
 def forgetful(story: Story, table: str) -> Story:
     """The story as an earlier version would have written it: its receipts name no parameters."""
     view = story.tables[table]

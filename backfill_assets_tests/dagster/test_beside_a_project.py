@@ -86,27 +86,10 @@ def test_a_run_of_the_lakes_job_is_told_under_its_keys_and_gives_the_process_its
     assert beside.umask == 0o022
 
 
-def test_a_days_page_links_to_the_days_of_the_lakes_own_input(beside: Beside) -> None:
-    wanted = dg.AssetRecordsFilter(dg.AssetKey(["shop", "staging"]), asset_partitions=[FIRST])
-    (record,) = beside.instance.fetch_materializations(wanted, limit=1).records
-    assert record.asset_materialization is not None
-    told = {k: v.value for k, v in record.asset_materialization.metadata.items()}
-    assert str(told["backfill_assets/from_raw"]).startswith("../assets/shop/raw?view=partitions")
-
-
 def test_checks_of_each_day_stand_on_the_pages_of_the_lakes_assets(beside: Beside) -> None:
     told = beside.first.get_asset_check_evaluations()
     assert {e.asset_key.to_user_string() for e in told} == {"shop/raw", "shop/staging"}
     assert all(e.passed for e in told)
-
-
-def test_the_projects_own_assets_are_kept_by_its_own_io_manager(beside: Beside) -> None:
-    job = beside.defs.resolve_implicit_global_asset_job_def()
-    done = job.execute_in_process(instance=beside.instance, asset_selection=keys([], "raw", "report"))
-    assert done.success
-    assert done.output_for_node("report") == 8
-    values = Path(os.environ[their_project.FOLDER]) / "values"
-    assert {p.name for p in values.iterdir()} == {"raw", "report"}
 
 
 def test_a_run_from_an_assets_page_has_the_projects_executor_a_process_per_step(beside: Beside) -> None:

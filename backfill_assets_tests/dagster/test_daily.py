@@ -92,20 +92,6 @@ def test_a_table_without_rules_has_no_checks_and_a_mapping_names_parameters(
     assert sorted(n for row in rows(lake, "counted") for n in row if isinstance(n, int)) == [3, 3]
 
 
-def test_later_days_are_read_as_far_as_there_are_any(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    @daily_table(inputs=[Input("shop/orders", after=2)], partitions_def=dg.DailyPartitionsDefinition(FIRST))
-    def ahead(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
-        day = date.fromisoformat(context.partition_key)
-        return pa.table({"day": [day], "days": [len(set(orders["day"].to_pylist()))]})
-
-    orders = orders_table(deliveries)
-    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
-    assert materialize(lake, [orders, ahead], FIRST, instance=instance).success
-    assert [n for row in rows(lake, "ahead") for n in row if isinstance(n, int)] == [3]
-
-
 def test_what_dagster_lets_people_set_is_passed_on_and_rules_hold_under_another_key(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:

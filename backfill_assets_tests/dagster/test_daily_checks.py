@@ -11,8 +11,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets.dagster import lake_checks
 from backfill_assets.orchestration.history import evaluations_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
 
@@ -60,31 +59,6 @@ def test_a_refusal_needs_no_check_in_the_run(lake: Path, deliveries: Deliveries,
     orders, _ = checked(deliveries)
     deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
     assert "repeat a key" in cause(materialize(lake, [orders], FIRST, instance=instance))
-
-
-def test_rules_hold_under_a_prefix_that_is_put_on_later(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders, _ = checked(deliveries)
-    deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
-    moved = orders.with_attributes(asset_key_replacements={orders.key: dg.AssetKey(["eu", "shop", "orders"])})
-    result = dg.materialize(
-        [moved], partition_key=FIRST, instance=instance, raise_on_error=False,
-        resources={"io_manager": LakeIOManager(lake=str(lake))},
-    )  # fmt: skip
-    assert "the table eu__shop__orders: unique_key fails" in cause(result)
-
-
-def test_no_rule_at_all_is_a_mistake(deliveries: Deliveries) -> None:
-    with pytest.raises(SettingsError, match="lake_checks declares no rule"):
-        lake_checks(orders_asset(deliveries))
-
-
-def test_a_column_that_the_rows_lack_is_named(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
-    orders = orders_asset(deliveries)
-    lake_checks(orders, not_null=["price"])
-    result = materialize(lake, [orders], FIRST, instance=instance)
-    assert "names price, and its rows have no such column" in cause(result)
 
 
 def test_an_asset_with_another_io_manager_is_not_judged(deliveries: Deliveries) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import LakeIOManager, build_lake_defs
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
@@ -160,22 +159,6 @@ def test_making_the_definitions_changes_nothing_in_the_process_nor_in_the_lake(l
         assert stat.S_IMODE((lake.root / "tables").stat().st_mode) == 0o755
     finally:
         os.umask(before)
-
-
-def test_without_a_lake_its_tables_are_shown_and_say_so(tmp_path: Path) -> None:
-    defs = build_lake_defs(tmp_path / "none", key_prefix="shop")
-    specs = {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
-    assert {f"shop/{t}" for t in TABLES} <= set(specs)
-    assert all("No lake yet" in (s.description or "") for s in specs.values())
-    assert not (tmp_path / "none").exists()
-
-
-def test_a_prefix_that_is_no_name_and_bad_settings_are_refused(lake: Lake) -> None:
-    with pytest.raises(ValueError, match="key_prefix: 'a b' is no part of a name"):
-        build_lake_defs(lake.root, key_prefix="a b")
-    (lake.root / "lake.toml").write_text("start_date = 7\n")
-    with pytest.raises(SettingsError):
-        build_lake_defs(lake.root)
 
 
 def test_tables_that_assets_of_the_project_return_stay_theirs(tmp_path: Path) -> None:

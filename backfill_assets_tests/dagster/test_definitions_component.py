@@ -17,7 +17,6 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import backfill_assets
 from backfill_assets.dagster import LakeComponent
-from backfill_assets.dagster.definitions import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.processes import run_python
@@ -82,15 +81,6 @@ def test_a_scaffold_makes_a_file_and_a_lake_that_loads() -> None:
             assert not any("No lake yet" in (s.description or "") for s in specs.values())
 
 
-def test_a_lake_that_is_there_is_left_as_it_is(lake: Lake) -> None:
-    before = {p: p.read_bytes() for p in lake.root.rglob("*") if p.is_file()}
-    with create_defs_folder_sandbox() as sandbox:
-        sandbox.scaffold_component(
-            component_cls=LakeComponent, defs_path="sales", scaffold_params={"lake": str(lake.root)}
-        )
-    assert {p: p.read_bytes() for p in lake.root.rglob("*") if p.is_file()} == before
-
-
 def test_every_field_reaches_the_definitions(lake: Lake) -> None:
     attributes = {
         "lake": str(lake.root), "key_prefix": ["eu", "shop"], "group_name": "sales", "owners": ["team:sales"],
@@ -113,12 +103,6 @@ def test_every_field_reaches_the_definitions(lake: Lake) -> None:
             assert {type(d.partition_mapping) for d in spec.deps} == {dg.TimeWindowPartitionMapping}
             sensor = defs.resolve_sensor_def("eu__shop__late_data")
             assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-
-
-def test_a_relative_folder_lies_in_the_project_and_else_in_the_working_folder(tmp_path: Path) -> None:
-    assert folder_of("lake", tmp_path) == tmp_path / "lake"
-    assert folder_of("/else/lake", tmp_path) == Path("/else/lake")
-    assert folder_of("lake", None) == Path.cwd() / "lake"
 
 
 @pytest.mark.usefixtures("processes")

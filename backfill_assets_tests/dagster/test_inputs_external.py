@@ -15,7 +15,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets import Input
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.dagster import daily_table, external_table, is_stale
 from backfill_assets.dagster.inputs import follow
@@ -121,22 +120,6 @@ def test_a_table_that_cannot_be_read_stops_no_step_that_reads_another(
     (elsewhere / "_delta_log").rename(tmp_path / "log")
     result = materialize(lake, [external, *project], "2024-03-01", "2024-03-02", instance=instance)
     assert result.success, cause(result)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ({"table": "s3://bucket/orders", "start": "2024-03-01"}, "lies in an object store"),
-        ({"table": "orders"}, "it has no first day"),
-        (
-            {"table": "o", "start": "2024-03-01", "partitions_def": dg.DailyPartitionsDefinition("2024-03-01")},
-            "both give its first day",
-        ),
-    ],
-)
-def test_words_that_no_table_has_are_refused(words: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingsError, match=f"external table orders: .*{told}"):
-        external_table("orders", day="order_date", **words)
 
 
 def test_a_name_that_the_lake_has_is_refused(

@@ -5,7 +5,6 @@ Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here
 Spark (`end_to_end`).
 """
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -44,40 +43,6 @@ def states(lake: Path, table: str) -> dict[str, str]:
     return {str(d): known.of(table, d).value for d in known.view.table(table).latest}
 
 
-def test_days_that_read_a_changed_day_are_stale_until_they_are_made_again(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders, weekly = orders_asset(deliveries), weekly_asset()
-    materialize(lake, [orders, weekly], FIRST, LAST, instance=instance)
-    deliveries.by_day["2024-01-03"] = [("a", 100)]
-    materialize(lake, [orders], "2024-01-03", instance=instance)
-    stale = [day for day, state in states(lake, "weekly").items() if state == "stale"]
-    assert stale == [f"2024-01-{n:02}" for n in range(3, 10)]
-    assert materialize(lake, [orders, weekly], "2024-01-03", "2024-01-09", instance=instance).success
-    assert set(states(lake, "weekly").values()) == {"fresh"}
-
-
-def test_a_day_without_rows_is_cleared(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
-    orders = orders_asset(deliveries)
-    materialize(lake, [orders], FIRST, "2024-01-03", instance=instance)
-    deliveries.by_day["2024-01-02"] = []
-    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
-    assert {str(day) for day, *_ in rows(lake, "shop__orders")} == {"2024-01-01", "2024-01-03"}
-    assert set(states(lake, "shop__orders")) == {"2024-01-01", "2024-01-02", "2024-01-03"}
-
-
-def test_rows_of_other_days_are_refused_by_name_and_nothing_is_written(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    materialize(lake, [orders_asset(deliveries)], FIRST, "2024-01-02", instance=instance)
-    before = rows(lake, "shop__orders")
-    strange = orders_asset(deliveries, lambda _: deliveries.orders(["2024-01-01", "2024-01-05"]))
-    result = materialize(lake, [strange], "2024-01-01", instance=instance)
-    assert "3 row(s) of 2024-01-05..2024-01-05" in cause(result)
-    assert "Nothing was written" in cause(result)
-    assert rows(lake, "shop__orders") == before
-
-
 OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
     "a column is missing": (lambda t: t.drop(["amount"]), "they lack amount"),
     "a column is new": (lambda t: t.append_column("more", pa.array([1] * t.num_rows)), "more is new"),
@@ -101,13 +66,6 @@ def test_what_is_no_row_of_the_table_is_refused_by_name(
     assert words in cause(result)
     assert "Nothing was written" in cause(result)
     assert rows(lake, "shop__orders") == before
-
-
-def test_a_table_evolves_only_where_it_may(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
-    materialize(lake, [orders_asset(deliveries)], FIRST, "2024-01-02", instance=instance)
-    wider = orders_asset(deliveries, lambda t: t.append_column("more", pa.array([1] * t.num_rows)))
-    assert materialize(lake, [wider], "2024-01-02", instance=instance, schema_changes="evolve").success
-    assert states(lake, "shop__orders") == {"2024-01-01": "outdated", "2024-01-02": "fresh"}
 
 
 def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
@@ -145,25 +103,6 @@ def test_an_input_that_was_never_made_is_named(
     )  # fmt: skip
     assert "shop__orders" in cause(result)
     assert not result.success
-
-
-def test_the_umask_of_the_process_stays(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
-    before = os.umask(0o022)
-    os.umask(before)
-    materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
-    after = os.umask(before)
-    assert after == before
-    assert not (lake / "tables").stat().st_mode & 0o077
-
-
-def test_a_value_can_be_loaded_outside_of_a_run(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_asset(deliveries)
-    materialize(lake, [orders], FIRST, instance=instance)
-    defs = dg.Definitions(assets=[orders], resources={"io_manager": LakeIOManager(lake=str(lake))})
-    loaded: Any = defs.load_asset_value(orders.key, python_type=pa.Table, partition_key=FIRST, instance=instance)
-    assert loaded.num_rows == 3
 
 
 def test_a_refused_write_leaves_the_contract_as_it_was(
@@ -259,25 +198,3 @@ def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_the
     assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
     assert instance.get_materialized_partitions(orders.key) == {FIRST, "2024-01-02"}
     assert versions(lake, "shop__orders") == before
-
-
-def test_a_retry_policy_tells_what_was_not_told_and_writes_nothing(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    failures = ["the storage is away"]
-
-    def refuse_once(entry: dg.EventLogEntry) -> None:
-        if entry.dagster_event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION and failures:
-            raise OSError(failures.pop())
-
-    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"}, retry_policy=dg.RetryPolicy(max_retries=1))
-    def patient(context: dg.AssetExecutionContext) -> pa.Table:
-        if failures:
-            context.instance.add_event_listener(context.run.run_id, refuse_once)
-        return deliveries.orders(context.partition_keys)
-
-    lake_checks(patient, unique=["id"])
-    assert materialize(lake, [patient], FIRST, instance=instance).success
-    assert not failures
-    assert instance.get_materialized_partitions(patient.key) == {FIRST}
-    assert versions(lake, "patient") == 1

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.dagster import lake_checks
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
 
 
@@ -20,21 +19,6 @@ def test_each_written_day_shows_its_rows_and_its_write(
     assert list(shown) == ["2024-01-01", "2024-01-02", "2024-01-03"]
     assert {m["dagster/partition_row_count"].value for m in shown.values()} == {3}
     assert len({m["backfill_assets/write_id"].value for m in shown.values()}) == 1
-
-
-def test_a_refused_day_stays_on_its_check_when_another_day_is_made(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_asset(deliveries)
-    checks = lake_checks(orders, unique=["id"])
-    deliveries.by_day["2024-01-02"] = [("a", 1), ("a", 2)]
-    materialize(lake, [orders, *checks], "2024-01-02", instance=instance)
-    materialize(lake, [orders, *checks], "2024-01-03", instance=instance)
-    assert not newest(instance, orders, "unique_key").passed
-    assert "2024-01-02" in str(newest(instance, orders, "unique_key").metadata["what"].value)
-    del deliveries.by_day["2024-01-02"]
-    materialize(lake, [orders, *checks], "2024-01-02", instance=instance)
-    assert newest(instance, orders, "unique_key").passed
 
 
 def newest(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, check: str) -> dg.AssetCheckEvaluation:

@@ -107,41 +107,6 @@ def test_definitions_that_cannot_be_loaded_are_named(project: Path, named: str, 
         definitions_of(lake_at(project), ["weekly"])
 
 
-def test_days_that_are_no_range_are_made_alone_a_run_for_each_stretch(project: Path, command: Command) -> None:
-    changed: list[tuple[str, int]] = [("a", 7)]
-    deliver(project, d2024_01_01=changed, d2024_01_02=changed, d2024_01_04=changed, d2024_01_05=changed)
-    done = command("backfill", "--days", "2024-01-01,2024-01-04..05", "--force", "--json")
-    assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout)
-    assert [(t["table"], t["days"], t["changed"]) for t in said["tables"]] == [("shop__orders", 3, 3), ("weekly", 3, 3)]
-    assert [line.split(":")[0] for line in done.stderr.splitlines() if " changed, " in line] == [
-        "shop__orders 2024-01-01", "shop__orders 2024-01-04..2024-01-05", "weekly 2024-01-01",
-        "weekly 2024-01-04..2024-01-05",
-    ]  # fmt: skip
-    assert totals(project) == {FIRST: 7, "2024-01-02": 12, BAD: 18, "2024-01-04": 26, LAST: 33}, (
-        "two days were not asked for"
-    )
-
-
-def test_a_command_keeps_the_good_days_of_assets_and_makes_what_follows_from_them(
-    project: Path, command: Command
-) -> None:
-    changed: list[tuple[str, int]] = [("a", 7)]
-    deliver(project, d2024_01_02=changed, d2024_01_03=[("a", 1), ("a", 2)], d2024_01_04=changed)
-    refused = command("backfill", "--from", FIRST, "--to", LAST, "--force")
-    assert refused.exit_code == 1
-    assert "Nothing was written, all days keep their rows" in refused.output
-    done = command("backfill", "--from", FIRST, "--to", LAST, "--force", "--keep-good-days", "--json")
-    assert done.exit_code == 1, done.output
-    said = json.loads(done.stdout)
-    told = [(t["table"], t["days"], t["changed"], t["kept_back"], t["failed"]) for t in said["tables"]]
-    assert told == [("shop__orders", 4, 2, [BAD], False), ("weekly", 5, 4, [], False)]
-    assert f"unique_key fails on 1 of 5 day(s), first {BAD}" in said["cause"]
-    assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 19, "2024-01-04": 26, LAST: 32}, (
-        "the bad day stayed as it was"
-    )
-
-
 def test_a_plan_writes_the_good_days_of_a_chunk_of_assets_and_goes_on_once_the_bad_one_is_mended(
     project: Path, command: Command
 ) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
@@ -16,7 +15,6 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
 from backfill_assets_tests.logs import place_of
 
 JANUARY, MARCH = date(2024, 1, 1), date(2024, 3, 1)
@@ -60,21 +58,3 @@ def test_what_another_writer_declared_meanwhile_stays_known(lake: Path) -> None:
     with pytest.raises(LookupError, match="orders"):
         fail_after(lake_for(lake, JANUARY), TABLE, lambda: declare(place_of(lake), newer))
     assert find_declared(place_of(lake), "orders") == newer
-
-
-def test_the_contract_of_rows_that_were_written_meanwhile_stays_known(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_asset(deliveries)
-    materialize(lake, [orders], "2024-01-01", instance=instance)
-    written = find_declared(place_of(lake), "shop__orders")
-    assert written is not None
-    changed = replace(written, code="2")
-
-    def write() -> None:
-        materialize(lake, [orders], "2024-01-02", instance=instance)
-        declare(place_of(lake), changed)
-
-    with pytest.raises(LookupError, match="orders"):
-        fail_after(lake_at(lake), changed, write)
-    assert find_declared(place_of(lake), "shop__orders") == changed

@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.errors import BackfillError, SettingsError, UnknownName
 from backfill_assets.core.states import State
 from backfill_assets.dagster import LakeResource
 from backfill_assets.lake.versions import record
@@ -67,18 +66,6 @@ def test_a_plan_says_what_would_be_done_and_keeps_nothing(lake: Made) -> None:
     assert next(i.table for i in plan.impacts if i.days()) == "staging"
     assert len(plan.days) == 4
     assert not (lake[0].root / ".plans").exists()
-
-
-def test_what_is_not_there_is_refused_by_name(lake: Made, tmp_path: Path) -> None:
-    resource = LakeResource(lake=str(lake[0].root))
-    with pytest.raises(UnknownName, match="'stagin'"):
-        resource.table("stagin")
-    with pytest.raises(UnknownName, match="'stagin'"):
-        resource.plan(START, tables=["stagin"])
-    with pytest.raises(BackfillError, match="2024-13-01"):
-        resource.plan("2024-13-01")
-    with pytest.raises(SettingsError):
-        LakeResource(lake=str(tmp_path / "none")).states()
 
 
 def test_a_spark_frame_is_asked_of_the_projects_own_session(lake: Made) -> None:

@@ -87,19 +87,6 @@ def test_a_day_waits_for_its_inputs(lake: Made, instance: dg.DagsterInstance) ->
     assert str(day(4)) in ticks.next()
 
 
-def test_under_a_prefix_the_asset_is_the_table_of_that_name(lake: Made, instance: dg.DagsterInstance) -> None:
-    make_stale(lake, "staging", 3)
-    condition = is_stale(lake[0].root, key_prefix=["eu", "shop"])
-    assert Ticks(instance, condition, "eu", "shop", "staging").next() == {str(day(3))}
-    for other in (("eu", "staging"), ("shop", "staging"), ("eu", "shop", "nothing")):
-        assert Ticks(instance, condition, *other).next() == set()
-
-
-def test_a_lake_that_is_not_there_yet_has_no_stale_days(tmp_path: Path, instance: dg.DagsterInstance) -> None:
-    assert Ticks(instance, is_stale(tmp_path / "later"), "staging").next() == set()
-    assert not (tmp_path / "later").exists()
-
-
 def test_all_assets_of_a_lake_share_one_look_per_tick(lake: Made) -> None:
     tables = _tables_of(lake[0].root, ())
     assert tables is _tables_of(lake[0].root, ())

@@ -1,7 +1,7 @@
 """Landing after landing with only the sensors acting, and after each the truth, computed apart from the package.
 
 Lives here: `Replay`, which lands, lets the sensors settle and compares staging's files and rows with the deliveries.
-Does not live here: the deliveries and assertions about the end (`test_late_data`, `benchmarks.replay`).
+Does not live here: the deliveries and assertions about the end (`test_late_data`).
 """
 
 from collections import defaultdict

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.landed_changes import landed
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.operations.account import accounts
-from backfill_assets_tests.clocks import FORWARD, JUMPS, Clock, set_to
+from backfill_assets_tests.clocks import JUMPS, Clock, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, delivery
 
@@ -82,19 +81,6 @@ def test_an_altered_file_is_followed_once_it_is_accepted_whatever_the_clock_was_
     assert adds_up(world)
 
 
-@pytest.mark.parametrize("off", FORWARD)
-def test_files_are_counted_again_once_after_a_change_of_settings_whatever_the_clock_was(
-    world: World, off: timedelta
-) -> None:
-    with set_to(Clock(off)):
-        scan(world.open()[0])
-    text = (world.root / "lake.toml").read_text()
-    (world.root / "lake.toml").write_text(text.replace("early_tolerance_days = ", "early_tolerance_days = 1"))
-    assert landed(world.open()[0]).uncounted
-    scan(world.open()[0])
-    assert landed(world.open()[0]).is_scanned
-
-
 @pytest.mark.parametrize("loaded", [False, True])
 def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quarantine_at_the_next_scan(
     world: World, at_once: World, *, loaded: bool
@@ -115,16 +101,6 @@ def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quaranti
         assert world.content(table) == at_once.content(table), table
     assert adds_up(world)
     assert world.states() == at_once.states()
-
-
-def test_a_row_of_the_future_stays_in_quarantine_however_often_its_file_is_scanned(world: World) -> None:
-    put(world, 5, [delivery(50, "2091-01-01 00:00"), delivery(51, "2024-03-05 10:00")])
-    for off in (timedelta(), *JUMPS):
-        with set_to(Clock(off)):
-            scan(world.open()[0])
-            assert landed(world.open()[0]).is_scanned
-    records = {r.path: r for r in read_files(world.open()[0].lake.store)}
-    assert records["5.jsonl"].days == {date(2024, 3, 5): (2, 1, 1)}
 
 
 def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_its_day_loaded_again(

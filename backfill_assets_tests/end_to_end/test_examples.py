@@ -45,11 +45,3 @@ def test_every_line_of_the_steps_runs_and_what_they_show_comes_out(
     if answer := AT_THE_END.get(name):
         (lake,) = (toml.parent for toml in folder.glob("*/lake.toml"))
         assert answer.differing(lake) == []
-
-
-def test_what_is_shown_may_leave_out_lines_and_parts_of_them_and_nothing_else() -> None:
-    assert differs("a … c\n…\nlast\n", "a  b c\nx\ny\nlast\n") == ""
-    assert differs("a\n", "a\nb\n")
-    assert differs("a\nc\n", "a\nb\n") == "c"
-    (first, second) = steps_of("```bash\none\n```\n\n```text\n1\n```\n\n```toml\nx\n```\n```bash\ntwo\n```\n")
-    assert (first.commands, first.shown, second.shown) == ("one\n", "1\n", None)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.operations.export import export
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import DAYS, Planned
@@ -54,15 +53,6 @@ def test_changed_days_are_replaced_in_one_transaction_with_what_is_known_of_them
     assert export(made.lake, made.pipeline, "staging", to).replaced == ()
     execute(address, "DROP TABLE shop.versions")
     assert len(export(made.lake, made.pipeline, "staging", to).replaced) == DAYS
-
-
-def test_a_table_of_other_columns_is_an_error_and_keeps_its_rows(address: str, tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
-    execute(address, "CREATE TABLE other (event_date date, note text)", "INSERT INTO other VALUES ('2020-01-01', 'x')")
-    with pytest.raises(BackfillError, match="does not exist in target table") as raised:
-        export(made.lake, made.pipeline, "staging", f"{address}#other")
-    assert "secret" not in str(raised.value)
-    assert execute(address, "SELECT count(*) FROM other") == [(1,)]
 
 
 def test_a_table_of_earlier_exports_gets_the_columns_that_it_lacks_and_wider_types(

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.operations.first_lake import Preview, first_sources, first_toml, landed_form, trial
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
@@ -57,21 +56,3 @@ def test_what_the_preview_shows_and_refuses_is_what_is_loaded(tmp_path: Path, na
     assert {row[0] for row in preview.deliveries} <= {r["event_key"] for r in raw}
     refused = Counter(r["reason"] for r in world.content("quarantine"))
     assert refused == preview.refused
-
-
-def test_a_mistyped_column_empties_no_day_and_is_named(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    proposed(lake, "orders-2024-03-02.csv", ORDERS)
-    world, days = World(lake, delivered), DayRange(date(2024, 3, 1), date(2024, 3, 3))
-    world.backfill(days)
-    before = {name: world.content(name) for name in ("raw", "staging", "quarantine")}
-    text = (lake / "lake.toml").read_text()
-    (lake / "lake.toml").write_text(text.replace("customer_id, total,", "customer_id, totl AS total,"))
-    with pytest.raises(
-        SettingsError, match=r"none of 23 row\(s\) is usable that was: .*the file lacks the column totl"
-    ):
-        world.backfill(days)
-    assert {name: world.content(name) for name in before} == before
-    (lake / "lake.toml").write_text(text)
-    world.backfill(days)
-    assert {name: world.content(name) for name in before} == before

@@ -12,10 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.traces import Trace
-from backfill_assets.operations.forget import ForgetRequest
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.dagster.projects import (
     Deliveries,
     cause,
@@ -68,20 +64,3 @@ def test_they_are_kept_exported_and_verified_as_all_tables_are(lake: Path, comma
     assert "weekly" in command("snapshot", "create", "week", "--from", FIRST, "--to", LAST)
     assert "written (8 rows)" in command("export", "weekly", "--to", str(tmp_path / "out"))
     assert "all is well" in command("verify", "--deep")
-
-
-def test_nobody_builds_one_beside(command: Command) -> None:
-    assert "returned by an asset of a project" in command("candidate", "create", "v2", "--tables", "weekly", code=1)
-
-
-@pytest.mark.parametrize("value", ["a", "nobody"])
-def test_a_person_is_found_in_them_however_short_the_name(lake: Path, value: str) -> None:
-    opened = look_at(lake)
-    look = ForgetRequest(opened, chosen_pipeline(opened), Trace({"entity": value}), "asked").look()
-    assert bool(look.held) == (value == "a")
-
-
-@pytest.mark.parametrize("figure", ["weekly.keys ±0", "share_changed(weekly.total) <= 0"])
-def test_a_table_without_a_key_is_not_expected_to_keep_keys(command: Command, figure: str) -> None:
-    words = ("plan", "--from", FIRST, "--to", LAST, "--tables", "weekly", "--force", "--expect", figure)
-    assert "weekly has no key" in command(*words, code=2)

@@ -157,22 +157,3 @@ def test_killed_after_the_commit_the_receipt_is_recorded_at_the_next_start(spark
         found = instance.fetch_materializations(wanted, limit=5).records
     told = [m.metadata for r in found if (m := r.asset_materialization) is not None]
     assert any("backfill_assets/recorded_from" in m for m in told)
-
-
-def test_a_killed_server_fails_the_run_within_ten_seconds_in_one_line_and_is_replaced(spark_server: Killed) -> None:
-    spark_server.more(late(4, "2024-03-02"))
-    before = spark_server.receipts("features")
-    done = spark_server.run("features", "server")
-    assert "success False" in done.stdout, done.stdout + done.stderr
-    noticed = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("noticed")]
-    assert len(noticed) == 1
-    assert noticed[0] < 10
-    (cause,) = [line for line in done.stdout.splitlines() if line.startswith("cause")]
-    assert "Spark" in cause
-    assert spark_server.receipts("features") == before
-    again = spark_server.run()
-    assert "success True" in again.stdout, again.stderr
-    assert len(spark_server.receipts("features")) > len(before)
-    phases = spark_server.recorded("features", date(2024, 3, 3))["backfill_assets/phases"]
-    assert {"write", "audit"} <= phases.keys()  # type: ignore[attr-defined]
-    assert not [m for m in (spark_server.root / ".staging").glob("*/*") if m.is_file() and len(m.name) == 32]

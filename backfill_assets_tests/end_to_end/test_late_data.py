@@ -2,7 +2,7 @@
 
 The clock jumps by seconds, hours and years all the while. Tested here: landings in random order with repeats, killed
 runs, early cut-off, what came too late and is released. Not tested here: what a tick decides
-(`orchestration.test_ticks`), a real year (`benchmarks.replay`).
+(`orchestration.test_ticks`).
 """
 
 import json
@@ -249,14 +249,3 @@ def files_of(world: World) -> dict[date, set[str]]:
     from backfill_assets_tests.lakes import data_files
 
     return data_files(open_lake(world.root), "staging")
-
-
-def test_a_backfill_by_hand_and_the_sensors_leave_nothing_for_each_other(
-    spark: "SparkSession", tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    told = replay(tmp_path, instance)
-    told.put([delivery(n, f"2024-03-0{n} 10:00", key=f"k{n}") for n in range(1, 8)], "jsonl")
-    told.world.backfill(DayRange(START, date(2024, 3, 8)))
-    assert told.daemon.settle() == []
-    states = told.world.look()
-    assert {str(states.of("training", d)) for d in span(RULES)} <= {"fresh", "pending"}

@@ -228,12 +228,3 @@ def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(tmp_path: 
     with pytest.raises(SettingsError, match="lies before what is loaded"):
         loaded_at(9)
     assert [r["seq"] for r in world.content("raw")] == [8, 10]
-
-
-def test_an_empty_landing_folder_gives_empty_tables_that_say_so(tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES)
-    world.backfill(span(RULES))
-    assert not any(world.contents().values())
-    assert {rows for f in (world.fingerprints()["raw"], world.fingerprints()["staging"]) for rows, _ in f.values()} == {
-        0
-    }

@@ -1,7 +1,7 @@
 """What a command opens of the logs does not grow with them: one kept state per table, and the commits after it.
 
 Tested here: processes of their own that count the files of logs that Python opens. Not tested here: that a kept state
-is what the commits say (`lake.test_state_files`), and times (`benchmarks.commits`).
+is what the commits say (`lake.test_state_files`).
 """
 
 import json

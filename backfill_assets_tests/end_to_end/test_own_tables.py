@@ -98,10 +98,6 @@ def test_both_kinds_of_tables_hold_what_they_say(spark_server: Own) -> None:
     ]  # fmt: skip
 
 
-def test_every_form_of_rows_is_the_same(spark_server: Own) -> None:
-    assert run_python(READS, spark_server.root).strip() == "4"
-
-
 @pytest.mark.parametrize(
     "command",
     ["status", "doctor --deep", "report", "lateness", "show totals 2024-03-02", "audit", "scan", "catch-up",

@@ -5,7 +5,6 @@ of a third), and what an interrupt leaves. Not tested here: waves alone (`backfi
 (`backfill/test_work.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
 """
 
-import json
 import os
 import signal
 import time
@@ -27,7 +26,7 @@ from backfill_assets_tests.end_to_end.typed import (
     days_lake,
     told_file,
 )
-from backfill_assets_tests.processes import run_python, until
+from backfill_assets_tests.processes import until
 
 DAYS = 7
 TABLES = ("raw", "staging")
@@ -98,21 +97,6 @@ def test_from_the_command_line_chunks_run_ascending_as_many_at_once_as_said(spar
     plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--retries", "2", "--force")
     assert plan["pins"]["codes"].keys() >= set(TABLES)  # the code is frozen: another one is refused
     assert answer(lake, "run", plan["id"])["state"] == "finished"
-    judge(lake, plan["id"], most, days)
-
-
-@pytest.mark.parametrize("most", (1, 2, 3) if ALL else (2,))
-def test_from_the_browsers_job_too(spark_server: Lake, most: int) -> None:
-    lake, days = spark_server, 2 * most + 1
-    asked = {
-        "start_date": "2024-03-01", "end_date": last(days), "chunk": "1d", "canary": 0, "tables": ",".join(TABLES),
-        "force": True, "max_parallel": most, "retries": 2,
-    }  # fmt: skip
-    known = {p["id"] for p in answer(lake, "plan", "list")}
-    home = {"DAGSTER_HOME": str(lake.root.parent)}
-    run_python(JOB, lake.root, json.dumps(asked), env=home, timeout=PATIENCE_SECONDS)
-    (plan,) = (p for p in answer(lake, "plan", "list") if p["id"] not in known)
-    assert plan["state"] == "finished"
     judge(lake, plan["id"], most, days)
 
 

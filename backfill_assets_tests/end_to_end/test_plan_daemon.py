@@ -2,7 +2,7 @@
 
 Tested here: `run PLAN --daemon`, and SIGKILL of `run PLAN` after its first chunk, with nobody at the keyboard then, on
 an instance of one's own that keeps Dagster's launcher. Not tested here: which plans are left alone
-(`orchestration/test_plan_sensor.py`).
+(`orchestration/test_plan_job.py`).
 """
 
 import os

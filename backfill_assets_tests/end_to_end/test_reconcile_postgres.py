@@ -12,7 +12,6 @@ import duckdb
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.matched_columns import DIFFERS, MISSING_LEFT, MISSING_RIGHT
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
@@ -75,30 +74,3 @@ def test_the_kept_sql_is_run_by_hand_over_what_psql_copied(
         == {k: report.total(k) for d in report.days for k in d.kinds}
         == {DIFFERS: 1, MISSING_RIGHT: 1, MISSING_LEFT: 1}
     )
-
-
-@pytest.mark.parametrize("value", ["'{}'::json", "'10.0.0.1'::inet", "'{1}'::numeric[]", "interval '1 day'"])
-def test_a_column_of_a_type_of_its_own_is_another_kind(address: str, tmp_path: Path, value: str) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": "a", "spent": 1}])
-    query = f"SELECT date '2024-03-01' AS day, 'a' AS customer, {value} AS spent"
-    assert reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#{query}")).mismatches > 0
-
-
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        ("nowhere", "nowhere"),
-        ("WITH gone AS (DELETE FROM pg_description RETURNING *) SELECT * FROM gone", "read-only transaction"),
-        ("", "it names no table"),
-        ("SELECT date '2024-03-01' AS day, 'a' AS customer, 'NaN'::numeric AS spent", "NaN"),
-    ],
-)
-def test_a_side_of_postgres_that_cannot_be_read_is_named_without_its_password(
-    address: str, tmp_path: Path, what: str, words: str
-) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": "a", "spent": 1}])
-    with pytest.raises(BackfillError, match=words) as raised:
-        reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#{what}"))
-    assert "secret" not in str(raised.value)

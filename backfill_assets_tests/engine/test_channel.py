@@ -19,7 +19,6 @@ import pytest
 from backfill_assets.engine import channel as room
 from backfill_assets.engine.channel import ServerChannel
 from backfill_assets.engine.loss import is_engine_loss
-from backfill_assets_tests.processes import run_python
 
 SERVICE = "/spark.connect.SparkConnectService/"
 MOST_SECONDS = 20.0
@@ -112,28 +111,6 @@ def test_an_answer_that_does_not_come_is_waited_for_until_a_deadline_and_counts_
         assert time.monotonic() - began < MOST_SECONDS
         assert is_engine_loss(told.value)
         channel.close()
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_waiting_for_ever() -> None:
-    code = """
-    import os, sys
-    from backfill_assets.engine.channel import ServerChannel
-
-    def steps(call, tell=os.write):
-        try:
-            yield
-        finally:
-            try:
-                call(b"")
-            except Exception as error:
-                tell(1, type(error).__name__.encode())
-
-    suspended = steps(ServerChannel(sys.argv[1]).toChannel().unary_unary("/a/b"))
-    next(suspended)
-    """
-    with a_silent_server() as (port, _):
-        assert run_python(code, f"sc://127.0.0.1:{port}/;token=x", timeout=60, fresh=True) == "EngineLost"
 
 
 def test_the_servers_address_is_dialled_by_number_and_who_listens_elsewhere_hears_nothing() -> None:

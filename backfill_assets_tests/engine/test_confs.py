@@ -11,9 +11,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.confs import (
     EngineSettings,
     launch_confs,
-    properties_text,
     scrub,
-    session_confs,
     shown,
     size_confs,
 )
@@ -58,13 +56,6 @@ def test_small_inputs_are_neither_compiled_nor_planned_again_after_every_stage(r
     assert size_confs(EngineSettings("sc://somewhere"), rows) == {}, "a cluster's administrator decides"
 
 
-@pytest.mark.parametrize(("rows", "partitions"), [(0, "1"), (19_999, "1"), (20_000, "3"), (200_000, "3")])
-def test_few_rows_are_not_parted_by_key(rows: int, partitions: str) -> None:
-    assert size_confs(EngineSettings(cores=3), rows)["spark.sql.shuffle.partitions"] == partitions
-    ours = EngineSettings(cores=3, confs={"spark.sql.shuffle.partitions": "7"})
-    assert "spark.sql.shuffle.partitions" not in size_confs(ours, rows)
-
-
 def test_what_the_user_says_of_planning_or_compiling_stands() -> None:
     ours = size_confs(EngineSettings(confs={"spark.sql.adaptive.enabled": "true"}), 5)
     parts = "spark.sql.shuffle.partitions"
@@ -79,18 +70,6 @@ def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
         EngineSettings(confs={key: "x"})
 
 
-def test_small_partitions_are_for_one_machine_only() -> None:
-    key = "spark.databricks.delta.snapshotPartitions"
-    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"
-    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "4"
-    assert key not in session_confs(EngineSettings(engine="spark://host:7077"))
-    assert key not in session_confs(EngineSettings(engine="sc://host"))
-
-
 def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
     confs = launch_confs(EngineSettings(confs={"spark.sql.extensions": "my.Extension"}), tmp_path)
     assert confs["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,my.Extension"
-
-
-def test_a_properties_file_holds_any_value() -> None:
-    assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"

@@ -40,11 +40,6 @@ def test_a_frame_is_written_by_its_own_session(spark: "SparkSession", tmp_path: 
     assert {path.parent for path in paths} == {folder}
 
 
-def test_an_empty_frame_has_no_rows(spark: "SparkSession", tmp_path: Path) -> None:
-    paths = write_parquet(spark.range(3).where("id > 5"), tmp_path / "folder")
-    assert sum(pq.read_metadata(path).num_rows for path in paths) == 0
-
-
 def test_a_frame_of_a_server_is_written_where_functions_of_the_process_are_those_of_a_classic_session(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,10 +120,6 @@ def test_a_session_is_found_in_what_a_project_gives(given: object) -> None:
 def test_what_is_no_session_is_refused(given: object) -> None:
     with pytest.raises(SettingsError, match="Give a SparkSession, a function that returns one"):
         session_of(given)
-
-
-def test_a_session_is_named_by_its_module_and_function() -> None:
-    assert session_of(session_maker(f"{__name__}:given_session")) is cast("SparkSession", SESSION)
 
 
 @pytest.mark.parametrize("place", ["no_such_module.at_all:get", f"{__name__}:no_such_function"])

@@ -11,25 +11,11 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.jvm import Embedded, Java, find_java, launch_options
-from backfill_assets.engine.server import differences
+from backfill_assets.engine.jvm import Embedded, Java, find_java
 from backfill_assets.engine.supervisor import ServerFolder
 
 JAR = Path(__file__)  # any file
 EMBEDDED = Embedded(jars_of=lambda *_: [JAR])
-
-
-def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_path: Path) -> None:
-    folder = ServerFolder.of(tmp_path)
-    folder.make()
-    confs = {"spark.driver.extraJavaOptions": "-Da='b c'", "spark.driver.extraClassPath": "mine.jar"}
-    request = EMBEDDED.request(folder, EngineSettings(memory="1G", idle_minutes=2, confs=confs))
-    assert request.token in (folder.folder / request.properties).read_text()
-    assert request.token not in " ".join(request.command)
-    assert {"-Xmx1g", "-Da=b c"} <= set(request.command)
-    path = request.command[request.command.index("-cp") + 1].split(":")
-    assert (path[0], path[-1]) == ("mine.jar", str(JAR))
-    assert request.idle_seconds == 120
 
 
 def test_jars_of_a_version_without_checksums_are_those_that_the_settings_trust(tmp_path: Path) -> None:
@@ -42,16 +28,6 @@ def test_jars_of_a_version_without_checksums_are_those_that_the_settings_trust(t
 
     Embedded(jars_of=jars_of).request(folder, EngineSettings(trust_jars="a digest"))
     assert trusted == ["a digest"]
-
-
-def test_servers_of_other_settings_differ_in_words_and_the_values_of_configurations_stay_hidden() -> None:
-    ours = EMBEDDED.identity(EngineSettings(memory="2g", confs={"spark.my.password": "hunter2"}))
-    theirs = EMBEDDED.identity(EngineSettings(memory="1g", confs={"spark.my.password": "other"}))
-    told = differences(theirs, ours)
-    assert "memory 1g instead of 2g" in told
-    assert "the configuration spark.my.password" in told
-    assert "hunter2" not in told + repr(ours)
-    assert differences(ours, ours) == ""
 
 
 def test_nothing_of_the_callers_environment_redirects_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +68,3 @@ def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypa
     home = a_java(tmp_path / "home", 'JAVA_VERSION="11.0.1"')
     with pytest.raises(BackfillError, match=r"JAVA_HOME has 11.*backfill-assets\[java\]"):
         find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path / "empty")})
-
-
-def test_the_flags_open_modules_and_never_ask_for_the_vector_module() -> None:
-    flags = launch_options()
-    assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in flags
-    assert not [flag for flag in flags if "incubator" in flag]

@@ -5,18 +5,14 @@ and a disk that is really full (`end_to_end.test_full_disk`).
 """
 
 import errno
-from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.loss import (
-    disk_full,
     is_disk_full,
     is_engine_loss,
     is_poisoned,
-    is_short_of_memory,
-    memory_exceeded,
     write_failed,
 )
 
@@ -60,25 +56,6 @@ def test_an_engine_that_cannot_load_a_class_or_has_no_memory_is_lost(words: str)
 )
 def test_a_full_disk_is_told_from_data_that_speaks_of_one(error: Exception, full: bool) -> None:
     assert is_disk_full(error) is full
-
-
-def test_the_line_of_a_full_disk_names_the_folders_with_their_space_and_what_to_do(tmp_path: Path) -> None:
-    told = disk_full([tmp_path, tmp_path / "is not there"])
-    assert isinstance(told, TransientError)
-    assert f"the disk of {tmp_path} (" in str(told)
-    assert "MiB are free now" in str(told)
-    assert "is not there" not in str(told)
-    assert "Free space there, then run the same command again" in str(told)
-
-
-def test_sails_lack_of_memory_is_told_with_the_setting_and_is_no_loss() -> None:
-    from pyspark.errors.exceptions.connect import AnalysisException
-
-    error = AnalysisException("Failed to allocate 34.0 MB: 11.4 MB remain available for the total memory pool: fair()")
-    assert is_short_of_memory(error)
-    assert not is_engine_loss(error)
-    assert not is_short_of_memory(ValueError("Resources exhausted"))
-    assert "memory" in str(memory_exceeded())
 
 
 def test_files_that_spark_could_not_write_are_an_error_in_four_parts() -> None:

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -61,17 +60,6 @@ def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_th
     kept = {k: v for k, v in asdict(here).items() if k != "since_boot"} | {"started": created}
     assert not PlacedProcess(**kept).is_gone(here)
     assert PlacedProcess(**kept | {"started": created - 60}).is_gone(here)
-
-
-def test_the_age_of_a_process_grows_with_the_time_that_passes_and_not_with_the_clock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    age = Process.this().age_seconds()
-    assert age > 0
-    step_the_clock(3600, monkeypatch)
-    monkeypatch.setattr(time, "time", lambda real=time.time: real() + 3600)
-    stepped = Process.this().age_seconds()
-    assert 0 <= stepped - age < 60
 
 
 @pytest.mark.usefixtures("processes")

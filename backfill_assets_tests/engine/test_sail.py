@@ -1,7 +1,6 @@
 """What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life (`test_launch`)."""
 
 import asyncio
-import json
 import os
 import socket
 import stat
@@ -34,16 +33,6 @@ except OSError:
 """
 
 
-def test_memory_and_cores_of_the_lake_are_those_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAIL_MODE", "kubernetes-cluster")
-    state = ServerFolder.of(tmp_path / 'a "lake", \\')
-    environ = sail.Sail().environ(state, SETTINGS)
-    assert json.loads(environ["SAIL_RUNTIME__TEMPORARY_FILES__PATHS"]) == [str(state.scratch)]
-    assert environ["SAIL_MODE"] == "local"
-    assert int(environ["SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE"]) <= 1 << 30
-    assert environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] == environ["TOKIO_WORKER_THREADS"] == "3"
-
-
 def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(
     tmp_path: Path,
 ) -> None:
@@ -62,10 +51,6 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
 def test_sparks_configuration_is_refused_and_not_ignored() -> None:
     with pytest.raises(SettingsError, match=r"spark\.sql\.shuffle\.partitions.*does not heed"):
         sail.Sail().identity(EngineSettings(SAIL, confs={"spark.sql.shuffle.partitions": "3"}))
-
-
-def test_the_client_notes_no_origins_of_columns_that_nobody_would_tell() -> None:
-    assert sail.Sail().session_confs(SETTINGS)["spark.python.sql.dataFrameDebugging.enabled"] == "false"
 
 
 @pytest.mark.usefixtures("processes")

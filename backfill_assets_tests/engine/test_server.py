@@ -7,10 +7,7 @@ Lives here: starting, sharing, killing and stopping it. Does not live here: sess
 import contextlib
 import os
 import signal
-import socket
-import stat
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,20 +16,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
+from backfill_assets.core.errors import SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.jvm import Embedded
-from backfill_assets.engine.processes import Process
-from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.server import (
-    begin_server,
     ensure_server,
-    hold,
     release,
     server_status,
     stop_server,
 )
-from backfill_assets.engine.supervisor import Record, ServerFolder
+from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")
@@ -183,16 +175,6 @@ def test_the_token_is_in_no_command_line_and_no_log_and_no_repr(spark_server: Se
         assert token not in log.read_text(encoding="utf-8")
 
 
-def test_the_state_is_readable_by_its_owner_only(spark_server: Served) -> None:
-    ensure_server(spark_server.lake, SETTINGS)
-    token = token_of(spark_server.lake)
-    folder = ServerFolder.of(spark_server.lake).folder
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    with_token = [f for f in folder.iterdir() if f.is_file() and token in f.read_text(encoding="utf-8")]
-    assert with_token
-    assert {stat.S_IMODE(f.stat().st_mode) for f in with_token} == {0o600}
-
-
 def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server: Served, tmp_path: Path) -> None:
     dead = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
@@ -205,50 +187,3 @@ def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server
     finally:
         stop_server(lake, force=True)
     assert not (tmp_path / ".ivy2.5.2").exists()
-
-
-def test_an_unused_server_stops_by_itself_and_counts_from_the_last_client(spark_server: Served, tmp_path: Path) -> None:
-    hold(tmp_path)
-    server = ensure_server(tmp_path, replace(SETTINGS, idle_minutes=1 / 60))
-    used = time.monotonic()
-    until(lambda: time.monotonic() - used > 2)  # twice its idle time
-    assert server.process.is_alive()
-    release(tmp_path)
-    until(lambda: not server.process.is_alive())
-    until(lambda: not (ServerFolder.of(tmp_path).folder / "tmp").exists())
-    assert server_status(tmp_path) is None
-
-
-def test_a_server_that_cannot_start_is_a_lost_engine_with_its_reason(spark_server: Served, tmp_path: Path) -> None:
-    broken = replace(SETTINGS, confs={"spark.serializer": "no.such.Serializer"})
-    with pytest.raises(EngineLost, match=r"did not start \(.*no\.such\.Serializer"):
-        ensure_server(tmp_path, broken)
-    assert jvms_of(tmp_path) == []
-
-
-def test_a_server_whose_record_is_lost_is_stopped(tmp_path: Path, processes: None) -> None:
-    state = ServerFolder.of(tmp_path)
-    state.make()
-    sleeping = (sys.executable, "-c", "import time; time.sleep(60)", Sail.program)
-    with subprocess.Popen(sleeping, cwd=state.folder) as lost:
-        try:
-            assert (stop_server(tmp_path), stop_server(tmp_path)) == (True, False)
-            assert lost.poll() == -signal.SIGTERM
-        finally:
-            lost.kill()
-
-
-def test_a_server_that_is_begun_is_held_and_one_that_runs_already_is_left_alone(tmp_path: Path) -> None:
-    state, me = ServerFolder.of(tmp_path), Process.this()
-    state.make()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        running = Record(me, me, door.getsockname()[1], "token", Embedded().identity(SETTINGS))
-        state.write_record(running)
-        begun = begin_server(tmp_path, SETTINGS)
-        assert begun is not None
-        begun.join(DEADLINE_SECONDS)
-        assert state.record() == running
-        status = server_status(tmp_path)
-        assert status is not None
-        assert status.in_use, "it does not go idle before its session is asked for"
-    release(tmp_path)

@@ -11,11 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError, EngineLost
-from backfill_assets.engine import cache
+from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine import session as opening
 from backfill_assets.engine.confs import EngineSettings, scrub
-from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import changed_settings, drop_session, open_session, set_confs
@@ -33,7 +31,6 @@ from backfill_assets.engine.server import ensure_server, server_status
 lake = Path(sys.argv[1])
 settings = EngineSettings(memory="1g", cores=1, idle_minutes=5)
 """
-DEAD_PROXY = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
 
 
 @pytest.fixture(scope="module")
@@ -86,21 +83,6 @@ print(of_children() - before)
     assert run(code, spark_server) == ["600 700", "0.0"]
 
 
-CHANGE = """
-key = "spark.sql.session.timeZone"
-spark = open_session(lake, settings)
-set_confs(spark, {"spark.sql.shuffle.partitions": "3"})
-print(changed_settings(spark))
-spark.conf.set(key, "America/New_York"); spark.conf.set("spark.sql.of_mine", "x")
-print(changed_settings(open_session(lake, settings)), changed_settings(spark), spark.conf.get(key))
-"""
-
-
-def test_settings_that_others_change_are_told_and_put_back(spark_server: Path) -> None:
-    told = "{'spark.sql.of_mine': (None, 'x'), 'spark.sql.session.timeZone': ('UTC', 'America/New_York')} {} UTC"
-    assert run(CHANGE, spark_server) == ["{}", told]
-
-
 def test_a_session_whose_settings_were_never_read_is_not_taken_for_changed_by_what_was_said(tmp_path: Path) -> None:
     """Its server was replaced while it was opened. To put static settings back would be refused."""
     session = Mock()
@@ -126,38 +108,6 @@ open_session(lake, settings)
 print(meter.waited() == waited, CpuMeter(lake, settings).waited())
 """
     assert run(code, spark_server) == ["0.0 0.0", "True", "True 0.0"]
-
-
-def test_a_query_on_a_killed_server_fails_within_ten_seconds_and_the_next_session_works(spark_server: Path) -> None:
-    code = """
-spark = open_session(lake, settings)
-def work():
-    try:
-        spark.sql("select count(*) from range(10000000000000) where id % 7 = rand()").collect()
-    except BaseException as error:
-        failure.append((error, time.monotonic()))
-import psutil
-failure, jvm = [], psutil.Process(server_status(lake).pid)
-spark.range(1).count()
-before, deadline = sum(jvm.cpu_times()[:2]), time.monotonic() + 60
-worker = threading.Thread(target=work)
-worker.start()
-while sum(jvm.cpu_times()[:2]) < before + 2 and time.monotonic() < deadline:
-    time.sleep(0.05)
-killed = time.monotonic()
-jvm.kill()
-worker.join()
-error, failed = failure[0]
-print(failed - killed < 10 or failed - killed)
-print(is_engine_loss(error))
-print(engine_lost(error))
-fresh = open_session(lake, settings)
-print(fresh is not spark, fresh.range(3).count(), server_status(lake).pid != jvm.pid)
-"""
-    quick, lost, told, next_session = run(code, spark_server)
-    assert (quick, lost, next_session) == ("True", "True", "True 3 True")
-    assert told.startswith("Spark: the engine died")
-    assert "token=" not in told
 
 
 def test_a_wrong_token_is_refused_and_no_error_shows_the_right_one(spark_server: Path) -> None:
@@ -187,16 +137,6 @@ print(open_session(lake / "elsewhere", remote).range(5).count())
     assert run(code, spark_server) == ["['UTC', '3']", "4 True False", "5"]
 
 
-def test_dropping_the_session_lets_the_server_go_idle(spark_server: Path) -> None:
-    code = """
-open_session(lake, settings).range(1).count()
-print(server_status(lake).in_use)
-drop_session(lake)
-print(server_status(lake).in_use, open_session(lake, settings).range(2).count())
-"""
-    assert run(code, spark_server) == ["True", "False 2"]
-
-
 def test_a_master_url_has_the_lakes_server_for_its_driver(spark_server: Path, tmp_path: Path) -> None:
     code = """
 local = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
@@ -216,17 +156,6 @@ print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
         stop_server(tmp_path, force=True)
 
 
-def test_jars_that_cannot_be_fetched_are_named_with_what_to_do(
-    spark_server: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{DEAD_PROXY} -Duser.home={tmp_path}")
-    with pytest.raises(BackfillError, match=r"io\.delta:delta-spark_4\.2_2\.13:4\.4\.0.*could not be fetched"):
-        cache.delta_jars(find_java().executable, launch_options())
-    assert cache.present_jars() == ()
-
-
 def test_an_address_where_nobody_listens_is_a_lost_engine_at_once(tmp_path: Path) -> None:
     with pytest.raises(EngineLost, match="cannot be reached") as lost:
         open_session(tmp_path, EngineSettings(engine="sc://localhost:1/;token=hunter2"))
@@ -236,22 +165,6 @@ def test_an_address_where_nobody_listens_is_a_lost_engine_at_once(tmp_path: Path
 
 class SparkConnectGrpcException(Exception):
     """Stands for pyspark's error of that name."""
-
-
-@pytest.mark.parametrize(
-    ("error", "loss"),
-    [
-        (SparkConnectGrpcException("status = StatusCode.UNAVAILABLE"), True),
-        (SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid"), True),
-        (SparkConnectGrpcException("status = StatusCode.UNAUTHENTICATED"), False),
-        (ConnectionRefusedError(111, "Connection refused"), True),
-        (RuntimeError("Job 3 cancelled because SparkContext was shut down"), True),
-        (RuntimeError("the bucket's host said: Connection refused"), False),
-        (ValueError("x"), False),
-    ],
-)
-def test_only_the_engines_own_silence_counts_as_its_loss(error: Exception, loss: bool) -> None:
-    assert is_engine_loss(error) is loss
 
 
 def test_a_loss_is_found_behind_the_error_it_caused() -> None:

@@ -7,7 +7,6 @@ Tested here: `engine.supervisor` in this process. Not tested here: real servers,
 import json
 import os
 import signal
-import socket
 import stat
 import sys
 from collections.abc import Iterator
@@ -160,18 +159,3 @@ def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: Serve
     finally:
         os.close(client)
         os.close(other)
-
-
-@pytest.mark.parametrize("name", ["short", "long" * 30])
-def test_a_socket_is_reached_however_long_its_path_is(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    record = Record(me(), me(), 7, "", {}, "it.sock")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind("it.sock")
-        listener.listen()
-        assert record.usable
-    assert not record.usable

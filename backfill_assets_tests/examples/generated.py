@@ -16,11 +16,6 @@ def lines(files: Mapping[str, str], part: str = "") -> Rows:
     return [json.loads(line) for name, text in files.items() if part in name for line in text.splitlines()]
 
 
-def later(files: Mapping[str, str]) -> list[str]:
-    """The files that the steps land later than the others."""
-    return [name for name in files if name.startswith("later")]
-
-
 def records(files: Mapping[str, str]) -> Rows:
     """The records of CSV files, each with whether it lands later and the day that its file is of."""
     return [

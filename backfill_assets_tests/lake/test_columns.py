@@ -3,7 +3,6 @@
 Tested here: `lake.columns`. Not tested here: values (`test_writing_conform`).
 """
 
-import gc
 import json
 from io import BytesIO
 from pathlib import Path
@@ -63,15 +62,3 @@ def test_rows_and_nulls_of_all_row_groups_are_counted_and_no_value_is_named(tmp_
         at=far.cast(pa.timestamp("us", "UTC")), day=pa.array([1, 2, 3, 2**31 - 1, 4], pa.int32()).cast(pa.date32()),
     )  # fmt: skip
     assert found == {"numRecords": 5, "nullCount": {"at": 1, "day": 0, "n": 2, "t": 1}}
-
-
-def test_a_footer_that_was_looked_at_is_gone_without_a_search_for_garbage(tmp_path: Path) -> None:
-    gc.collect()
-    gc.disable()
-    others = [found for found in gc.get_objects() if isinstance(found, pq.FileMetaData)]  # of tests that failed before
-    try:
-        stats_of(tmp_path, n=[1, 2], many=[[3, None], None])
-        left = [found for found in gc.get_objects() if isinstance(found, pq.FileMetaData)]
-        assert {id(found) for found in left} <= {id(found) for found in others}
-    finally:
-        gc.enable()

@@ -4,7 +4,6 @@ Tested here: `lake.columns` through commits on real tables, without an engine. N
 (`end_to_end.test_changed_payload`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +16,6 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.columns import REASON
-from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor_tables import Level, examine_rows
 from backfill_assets_tests.builders import STAGING, day
@@ -101,26 +99,3 @@ def test_days_that_share_files_get_a_column_together(tmp_path: Path) -> None:
     publish_by_hand(lake, wider, [{**row, "country": "DE"} for row in rows])
     publish_by_hand(lake, wider, [{**rows[2], "country": "FR"}])
     assert [r["country"] for r in content(lake)] == ["DE", "DE", "FR"]
-
-
-def test_a_name_that_differs_by_case_only_is_refused_and_nothing_is_written(lake: Lake) -> None:
-    before = content(lake)
-    columns = tuple(replace(c, name="Value") if c.name == "value" else c for c in STAGING.columns)
-    with pytest.raises(ContractBroken, match=r"have the column value, the contract Value.*Call it value again"):
-        publish_by_hand(lake, replace(STAGING, columns=columns), [{"entity": "B", "Value": 2, "event_date": day(0)}])
-    assert content(lake) == before
-
-
-def test_another_name_for_the_day_column_is_one_line_for_readers_and_writers(lake: Lake) -> None:
-    before = content(lake)
-    columns = (*STAGING.columns[:-1], Column("dt", "DATE", "the day"))
-    renamed = replace(STAGING, columns=columns, day_column="dt")
-    looks: list[Callable[[], object]] = [
-        lambda: publish_by_hand(lake, renamed, [{"entity": "A", "value": 2, "dt": day(0)}]),
-        lambda: lake.store.data_files(renamed),
-        lambda: day_bytes(lake, renamed),
-    ]
-    for look in looks:
-        with pytest.raises(ContractBroken, match="laid out by event_date, not by dt"):
-            look()
-    assert content(lake) == before

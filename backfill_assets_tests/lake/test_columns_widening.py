@@ -10,18 +10,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.columns import REASON
 from backfill_assets.lake.data_files import columns
-from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import compact, compare_rows
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
@@ -86,18 +83,6 @@ def test_every_audit_finds_what_the_receipts_say(lake: Lake) -> None:
     assert examine_rows(lake, WIDE, lake.store.view("staging", "event_date")).level is Level.OK
 
 
-def test_readers_by_path_cast_older_files(lake: Lake) -> None:
-    opened = DeltaTable(str(lake.table_place("staging").local()))
-    wanted = [(1, LARGE), (0, LARGEST), (2, LARGEST), (3, LARGEST)]
-    expected = sorted((day(n), v, [v, None]) for n, v in wanted)
-    queried = pa.table(QueryBuilder().register("t", opened).execute("SELECT * FROM t").read_all())
-    for read in (opened.to_pyarrow_table(), queried):
-        assert sorted((r["event_date"], r["value"], r["marks"]) for r in read.to_pylist()) == expected
-    with connection(lake) as engine:
-        rows = selection([str(f) for f in lake.table_place("staging").local().rglob("*.parquet")], WIDE)
-        assert engine.execute(f"SELECT max(value), max(price) FROM ({rows})").fetchone() == (LARGE, Decimal(10**15))
-
-
 def test_a_day_of_narrow_files_is_put_back_as_it_was(lake: Lake) -> None:
     before = lake.store.view("staging", "event_date")
     old = next(c.version for c in lake.store.commits("staging") if c.names(day(0)))
@@ -110,11 +95,3 @@ def test_a_day_of_narrow_files_is_put_back_as_it_was(lake: Lake) -> None:
     assert held.entry.fingerprint != before.latest[day(0)].entry.fingerprint, "the day has its first rows again"
     found = inspect(lake, WIDE)
     assert (found.absent, found.altered, found.torn, found.lost) == ((), (), (), 0)
-
-
-def test_files_of_both_types_are_written_again_as_one(lake: Lake) -> None:
-    files = [str(f) for f in sorted(lake.table_place("staging").local().rglob("*.parquet"))]
-    compare_rows(lake, WIDE, files, files[::-1])
-    publish_by_hand(lake, WIDE, [row(3, n, None) for n in range(1000)], digest="many")
-    compact(lake, WIDE, 1)
-    assert {d: p.fingerprint for d, p in audit_table(lake, WIDE).items()} == fingerprints(lake)

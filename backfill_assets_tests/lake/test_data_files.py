@@ -15,14 +15,13 @@ from backfill_assets.lake.data_files import (
     day_bytes,
     linked,
     plain_files,
-    read_frame,
 )
-from backfill_assets_tests.builders import STAGING, day, make_commit, write_rows
+from backfill_assets_tests.builders import STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import place_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -90,15 +89,3 @@ def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Pat
     assert plain_files(place_of(path), DeltaTable(path).version(), "event_date", None) is not None, (
         "others' files, our layout"
     )
-
-
-@pytest.mark.on_spark("it is Delta's own reader")
-def test_no_day_never_means_every_day_by_deltas_own_reader_either(tmp_path: Path, spark: "SparkSession") -> None:
-    lake = bare_lake(tmp_path)
-    path = lake.table_place("staging").local()
-    version = publish_by_hand(lake, STAGING, ROWS).version + 1
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "invariants"]}
-    make_commit(path, version, actions=[{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}])
-    assert plain_files(place_of(path), version, "event_date", []) is None
-    found = [read_frame(spark, place_of(path), version, "event_date", days).count() for days in (None, [day(1)], [])]
-    assert found == [3, 1, 0]

@@ -11,7 +11,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -20,7 +19,6 @@ from backfill_assets.lake.embedded import (
     AT_ONCE,
     SPILL,
     connection,
-    data_files_at,
     delta_rows,
     file_batches,
     is_delta,
@@ -69,16 +67,6 @@ def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
             assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
 
 
-def test_a_folder_a_pattern_and_a_path_name_data_files_only(tmp_path: Path) -> None:
-    for name in ("b.parquet", "deep/a.parquet"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table({"n": [1]}), tmp_path / name)
-    (tmp_path / "notes.md").write_text("no data")
-    assert data_files_at(str(tmp_path)) == [str(tmp_path / "b.parquet"), str(tmp_path / "deep/a.parquet")]
-    assert data_files_at(f"{tmp_path}/*.parquet") == [str(tmp_path / "b.parquet")]
-    assert data_files_at(f"{tmp_path}/notes.md") == []
-
-
 DAYS = AT_ONCE + 2
 ROWS: list[dict[str, Any]] = [{"entity": "a", "value": n, "event_date": day(n)} for n in range(DAYS)]
 
@@ -103,24 +91,6 @@ def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_pat
     with materialized(lake, files, STAGING, odd) as query:
         assert kept(lake) == 1
         assert sorted(answer(lake, query)) == [(n,) for n in range(1, DAYS, 2)]
-    assert kept(lake) == 0
-
-
-def test_rows_of_few_files_are_read_by_the_query_itself(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
-    with materialized(lake, files, STAGING, odd) as query:
-        assert kept(lake) == 0
-        assert answer(lake, query) == [(1,)]
-    with materialized(lake, [], STAGING) as query:
-        assert answer(lake, query) == []
-
-
-def test_what_was_gathered_is_gone_where_its_query_fails(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    files = stage_by_hand(lake, STAGING, ROWS).paths
-    with pytest.raises(RuntimeError), materialized(lake, files, STAGING):
-        raise RuntimeError("the query")
     assert kept(lake) == 0
 
 

@@ -41,10 +41,6 @@ def lake(tmp_path: Path) -> Lake:
     return bare_lake(tmp_path)
 
 
-def test_nothing_is_forgotten_in_a_lake_without_a_record(lake: Lake) -> None:
-    assert (is_forgotten(lake), erasures(lake), rewritten_commits(lake, "staging")) == ("", [], {})
-
-
 def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake) -> None:
     made = begin_erasure(lake, ANN, "asked for")
     folder = lake.root / FORGOTTEN

@@ -158,18 +158,6 @@ def test_columns_of_another_type_are_named(types: dict[str, pa.DataType], differ
     assert misfits(given(**types), CONTRACT, is_loose=False) == differences
 
 
-def test_a_loose_library_may_have_whole_numbers_as_floating_ones_and_the_other_way_round() -> None:
-    assert misfits(given(n=pa.float64(), f=pa.int64()), CONTRACT, is_loose=True) == []
-    assert misfits(given(n=pa.string(), f=pa.bool_()), CONTRACT, is_loose=True) != []
-
-
-def test_a_column_without_a_type_of_ours_is_no_column() -> None:
-    schema = pa.schema([("a", pa.null()), ("b", pa.struct({"x": pa.int8()})), ("c", pa.int8())])
-    with pytest.raises(ContractBroken, match=r"column a has no value and no type; column b is struct<x: int8>\."):
-        as_columns(of_arrow(schema), "the table")
-    assert as_columns(of_arrow(schema.remove(0).remove(0)), "") == (Column("c", "INT", "", nullable=True),)
-
-
 @pytest.mark.parametrize(
     ("names", "told"), [(("a", "a"), "have one name"), (("Day", "day"), "Day and day differ by case")]
 )

@@ -143,15 +143,6 @@ def test_equal_rows_are_equal_by_every_door_that_needs_no_engine(lake: Lake, lin
     assert {name: staged(lake, door(table), CONTRACT) for name, door in DOORS.items()} == dict.fromkeys(DOORS, wanted)
 
 
-def test_polars_itself_gives_equal_rows(lake: Lake) -> None:
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-    table = pa.Table.from_pylist([{"k": "a", "texts": ["x", None], "d": Decimal("1.5"), "day": DAY}], SCHEMA)
-    frame = polars.from_arrow(table)
-    wanted = staged(lake, table, CONTRACT)
-    assert staged(lake, frame, CONTRACT) == staged(lake, frame.lazy(), CONTRACT) == wanted
-    assert GivenRows.of(frame.lazy()).columns == GivenRows.of(frame).columns == CONTRACT.columns
-
-
 @pytest.fixture(scope="module")
 def lines() -> pa.Table:
     """Rows at the edges of what types hold."""
@@ -172,20 +163,6 @@ def test_a_frame_of_spark_gives_equal_rows(spark: "SparkSession", lake: Lake, li
         .withColumnRenamed("more", "n")
     )
     assert staged(lake, narrow, CONTRACT) == staged(lake, lines.slice(1, 1), CONTRACT)
-
-
-def test_a_frame_of_spark_is_refused_by_its_types_before_it_is_computed(spark: "SparkSession", lake: Lake) -> None:
-    frame = spark.sql(f"SELECT 'a' AS k, raise_error('computed') AS n, DATE'{DAY}' AS day, map(1, 2) AS m")
-    refused(lake, frame, "column m is not in the contract")
-    with pytest.raises(ContractBroken, match="column m is map<int,int>"):
-        _ = GivenRows.of(frame).columns
-
-
-def test_what_a_frame_of_spark_raises_is_raised_and_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:
-    frame = spark.sql(f"SELECT 'a' AS k, CAST('x' AS BIGINT) AS n, DATE'{DAY}' AS day")
-    with pytest.raises(Exception, match=r"(?i)cast"):
-        GivenRows.of(frame).stage(lake, SMALL)
-    assert not list(lake.root.rglob("*.parquet"))
 
 
 def test_an_error_in_the_midst_of_a_reader_is_raised_as_it_is_and_leaves_nothing(lake: Lake) -> None:

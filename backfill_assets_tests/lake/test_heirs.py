@@ -54,17 +54,6 @@ def test_a_record_stands_where_it_stood_whatever_named_the_file_when_it_was_rewr
     assert [before(n, (2, 4)) for n in (1, 2, 3, 4)] == [1, 3, 5, 6]
 
 
-def test_copies_and_files_that_became_the_same_one_have_one_origin_each(lake: Lake) -> None:
-    steps = [step(f"{n}", f"{n + 1}", [1], path) for n in range(40) for path in ("a.csv", "copy.csv")]
-    erased(lake, *steps, step("z", "40", [7]))
-    found = origins(lake)
-    assert found.of("40") == ("z", (7,)), "of two the last in order counts"
-    names = {path: identity("39", path) for path in ("a.csv", "copy.csv")}
-    assert {p: found.of(n, path=p) for p, n in names.items()} == {
-        p: (identity("0", p), (*range(1, 40),)) for p in names
-    }
-
-
 def test_a_file_that_an_earlier_release_rewrote_keeps_the_name_that_was_noted_then(lake: Lake) -> None:
     erased(lake, earlier("a", "b", [2, 4]), earlier("x", "y", []), step("b", "c", [2, 3]))
     found = origins(lake)
@@ -73,14 +62,6 @@ def test_a_file_that_an_earlier_release_rewrote_keeps_the_name_that_was_noted_th
     lake_of_paths = identity("p", "a.csv")
     erased(lake, earlier("q", lake_of_paths, [1]), step("p", "r", [1]))
     assert origins(lake).of("r") == ("q", (1, 2))
-
-
-def test_what_erasures_made_of_a_content_one_after_the_other_is_known(lake: Lake) -> None:
-    for values, was, now in (({"entity": "ann"}, "a", "b"), ({"entity": "bob"}, "b", "c")):
-        made = begin_erasure(lake, values, "")
-        made.done["landed"] = [{"before": was, "after": now}, {"before": "x"}]
-        made.keep()
-    assert [sorted(with_heirs(lake, found)) for found in (["a", "x"], ["c"])] == [["a", "b", "c", "x"], ["c"]]
 
 
 def test_what_an_erasure_made_of_a_content_is_known_by_every_name_before_the_ledger_has_one(lake: Lake) -> None:

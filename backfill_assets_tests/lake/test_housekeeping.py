@@ -34,7 +34,7 @@ from backfill_assets.lake.housekeeping import (
     uneven_files,
 )
 from backfill_assets.lake.ledger import FILES, read_files
-from backfill_assets.lake.log import checkpoint_name, file_changes
+from backfill_assets.lake.log import checkpoint_name
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
@@ -45,7 +45,7 @@ from backfill_assets.load import scan
 from backfill_assets_tests.builders import STAGING, day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.lake.test_commit_raised import files_row
-from backfill_assets_tests.logs import commits, place_of
+from backfill_assets_tests.logs import commits
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -81,16 +81,6 @@ def age(path: Path, days: int) -> None:
     os.utime(path, (then, then))
 
 
-def test_files_replaced_before_the_time_go_and_the_newest_version_keeps_its_rows(lake: Lake) -> None:
-    before, all_files = content(lake), data_files(lake)
-    sizes = {f: f.stat().st_size for f in all_files}
-    gone = remove_unneeded(lake, STAGING, LATER)
-    assert (len(all_files), len(gone.replaced), len(data_files(lake))) == (5, 2, 3)
-    assert content(lake) == before
-    assert gone.bytes == sum(sizes[lake.table_place("staging").local(f)] for f in gone.replaced)
-    assert remove_unneeded(lake, STAGING, LATER).names == (), "once more, there is nothing"
-
-
 def test_a_file_that_no_version_names_goes_when_it_is_old_enough(lake: Lake) -> None:
     young, old = (
         lake.table_place("staging").local() / "writes" / "elsewhere" / f"{n}.parquet" for n in ("young", "old")
@@ -112,14 +102,6 @@ def test_a_write_under_way_keeps_its_files_however_old_they_are(lake: Lake) -> N
     assert Path(staged.files[0].path).exists()
     staged.drop()
     sweep(lake, STAGING.name)
-
-
-def test_a_link_in_place_of_the_folder_of_writes_is_refused(lake: Lake, tmp_path: Path) -> None:
-    writes = lake.table_place("staging").local() / "writes"
-    writes.rename(tmp_path / "elsewhere")
-    writes.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Exception, match="a link leads out of"):
-        remove_unneeded(lake, STAGING, LATER)
 
 
 def test_old_checkpoints_go_and_every_version_opens(lake: Lake) -> None:
@@ -202,23 +184,6 @@ def in_parts(tmp_path: Path) -> Lake:
 def files_by_day(in_parts: Lake) -> list[int]:
     found = [f.partition for f in files_of(in_parts, STAGING)]
     return [found.count(str(day(n))) for n in range(3)]
-
-
-def test_small_files_of_a_day_become_one_and_nothing_else_changes(in_parts: Lake) -> None:
-    view, held = in_parts.store.view("staging", "event_date"), audit_table(in_parts, STAGING)
-    assert files_by_day(in_parts) == [3, 3, 1]
-    assert [*uneven_files(in_parts, STAGING, WHOLE)] == [str(day(0)), str(day(1))]
-    assert [*compact(in_parts, STAGING, WHOLE)] == [str(day(0)), str(day(1))]
-    assert files_by_day(in_parts) == [1, 1, 1]
-    after = in_parts.store.view("staging", "event_date")
-    assert (after.latest, after.foreign, after.version) == (view.latest, view.foreign, view.version + 1)
-    assert audit_table(in_parts, STAGING) == held
-    path = in_parts.table_place("staging").local()
-    changes = [*file_changes(place_of(path), after.version)]
-    assert [c.moves_rows for c in changes] == [False] * len(changes), "readers of changes see none"
-    assert DeltaTable(str(path), version=view.version).to_pyarrow_table().num_rows == sum(p.rows for p in held.values())
-    assert not compact(in_parts, STAGING, WHOLE), "once more, nothing is uneven"
-    assert in_parts.store.view("staging", "event_date").version == after.version
 
 
 def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(in_parts: Lake) -> None:

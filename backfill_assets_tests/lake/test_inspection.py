@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake import files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
@@ -26,7 +24,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.logs import commit_file, versions
+from backfill_assets_tests.logs import commit_file
 from backfill_assets_tests.operations.planned import Planned, arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -60,26 +58,6 @@ def test_a_whole_table_is_counted_by_its_log(lake: Lake) -> None:
     assert found.day_rows == {day(0): 1, day(1): 1}
     findings = (found.torn, found.lacking, found.foreign, found.absent, found.altered, found.checkpoints_torn)
     assert not any(findings)
-
-
-def test_a_torn_commit_is_named_and_nothing_else_is_told(lake: Lake, table: Path) -> None:
-    commit_file(table, 1).write_bytes(b'{"commitInfo"')
-    found = inspect(lake, STAGING)
-    assert list(found.torn) == [1]
-    assert found.files == 0
-
-
-def test_files_that_are_gone_or_of_another_size_are_named_by_path(lake: Lake, table: Path) -> None:
-    file = data_file(table)
-    file.write_bytes(b"other")
-    assert inspect(lake, STAGING).altered == (file.relative_to(table).as_posix(),)
-    file.unlink()
-    assert inspect(lake, STAGING).absent == (file.relative_to(table).as_posix(),)
-
-
-def test_commits_of_others_that_moved_rows_are_told_by_version(lake: Lake, table: Path) -> None:
-    DeltaTable(str(table)).delete(f"event_date = '{day(0)}'")
-    assert inspect(lake, STAGING).foreign == (2,)
 
 
 def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, table: Path) -> None:
@@ -174,48 +152,6 @@ def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_t
     mend(lake, ARRIVALS, SAID)
     assert read_arrivals(lake.store, version + 1) == {}
     assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
-
-
-def with_a_torn_mend(folder: Path) -> tuple[Lake, int]:
-    """A lake whose `files` lost a data file; a mend took it out, and its commit, the newest, was torn: that version."""
-    lake = bare_lake(folder)
-    for path in ("a", "b"):
-        took_stock(lake, FILES, path)
-    newest_file(lake, FILES).unlink()
-    mend(lake, FILES, SAID)
-    table = lake.table_place("files").local()
-    torn = versions(table)[-1]
-    commit_file(table, torn).write_bytes(b"")
-    return lake, torn
-
-
-def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Path) -> None:
-    """Setting the torn commit aside brings back the files that it had taken out."""
-    lake, _ = with_a_torn_mend(tmp_path)
-    found = mend(lake, FILES, SAID)
-    assert (len(found.torn), len(found.lost)) == (1, 1)
-    assert [r.path for r in read_files(lake.store)] == ["a"]
-
-
-def test_a_mend_that_was_stopped_after_it_set_the_commit_aside_is_gone_on_with_by_one_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The torn commit was an earlier mend's, so the file that it had taken out is in the log again."""
-    lake, torn = with_a_torn_mend(tmp_path)
-    table = lake.table_place("files").local()
-    with monkeypatch.context() as patch:
-        patch.setattr(files.Folder, "sync", raises_memory_error)
-        with pytest.raises(MemoryError):
-            mend(lake, FILES, SAID)
-    assert versions(table)[-1] == torn - 1
-    found = mend(lake, FILES, SAID)
-    assert (found.ended, len(found.lost)) == ((torn,), 1)
-    assert versions(table)[-1] > torn
-    assert [r.path for r in read_files(lake.store)] == ["a"]
-
-
-def raises_memory_error(*_: object) -> None:
-    raise MemoryError
 
 
 def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_path: Path) -> None:

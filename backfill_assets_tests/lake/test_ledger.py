@@ -17,7 +17,6 @@ from backfill_assets.lake.ledger import (
     ARRIVALS,
     FILES,
     LANDED,
-    QUARANTINE,
     WITHDRAWN,
     FileRecord,
     landed_days,
@@ -81,11 +80,6 @@ def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None
     assert (found.path, found.sha256, found.size, found.mtime_ns) == ("a.csv", "sha", 10, 7)
 
 
-def test_other_content_at_the_same_path_is_another_record(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "old", day(0)), _event("a.csv", "new", day(0))], OURS)
-    assert {(r.path, r.sha256) for r in read_files(store_of(files))} == {("a.csv", "old"), ("a.csv", "new")}
-
-
 def test_the_newest_event_of_a_content_wins(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1)], OURS)
     assert [r.withdrawn for r in read_files(store_of(files))] == [True]
@@ -138,17 +132,6 @@ def test_when_a_content_lands_again_on_other_days_only_those_count(files: Path) 
     assert [set(r.days) for r in read_files(store_of(files))] == [{day(2)}]
 
 
-def test_what_another_program_does_to_the_files_that_landed_is_not_read(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "a", day(0)), _event("b.csv", "b", day(1))], OURS)
-    before = read_files(store_of(files))
-    DeltaTable(str(files)).delete("path = 'a.csv'")
-    write_rows(files, FILES, [_withdrawn("b.csv", "b", hours=1), _event("c.csv", "c", day(0))])
-    assert len(store_of(files).rows(files.name)) == 3
-    assert read_files(store_of(files)) == before
-    write_rows(files, FILES, [_event("d.csv", "d", day(0))], OURS)
-    assert [r.path for r in read_files(store_of(files))] == ["a.csv", "b.csv", "d.csv"]
-
-
 def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by_name(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "a", day(0))], OURS)
     DeltaTable(str(files)).delete()
@@ -156,11 +139,6 @@ def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by
         file.unlink()
     with pytest.raises(BackfillError, match=r"the table files: .* 1 data file\(s\) of ours are gone"):
         read_files(store_of(files))
-
-
-def test_records_come_in_the_order_of_their_paths(files: Path) -> None:
-    write_rows(files, FILES, [_event(path, path, day(0)) for path in ("b.csv", "c.csv", "a.csv")], OURS)
-    assert [r.path for r in read_files(store_of(files))] == ["a.csv", "b.csv", "c.csv"]
 
 
 def test_a_landed_day_is_the_contents_that_name_it_and_their_usable_rows() -> None:
@@ -201,8 +179,3 @@ def test_arrivals_are_read_at_the_version_asked_for(tmp_path: Path) -> None:
     write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, [_arrival(1, 1, "B")])
     assert set(read_arrivals(bare_lake(tmp_path).store, 0)) == {day(0)}
     assert set(read_arrivals(bare_lake(tmp_path).store, 1)) == {day(0), day(1)}
-
-
-def test_the_ledgers_are_laid_out_for_who_reads_them() -> None:
-    layout = {c.name: c.partition_column for c in (FILES, QUARANTINE, ARRIVALS)}
-    assert layout == {"files": "", "quarantine": "arrival_date", "arrivals": "arrival_month"}

@@ -13,7 +13,6 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.log import actions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 from backfill_assets_tests.logs import commits, find_write, place_of, read_commit, versions
@@ -87,31 +86,11 @@ def test_a_torn_newest_commit_is_refused_and_names_its_file(table: Path, content
     assert read_commit(table, 0).version == 0
 
 
-def test_a_commit_that_is_being_written_under_another_name_is_not_seen(table: Path) -> None:
-    commit_days(table, 0, 0)
-    (table / "_delta_log" / ".00000000000000000001.json.crc.tmp").write_bytes(b"")
-    assert LOGS.state(place_of(table), COLUMN).version == 0
-
-
-def test_commit_info_is_found_on_any_line(table: Path) -> None:
-    path = make_commit(table, 0, receipt(), [{"protocol": {"minReaderVersion": 1}}, add("2024-02-26")])
-    first, *others = path.read_text().splitlines()
-    path.write_text("\n".join([*others, first]))
-    found = read_commit(table, 0).receipt
-    assert found is not None
-    assert found.write_id == "write-0"
-
-
 def test_a_commit_without_commit_info_is_foreign(table: Path) -> None:
     path = make_commit(table, 0)
     path.write_text(json.dumps({"metaData": {"id": "x"}}))
     found = read_commit(table, 0)
     assert (found.receipt, found.timestamp_ms, found.operation) == (None, 0, "")
-
-
-def test_the_actions_of_a_commit_come_as_they_stand(table: Path) -> None:
-    make_commit(table, 0, receipt(), [add("2024-02-26")])
-    assert [next(iter(a)) for a in actions(place_of(table), 0)] == ["commitInfo", "add"]
 
 
 # did my commit happen?
@@ -178,13 +157,6 @@ def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None
     assert found.version == 1
 
 
-def test_a_foreign_commit_that_changes_no_data_touches_no_day(table: Path) -> None:
-    commit_days(table, 0, 0, 1)
-    make_commit(table, 1, actions=[add(str(day(0)), data_change=False)], info={"operation": "OPTIMIZE"})
-    make_commit(table, 2, actions=[{"metaData": {"id": "x"}}], info={"operation": "SET TBLPROPERTIES"})
-    assert LOGS.state(place_of(table), COLUMN).foreign == set()
-
-
 def test_our_next_write_of_a_day_makes_it_ours_again(table: Path) -> None:
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[add(str(day(0))), add(str(day(1)))])
@@ -220,33 +192,9 @@ def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_
     assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
 
 
-def test_a_foreign_note_in_user_metadata_is_no_receipt(table: Path) -> None:
-    commit_days(table, 0, 0)
-    make_commit(table, 1, actions=[add(str(day(0)))], info={"userMetadata": '{"backfill_assets":1}'})
-    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
-
-
-@pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
-def test_a_foreign_partition_value_that_is_no_day_is_read_as_not_saying_which(table: Path, value: str) -> None:
-    commit_days(table, 0, 0)
-    make_commit(table, 1, actions=[add(value)])
-    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
-
-
 def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one(table: Path) -> None:
     commit_days(table, 0, 0)
     path = make_commit(table, 1, actions=[add(str(day(0)))])
     path.write_text(path.read_text()[:-20])
     with pytest.raises(BackfillError, match="version 1 of its log is torn"):
         LOGS.state(place_of(table), COLUMN)
-
-
-def test_a_log_whose_beginning_is_lost_has_a_gap(table: Path) -> None:
-    commit_days(table, 2, 0)
-    with pytest.raises(BackfillError, match="lacks version 0"):
-        list(commits(table))
-
-
-def test_day_keys_are_dates(table: Path) -> None:
-    commit_days(table, 0, 0)
-    assert all(type(d) is date for d in LOGS.state(place_of(table), COLUMN).latest)

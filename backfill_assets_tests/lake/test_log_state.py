@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log_state import LOGS, LogCache
-from backfill_assets_tests.builders import STAGING, add, commit_days, day, make_commit
-from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets.lake.log_state import LogCache
+from backfill_assets_tests.builders import add, commit_days, day, make_commit
 from backfill_assets_tests.logs import commit_file, place_of
 
 COLUMN = "event_date"
@@ -31,16 +30,6 @@ def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Pat
     assert logs.state(place_of(table), COLUMN) == LogCache().state(place_of(table), COLUMN)
     assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
     assert first.latest[day(2)].version == 2, "what was handed out stays as it was"
-
-
-def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) -> None:
-    logs = LogCache()
-    for version in range(3):
-        commit_days(table, version, version)
-        assert [c.version for c in logs.commits(place_of(table))] == list(range(version + 1))
-    assert read == [0, 1, 2]
-    commit_days(table, 2, 7)
-    assert [c.receipt and set(c.receipt.days) for c in logs.commits(place_of(table))][2] == {day(7)}
 
 
 def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
@@ -106,18 +95,3 @@ def test_looks_in_between_change_nothing_about_what_a_look_gives(
             make_commit(table, version, actions=[add(str(day(number)))])
         version += 1
     assert logs.state(place_of(table), COLUMN) == LogCache().state(place_of(table), COLUMN)
-
-
-def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, STAGING, ROWS)
-    path = lake.table_place(STAGING.name).local()
-    newest = LOGS.opened(place_of(path))
-    assert LOGS.opened(place_of(path)) is newest is LOGS.opened(place_of(path), 1)
-    assert LOGS.opened(place_of(path), 0) is not newest
-    publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
-    assert (LOGS.opened(place_of(path)).version(), LOGS.opened(place_of(path), 1).version()) == (2, 1)
-    last = commit_file(path, 2)
-    opened = LOGS.opened(place_of(path))
-    last.write_bytes(last.read_bytes())
-    assert LOGS.opened(place_of(path)) is not opened

@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matched_columns import DIFFERS, DOUBLED_LEFT, MISSING_LEFT, compared_columns
-from backfill_assets.lake.matching import CELL_CHARS, NULL_BUCKET, SAMPLES, Differences, Matching, differences
+from backfill_assets.lake.matching import CELL_CHARS, NULL_BUCKET, SAMPLES, Differences, differences
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -26,20 +24,6 @@ COLUMNS = (
 )  # fmt: skip
 TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
 Row = tuple[int, str, int | None, str | None]
-
-
-def test_rows_are_counted_by_kind_and_day_and_values_by_column() -> None:
-    left = ROWS.format(f"({MON}, 'a', 1), ({MON}, 'a', 1), ({TUE}, NULL, 2)")
-    right = ROWS.format(f"({MON}, 'a', 1), ({TUE}, NULL, 3), ({TUE}, 'b', 4)")
-    types = {"day": "DATE", "key": "VARCHAR", "n": "INTEGER"}
-    with duckdb.connect() as engine:
-        columns = compared_columns(engine, (types, types), ("day", "key"))
-        matching = Matching(engine, (left, right), ("day", "key"), "day", columns)
-        assert matching.match() == ((1, 1), (1, 0))
-        monday, tuesday = matching.days()
-        assert (monday.kinds, tuesday.kinds) == ({DOUBLED_LEFT: 1}, {DIFFERS: 1, MISSING_LEFT: 1})
-        assert list(matching.changed_by_day().values()) == [{"n": 1}]
-        assert {row.kind for row in matching.examples()} == {DOUBLED_LEFT, DIFFERS, MISSING_LEFT}
 
 
 @pytest.fixture
@@ -55,11 +39,6 @@ def files(lake: Lake, contract: Contract, *rows: Row) -> list[str]:
 def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE) -> Differences:
     sides = files(lake, contract, *before), files(lake, contract, *after)
     return differences(lake, contract, *sides, DayRange(day(0), day(5)))
-
-
-def test_rows_that_repeat_a_key_are_compared_once_each(lake: Lake) -> None:
-    [only] = found(lake, [(0, "a", 1, "x"), (0, "a", 2, "x")], [(0, "a", 1, "x")]).days
-    assert (only.rows_before, only.rows_after, only.removed, only.changed) == (2, 1, 1, 0)
 
 
 def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:

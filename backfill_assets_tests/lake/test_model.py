@@ -150,13 +150,6 @@ def test_settings_have_a_digest_of_their_own(sources: Sources) -> None:
     assert one.code_digest == other.code_digest
 
 
-def test_confs_of_spark_sql_count_for_every_table(sources: Sources) -> None:
-    tables = _tables(sources, CODE)
-    none, some, others = (make_pipeline(tables, {"spark.sql.x": v} if v else {}).codes for v in ("", "1", "2"))
-    for name in none:
-        assert len({c[name].settings_digest for c in (none, some, others)}) == 3
-
-
 # the contract
 
 COLUMNS: Mapping[str, dict[str, Any]] = {

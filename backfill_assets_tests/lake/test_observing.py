@@ -17,7 +17,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.external import link_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.observing import AHEAD, Observed, observe, observe_each, unseen
+from backfill_assets.lake.observing import AHEAD, observe, observe_each, unseen
 from backfill_assets.lake.store import ensure_table
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import frozen_clock, new_lake, rows_of
@@ -93,12 +93,6 @@ def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) 
     assert rows_of(others.lake, "orders", D1) == []
 
 
-def test_several_commits_are_one_look(others: Others) -> None:
-    others.write(orders((D1, "cid", 16)))
-    others.write(orders((D4, "cid", 16)))
-    assert others.look() == [str(D1), str(D4)]
-
-
 def test_rows_by_merge(others: Others) -> None:
     changed = orders((D2, "ada", 400), (D4, "eve", 1))
     there = others.table().merge(changed, "t.order_date = s.order_date AND t.customer = s.customer", "s", "t")
@@ -157,13 +151,6 @@ def test_a_file_that_reaches_over_an_earlier_beginning_is_read_again(others: Oth
     assert others.look(earlier) == [str(before)]
 
 
-def test_a_table_made_anew_is_compared_by_its_rows(others: Others, tmp_path: Path) -> None:
-    others.place.rename(tmp_path / "old")
-    rows = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 5))
-    write_deltalake(others.place, rows, partition_by=others.by or None)
-    assert others.look() == [str(D2), str(D3)]
-
-
 def test_a_log_that_was_cleaned_is_no_hindrance(others: Others) -> None:
     others.write(orders((D1, "cid", 16)))
     others.write(orders((D2, "cid", 16)))
@@ -178,16 +165,6 @@ def test_a_new_column_changes_the_days_that_have_it(others: Others) -> None:
     assert others.look() == [str(D4)]
     assert rows_of(others.lake, "orders", D4)[0]["currency"] == "EUR"
     assert rows_of(others.lake, "orders", D1)[0]["currency"] is None
-
-
-def test_a_new_column_changes_no_day_whose_rows_lack_it(others: Others) -> None:
-    rows = orders((D4, "ada", 1)).append_column("currency", pa.array(["EUR"]))
-    write_deltalake(others.place, rows, mode="append", schema_mode="merge")
-    others.look()
-    others.table().update(updates={"amount": "amount"}, predicate="order_date = '2024-03-01'")
-    assert others.look() == []
-    others.table().update(updates={"currency": "'USD'"}, predicate="customer = 'ben' AND order_date = '2024-03-01'")
-    assert others.look() == [str(D1)]
 
 
 def test_two_looks_at_once_are_one_commit(others: Others) -> None:
@@ -220,26 +197,6 @@ def test_another_type_of_a_column_is_refused_by_name(others: Others) -> None:
     write_deltalake(others.place, texts, mode="overwrite", schema_mode="overwrite", partition_by=others.by or None)
     with pytest.raises(ContractBroken, match=r"amount is BIGINT, not STRING.* Have its owner give the column"):
         others.look()
-
-
-def test_rows_without_a_day_are_counted_and_left_out(others: Others) -> None:
-    others.write(orders((None, "cid", 16), (D3, "cid", 1)))
-    pipeline = chosen_pipeline(others.lake)
-    found = observe(others.lake, pipeline.contracts, pipeline.contracts[0])
-    assert found == Observed("orders", 1, (D3,), 1)
-
-
-def test_days_between_exist_and_are_empty(others: Others) -> None:
-    others.write(orders((D3 + timedelta(days=3), "cid", 16)))
-    assert others.look() == ["2024-03-04", "2024-03-05", "2024-03-06"]
-    assert rows_of(others.lake, "orders", D4) == []
-
-
-def test_a_table_that_begins_later_than_the_lake_is_empty_until_then(tmp_path: Path) -> None:
-    others = Others(tmp_path, [])
-    of = {"external": "../orders", "day": "order_date"}
-    earlier = new_lake(others.lake.root, D1 - timedelta(days=2), assets_only=True, tables={"orders": of})
-    assert others.look(earlier) == ["2024-02-28", "2024-02-29", str(D1), str(D2), str(D3)]
 
 
 def test_days_before_the_lake_are_left_out_until_it_begins_earlier(others: Others) -> None:

@@ -97,16 +97,6 @@ def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
     assert release_partitions(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
 
 
-def test_a_rollback_to_a_held_version_is_released_to_the_write_behind_it(lake: Lake) -> None:
-    right = read_commit(path_of(lake), 1).receipt
-    back(lake, {day(1): 1})
-    back(lake, {day(1): 2})
-    assert back(lake, {day(1): 3}) == 5
-    release_partitions(lake, STAGING, [day(1)], SAID)
-    assert right is not None
-    assert entry(lake, day(1)) == right.days[day(1)]
-
-
 def test_days_go_back_to_versions_of_their_own_in_one_commit(lake: Lake) -> None:
     publish_by_hand(lake, STAGING, rows({2: 9}), digest="third")
     assert back(lake, {day(1): 1, day(2): 2}) == 4
@@ -254,18 +244,3 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     for at, receipt in latest.items():
         assert receipt.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)
-
-
-@settings(max_examples=examples(8), deadline=None)
-@given(st.lists(st.integers(0, 9), min_size=2, max_size=4, unique=True), st.integers(0, 2))
-def test_rolling_back_a_rollback_and_releasing_gives_the_receipt_of_before(
-    tmp_path_factory: pytest.TempPathFactory, values: list[int], to: int
-) -> None:
-    lake = bare_lake(tmp_path_factory.mktemp("lake"))
-    for value in values:
-        publish_by_hand(lake, STAGING, rows({0: value}), digest=str(value))
-    before, last = entry(lake, day(0)), len(values)
-    back(lake, {day(0): min(to, last - 1)})
-    back(lake, {day(0): last})
-    release_partitions(lake, STAGING, [day(0)], SAID)
-    assert (entry(lake, day(0)), content(lake)[day(0)]) == (before, values[-1])

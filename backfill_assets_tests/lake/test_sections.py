@@ -68,13 +68,6 @@ def test_sources_have_names_and_the_only_one_has_none(tmp_path: Path) -> None:
         _ = several.source
 
 
-def test_a_section_that_must_choose_a_source_and_does_not_is_told_how(tmp_path: Path) -> None:
-    found = _of_two(tmp_path)
-    with pytest.raises(SettingsError, match=r"\[labels\] .*which of events, truth .* Write source = \"NAME\" below"):
-        found.source_of("labels")
-    assert _of_two(tmp_path, text=TWO.partition("[sources.truth]")[0]).source_of("labels") == "events"
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [

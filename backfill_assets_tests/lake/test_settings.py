@@ -109,27 +109,6 @@ def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
     assert environ or "from $" not in culprit
 
 
-def test_what_is_missing_is_named(lake: Path) -> None:
-    (lake / FILE_NAME).write_text("[source]\nfiles = '*.csv'\n")
-    with pytest.raises(SettingsError, match=r"start_date: .*source\.format: .*source\.select: "):
-        load_settings(lake, {})
-
-
-@pytest.mark.parametrize(
-    ("rest", "told"),
-    {
-        "[labels]\nhorizon_dayz = 7": "labels.horizon_dayz: there is no such setting (did you mean horizon_days?)",
-        "[labelz]\nhorizon_days = 7": "labelz: there is no such setting (did you mean labels?)",
-        "[spark]\nqqq = 1": "spark.qqq: there is no such setting",
-        "[lateness]\nwindow_days = 5": 'lateness: window_days has no effect unless beyond = "quarantine", got the keys '
-        "window_days",
-        '[labels]\nhorizon_days = "7"': 'labels.horizon_days: Input should be a valid integer, got "7"',
-    }.items(),
-)
-def test_a_slip_in_a_name_or_in_quotes_can_be_seen(lake: Path, rest: str, told: str) -> None:
-    assert _refusal(lake, rest=rest) == told
-
-
 def test_a_folder_without_settings_is_no_lake_and_the_error_says_how_to_make_one(lake: Path) -> None:
     with pytest.raises(SettingsError, match=f"{re.escape(str(lake))}: it has no lake.toml") as caught:
         load_settings(lake, {})
@@ -181,18 +160,6 @@ def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_nev
 @pytest.mark.parametrize(("over", "under"), [("START_DATE", "START_DATE__DAY"), ("SOURCE", "SOURCE__FORMAT")])
 def test_a_variable_below_a_value_is_refused_by_its_name(lake: Path, over: str, under: str) -> None:
     assert f"${ENV_PREFIX}{under}" in _refusal(lake, **{over: "7", under: "csv"})
-
-
-LAX = {
-    "as_of as seconds since 1970": ("as_of = 20140101", ""),
-    "a window of yes days": ("", "[features]\nwindows_days = [true, 28]"),
-    "fewer rows at most than at least": ("", "[gates.tables.raw]\nmin_rows = 10\nmax_rows = 5"),
-}
-
-
-@pytest.mark.parametrize(("top", "rest"), LAX.values(), ids=LAX.keys())
-def test_a_slip_of_the_pen_is_not_taken_for_another_value(lake: Path, top: str, rest: str) -> None:
-    _refusal(lake, top, rest)
 
 
 VALUES: dict[str, Any] = {

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import list_source, root_of, versions
+from backfill_assets.lake.source_log import versions
 from backfill_assets_tests.tables import append, brought, committed, compacted, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
@@ -130,16 +130,6 @@ def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) 
         brought(table, 1)
 
 
-@pytest.mark.parametrize("form", ["{}", "file://{}", "../orders"])
-def test_a_table_is_named_by_a_path_or_a_file_uri(table: Path, form: str) -> None:
-    lake = table.parent / "lake"
-    lake.mkdir()
-    (lake / "lake.toml").write_text(settings_text(form.format(table)))
-    source = load_settings(lake).source
-    assert root_of(source, lake).resolve() == table
-    assert len(list_source(source, lake).files) == 2
-
-
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -154,12 +144,3 @@ def test_settings_that_name_no_table_on_a_disk_are_refused(tmp_path: Path, old: 
     (tmp_path / "lake.toml").write_text(settings_text("orders").replace(old, new))
     with pytest.raises(SettingsError, match=told):
         load_settings(tmp_path)
-
-
-def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(settings_text("orders"))
-    source = load_settings(tmp_path).source
-    assert list_source(source, tmp_path).root_missing
-    (tmp_path / "orders").mkdir()
-    with pytest.raises(BackfillError, match="no Delta table lies there: it has no _delta_log"):
-        list_source(source, tmp_path)

@@ -5,7 +5,6 @@ Tested here: `lake.staging`. Not tested here: judging staged rows (`test_audit`)
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.confs import COMPILED_FROM_ROWS, IN_TASKS_FROM_ROWS, EngineSettings, size_confs
-from backfill_assets.engine.session import set_confs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.staging import WRITES, Staged, markers, stage_rows, sweep
@@ -153,36 +150,6 @@ def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", l
     assert {p for p in staged.folder.rglob("*") if p.is_file()} == {Path(f.path) for f in staged.files}
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
     assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
-
-
-def test_of_columns_that_hardly_repeat_or_take_eight_bytes_no_dictionary_is_made(
-    spark: "SparkSession", lake: Lake
-) -> None:
-    contract = replace(STAGING, key=(), inputs=())
-    frame = spark.range(40).selectExpr("'A' AS entity", "id % 2 AS value", f"DATE'{day(0)}' AS event_date")
-    staged = [stage(lake, c, conform(frame.coalesce(1), c)).paths for c in (STAGING, contract)]
-    made = [_with_dictionary(path) for (path,) in staged]
-    assert STAGING.key == ("entity",)
-    assert made == [set(), {"entity"}]
-
-
-def _with_dictionary(path: str) -> set[str]:
-    group = pq.read_metadata(path).row_group(0)
-    columns = [group.column(i) for i in range(group.num_columns)]
-    return {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
-
-
-@pytest.mark.parametrize("rows", [1, IN_TASKS_FROM_ROWS, COMPILED_FROM_ROWS])
-def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSession", lake: Lake, rows: int) -> None:
-    confs = size_confs(EngineSettings(engine="local[2]"), rows)
-    before: dict[str, str | None] = {key: spark.conf.get(key) for key in confs}
-    set_confs(spark, confs)
-    try:
-        days = spark.range(8).selectExpr("'A' AS entity", "id AS value", f"DATE'{day(0)}' + CAST(id % 2 AS INT) AS d")
-        frame = days.withColumnRenamed("d", "event_date").repartition(3, "value")
-        assert len(stage(lake, STAGING, conform(frame, STAGING)).files) == 2
-    finally:
-        set_confs(spark, {key: kept or "" for key, kept in before.items()})
 
 
 def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:

@@ -137,14 +137,6 @@ def test_states_of_another_log_keep_no_state_of_this_one_from_being_kept(
     assert {*kept_versions(place_of(table))} & {*range(LENGTH + 1, 99 * KEEP_EVERY)} == set()
 
 
-def test_a_state_that_fits_is_not_kept_anew_before_so_many_commits(table: Path) -> None:
-    _history(table)
-    before = kept_versions(place_of(table))
-    commit_days(table, LENGTH, 3)
-    LogCache().keep(place_of(table), COLUMN)
-    assert kept_versions(place_of(table)) == before
-
-
 # what is passed over
 
 
@@ -203,26 +195,10 @@ def test_a_state_beyond_the_head_is_passed_over(table: Path) -> None:
     assert LogCache().state(place_of(table), COLUMN) == _folded(table)
 
 
-def test_states_go_with_a_copy_of_their_table(table: Path, read: list[int], tmp_path: Path) -> None:
-    _history(table)
-    read.clear()
-    shutil.copytree(table, tmp_path / "copies" / "renamed")
-    found = LogCache().state(place_of(tmp_path / "copies" / "renamed"), COLUMN)
-    assert found == _folded(table)
-    assert read[: LENGTH - 2 * KEEP_EVERY] == list(range(2 * KEEP_EVERY, LENGTH))
-
-
 def test_a_forged_state_is_found(table: Path) -> None:
     _history(table)
     forged = state_file(table, 2 * KEEP_EVERY - 1)
     _rewrite(forged, lambda c: c["days"].pop(str(day(2))))
-    assert false_states(place_of(table), COLUMN) == [forged.relative_to(table).as_posix()]
-
-
-def test_a_forged_count_that_decides_nothing_is_found_too(table: Path) -> None:
-    _history(table)
-    forged = state_file(table, KEEP_EVERY - 1)
-    _rewrite(forged, lambda c: next(iter(c["days"].values()))[3].update(rows=7))
     assert false_states(place_of(table), COLUMN) == [forged.relative_to(table).as_posix()]
 
 

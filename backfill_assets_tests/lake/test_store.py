@@ -12,7 +12,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.store import TableStore, changed_by_others
@@ -49,32 +48,6 @@ def test_a_write_of_days_leaves_the_files_of_all_others_alone(lake: Lake) -> Non
     assert {r["event_date"]: r["value"] for r in lake.store.rows("staging")} == {day(0): 1, day(1): 2}
 
 
-def test_every_version_can_still_be_asked_for(lake: Lake) -> None:
-    first = publish_by_hand(lake, STAGING, rows(0)).version
-    publish_by_hand(lake, STAGING, rows(0, value=2))
-    assert [r["value"] for r in lake.store.rows("staging", first)] == [1]
-    (batch,) = lake.store.query("SELECT sum(value) AS v FROM t", {"t": ("staging", first)})
-    assert batch.column("v").to_pylist() == [1]
-    assert len(files_of(lake, STAGING, first)) == 1
-
-
-def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows(0))
-    since = publish_by_hand(lake, STAGING, rows(1)).version
-    newest = publish_by_hand(lake, STAGING, rows(2)).version
-    (commit,) = lake.store.commits("staging", since)
-    assert (commit.version, set(commit.receipt.days if commit.receipt else ())) == (newest, {day(2)})
-    assert next(lake.store.commits("staging", newest - 1)) == commit
-
-
-def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows(0))
-    first = lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))
-    assert lake.store.kept("staging", "rows", lambda: lake.store.rows("staging")) is first
-    publish_by_hand(lake, STAGING, rows(1))
-    assert len(lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))) == 2
-
-
 def row(entity: str, number: int) -> dict[str, Any]:
     return {"entity": entity, "value": 1, "event_date": day(number)}
 
@@ -96,12 +69,6 @@ def folder(two_days: Lake) -> Path:
 
 def entities(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(r["entity"] for r in rows)
-
-
-def test_a_query_sees_each_table_at_its_own_version(two_days: Lake) -> None:
-    sql = "SELECT (SELECT count(*) FROM old) AS before, (SELECT count(*) FROM new) AS now"
-    (batch,) = two_days.store.query(sql, {"old": (STAGING.name, 1), "new": (STAGING.name, None)})
-    assert [batch.column(n).to_pylist() for n in ("before", "now")] == [[1], [2]]
 
 
 def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:

@@ -45,14 +45,6 @@ def late_lake(root: Path) -> Lake:
     return lake
 
 
-def test_nothing_waits_where_nothing_was_ever_late(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    assert waiting(lake, date.min, date.max) == {}
-    assert releases(lake) == ()
-    assert release(LakeSession(lake), HAPPENED, OTHER, "why") == {}
-    assert not lake.table_place(TOO_LATE).local().exists()
-
-
 def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_for(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     assert waiting(lake, HAPPENED, OTHER) == {(ARRIVED, HAPPENED): 2, (ARRIVED, OTHER): 1}

@@ -6,7 +6,6 @@ Tested here: `lake.versions` on a lake without an engine. Not tested here: publi
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -216,23 +215,6 @@ def test_a_table_that_was_moved_away_and_made_anew_is_read_as_it_is(made: Planne
     assert (seen(made), end(made)) == ([head, 1], [head, 1])
     write(made, "features")
     assert end(made) == [head, 2]
-
-
-def test_writers_at_once_give_each_entry_a_number_of_its_own(made: Planned) -> None:
-    first = newest(made.lake)
-    assert first is not None
-    names = [f"p{n}" for n in range(8)]
-
-    def one(name: str) -> None:
-        with switch(made, name, f"table {name}"):
-            pass
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(one, names))
-    last = newest(made.lake)
-    assert last is not None
-    assert (last.number, last.unfinished) == (first.number + 2 * len(names), ())
-    assert entries(place_of(made.root)) == list(range(1, last.number + 1))
 
 
 def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None:

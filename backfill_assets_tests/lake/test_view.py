@@ -17,13 +17,11 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LandedDay, TableView
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
-from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import Known, read_view
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START as FIRST
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
-from backfill_assets_tests.processes import run_python
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 SETTINGS = f"""start_date = {START}
@@ -96,23 +94,6 @@ def test_a_file_that_landed_since_makes_its_day_stale(lake: Lake) -> None:
     _arrive(lake, 0, raw_version=0)
     _land(lake, "late", 0)
     assert States(CONTRACTS, read_view(lake, CONTRACTS), {}).of("raw", day(0)) is State.STALE
-
-
-def test_other_tables_of_the_folder_are_not_looked_at(lake: Lake) -> None:
-    make_commit(lake.table_place("somebody_elses").local(), 0).write_bytes(b"torn")
-    assert "somebody_elses" not in read_view(lake, CONTRACTS).tables
-
-
-@pytest.mark.usefixtures("processes")
-def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
-    code = """
-        import pathlib, sys
-        from backfill_assets.lake.home import open_lake
-        from backfill_assets.lake.view import read_view
-        read_view(open_lake(pathlib.Path(sys.argv[1])), ())
-        print(sorted({"pyspark", "delta", "dagster"}.intersection(sys.modules)))
-    """
-    assert run_python(code, lake.root, fresh=True).strip() == "[]"
 
 
 def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:
@@ -210,15 +191,3 @@ def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: P
     assert known.states.of("staging", FIRST) is State.STALE
     assert known.read().view.table("labels") != before.view.table("labels")
     assert known.states is known.read(), "no log moved"
-
-
-def test_a_load_of_ours_is_known_with_its_ledgers(lake: Lake) -> None:
-    known = Known(lake, Pipeline(tuple(map(Table, CONTRACTS)), {}))
-    assert known.states.of("raw", day(0)) is State.MISSING
-    _land(lake, "sha", 0)
-    _load(lake, "sha", 0)
-    _arrive(lake, 0, raw_version=0, frontier=NOON)
-    assert known.states.view.source("raw").landed == {}
-    known.wrote("raw")
-    assert known.states.of("raw", day(0)) is State.FRESH
-    assert (known.states.view.table("arrivals").version, known.states.frontier("staging")) == (0, NOON)

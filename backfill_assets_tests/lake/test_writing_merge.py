@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -51,23 +48,6 @@ def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
 
 def table(lake: Lake) -> DeltaTable:
     return DeltaTable(str(lake.table_place("arrivals").local()))
-
-
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(loads)
-def test_after_any_loads_the_ledger_holds_the_newest_rows_of_every_day(
-    tmp_path_factory: Any, told: list[dict[int, list[int]]]
-) -> None:
-    lake = bare_lake(tmp_path_factory.mktemp("lake"))
-    wanted: dict[date, list[date]] = {}
-    for n, load in enumerate(told):
-        content = {START + ONE_DAY * a: [START + ONE_DAY * d for d in days] for a, days in load.items()}
-        replace(lake, content, str(n))
-        wanted |= content
-    found = table(lake).to_pyarrow_table().to_pylist()
-    pairs = sorted((r["arrival_date"], r["event_date"]) for r in found)
-    assert pairs == sorted((a, d) for a, days in wanted.items() for d in days)
-    assert all(r["arrival_month"] == f"{r['arrival_date']:%Y-%m}" for r in found)
 
 
 def test_a_day_that_comes_again_as_it_was_beside_one_that_changed_is_there_once(tmp_path: Path) -> None:

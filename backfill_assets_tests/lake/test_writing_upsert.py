@@ -7,14 +7,12 @@ Tested here: `lake.writing` on real files, without an engine. Not tested here: w
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import DayEntry
@@ -22,7 +20,7 @@ from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.writing import keep_rows
-from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lakes import content
 from backfill_assets_tests.operations.planning import good_rows
 from backfill_assets_tests.pipeline.built_in import contract
@@ -89,20 +87,3 @@ KINDS: Mapping[str, Any] = {
     "BIGINT": 1, "INT": 2, "STRING": "x", "TIMESTAMP": datetime(2024, 3, 1, tzinfo=UTC), "BOOLEAN": True,
     "DOUBLE": 0.5, "DECIMAL(10,2)": Decimal("1.25"), "BINARY": b"\x00\xff", "ARRAY<STRING>": ["a", None],
 }  # fmt: skip
-EVERY_KIND = Contract(
-    "t", "Every type that a table may have.",
-    (Column("day", "DATE", "d"), Column("k", "STRING", "k"),
-     *(Column(f"c{n}", kind, "c", True) for n, kind in enumerate(KINDS))),
-    "day", ("k",), (Input("raw"),),
-)  # fmt: skip
-
-
-def test_a_row_that_is_kept_is_the_same_in_every_type(tmp_path: Path) -> None:
-    lake, cells = bare_lake(tmp_path), {f"c{n}": value for n, value in enumerate(KINDS.values())}
-    full, empty = ({"day": FIRST, "k": "a"} | cells, {"day": FIRST, "k": "b"} | dict.fromkeys(cells))
-    publish_by_hand(lake, EVERY_KIND, [full, empty])
-    staged = stage_by_hand(lake, EVERY_KIND, [])
-    assert keep_rows(lake, EVERY_KIND, staged, 1, [FIRST]) == {FIRST: 2}
-    before = audit(lake, lake.store.data_files(EVERY_KIND), EVERY_KIND)
-    assert audit(lake, staged.paths, EVERY_KIND) == before
-    staged.drop()

@@ -6,10 +6,8 @@ Lives here: what both text formats share. Does not live here: the formats (`test
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from backfill_assets.landing.batches import BadRecord, ColumnNames, TextParser, Values, kept_text, name_fault, shown
+from backfill_assets.landing.batches import BadRecord, ColumnNames, TextParser, Values, name_fault
 from backfill_assets.landing.text_lines import Limits, TextLines
 
 
@@ -60,15 +58,3 @@ def test_a_batch_goes_by_rows_bytes_or_cells_whichever_comes_first(width: int, s
     assert [b.first for b in batches] == [1 + sum(sizes[:n]) for n in range(len(sizes))]
     assert batches[0].bad == {1: ("?", "why")}
     assert list(batches[0].columns["c0"])[:2] == ["x", ""]
-
-
-@given(st.binary(max_size=40), st.integers(1, 20))
-def test_kept_text_is_text_without_nul_and_never_longer_than_asked(record: bytes, most: int) -> None:
-    text = kept_text(record, Limits(text_bytes=most))
-    assert "\0" not in text.encode().decode()
-    assert len(text) <= most
-
-
-def test_what_is_shown_in_a_reason_is_escaped_and_short() -> None:
-    assert shown("a\x1b[31m\n") == r"'a\x1b[31m\n'"
-    assert len(shown("x" * 1000)) < 90

@@ -4,15 +4,10 @@ Lives here: tests of `landing.declared` and of how the listing finds manifests. 
 against them (`load.test_counting_totals`).
 """
 
-import csv
-import io
-import json
 from decimal import Decimal
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.landing.declared import Declarations, DeclaredTotals, read_declared
@@ -43,21 +38,6 @@ NUMBERS = st.one_of(
     st.from_regex(r"-?\d{1,40}(\.\d{1,20})?[eE]-?\d{1,25}"),
 ).map(str)
 NAMES = st.one_of(st.text(max_size=300), st.integers(200, 300).map(lambda n: "n" * n), st.just("../" * 90 + "x"))
-
-
-@given(NUMBERS, NUMBERS, NAMES)
-def test_no_text_of_a_number_or_a_name_keeps_the_good_files_from_being_declared(rows: str, sum: str, name: str) -> None:
-    with TemporaryDirectory() as folder:
-        cells = io.StringIO(newline="")
-        csv.writer(cells).writerows([["file", "rows", "sum_x"], [name, rows, sum], ["good.csv", "1", "2"]])
-        beside = f'{{"rows": {rows or 0}, "sums": {{"x": {json.dumps(sum)}}}}}'
-        manifests = {"_manifest.csv": cells.getvalue(), "bad.csv.totals.json": beside}
-        found = declared(Path(folder), {"good.csv": "x\n2\n", "bad.csv": "x\n", **manifests})
-        assert len(found.by_file["bad.csv"]) == 1 + (name == "bad.csv")
-        assert (
-            "_manifest.csv" in found.refused
-            or DeclaredTotals("_manifest.csv", 1, {"x": Decimal(2)}) in (found.by_file["good.csv"])
-        )
 
 
 def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path) -> None:
@@ -95,14 +75,6 @@ def test_one_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, text: st
     [one] = found.by_file["a.csv"]
     assert why in one.fault
     assert (one.rows, one.sums) == (None, {})
-
-
-def test_a_bad_line_is_a_fault_of_its_file_alone(tmp_path: Path) -> None:
-    text = "file,rows\na.csv,many\nb.csv,1\nc.csv,1,2\n"
-    found = declared(tmp_path, {"_manifest.csv": text, **{f"{n}.csv": "x\n" for n in "abc"}}).by_file
-    assert [found[f"{n}.csv"][0].fault for n in "abc"] == [
-        "'many' is no number", "", "its line has 3 cells, its header 2",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "name,size\na.csv,4\n", "file,md5\na.csv,4\n", "\udcff"])

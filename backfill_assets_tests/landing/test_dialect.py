@@ -68,13 +68,6 @@ def test_utf_16_is_read_with_a_mark_and_without(
     }
 
 
-def test_json_lines_have_an_encoding_too(tmp_path: Path) -> None:
-    content = b'{"k": "caf\xe9"}\n{"k": "\x9d"}\n'
-    intake = take_in(tmp_path, "a.jsonl", content, dialect=Dialect(encoding="cp1252"))
-    assert good_rows(intake) == [{"k": "café"}]
-    assert bad_rows(intake) == {2: "not cp1252: byte 0x9d at character 8 of the line"}
-
-
 REPORT = Dialect(preamble=("Report of *", "*"), trailer=("Total;*",), separator=";")
 LISTED = Dialect(names=("k", "v"), trailer=("END*", ""))
 UNFIT = {
@@ -131,18 +124,6 @@ def test_a_dialect_that_cannot_be_meant_is_refused(key: str) -> None:
         Dialect(decimal=",")
     with pytest.raises(ValidationError, match="would take any row"):
         Dialect(names=("a",), preamble=("*",))
-
-
-def test_only_what_is_not_plain_is_declared_and_an_encoding_has_one_name() -> None:
-    assert Dialect(separator=",", encoding="UTF-8-sig").declared == {}
-    assert Dialect(encoding="Latin-1").declared == Dialect(encoding="iso-8859-1").declared == {"encoding": "iso8859-1"}
-
-
-def test_a_whole_number_is_spelled_as_files_may_write_it() -> None:
-    assert [GERMAN.grouped(t) for t in ("1234567", "-1000", "999", "0012", "x")] == [
-        "1.234.567", "-1.000", "999", "0012", "x",
-    ]  # fmt: skip
-    assert Dialect().grouped("1234") == "1234"
 
 
 SIGNS = "ab1 ;,|'\"\té€\U0001f600\n.-"
@@ -215,17 +196,6 @@ def test_of_any_mixture_exactly_the_wrong_rows_are_set_aside(
 
 def _german(hundredths: int) -> str:
     return f"{hundredths / 100:,}".translate(str.maketrans(",.", ".,"))
-
-
-@given(st.sets(st.integers(0, 6)), dialects, st.booleans())
-def test_a_file_without_some_lines_keeps_the_others_byte_by_byte(
-    dropped: set[int], dialect: Dialect, ends: bool
-) -> None:
-    lines = [f"\u0101{n}\u010a".encode(dialect.encoding, "ignore").decode(dialect.encoding) for n in range(7)]
-    text = "\n".join(lines) + "\n" * ends
-    kept = "".join(line for n, line in enumerate(text.splitlines(keepends=True)) if n not in dropped)
-    found = b"".join(dialect.kept_lines(io.BytesIO(text.encode(dialect.encoding)), dropped))
-    assert found == kept.encode(dialect.encoding)
 
 
 def test_a_landed_file_is_parsed_again_under_another_dialect_and_not_under_the_same(tmp_path: Path) -> None:

@@ -11,15 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import PayloadColumn
 from backfill_assets.engine.sail import DOUBTFUL, Sail
 from backfill_assets.landing.differing import (
-    UnfitSelect,
     refuse_differing,
-    refuse_texts_of_fractions,
-    without_doubt,
 )
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets_tests.processes import run_python
@@ -119,21 +115,6 @@ def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
 def test_what_differs_is_refused_by_name(expression: str, named: str) -> None:
     with pytest.raises(SettingsError, match=rf'{named}.*on sail not always what Spark gives.*engine = "embedded"'):
         refuse_differing([expression], COLUMNS, Sail())
-
-
-@pytest.mark.parametrize("expression", ["cast(f AS string) AS k", "concat('a', try_cast(f AS string)) AS k"])
-def test_a_fraction_is_no_text_whatever_the_engine(expression: str) -> None:
-    with pytest.raises(UnfitSelect, match=r"is double, and a number has several texts then \(1 and 1.0"):
-        refuse_texts_of_fractions([expression], COLUMNS)
-    refuse_texts_of_fractions(["cast(cast(f AS bigint) AS string) AS k", "cast(d AS string) AS k"], COLUMNS)
-
-
-@pytest.mark.parametrize("engine", [Engine(), Sail()])
-@pytest.mark.parametrize("kind", ["float", "double"])
-def test_nor_does_a_column_of_text_take_one(spark: "SparkSession", engine: Engine, kind: str) -> None:
-    frame = spark.createDataFrame([(1.0,)], f"f {kind}")
-    with pytest.raises(UnfitSelect, match="event_key is double"):
-        without_doubt("event_key", frame.f, frame.f, kind, read_type("STRING"), engine)
 
 
 PATHS = ["", "/", "//a//b//", "a/b/c", "/ä/日本/😀", "a b", ".[x]|/\\/", None]

@@ -7,7 +7,6 @@ Lives here: JSON lines, by example and as a property over any mixture. Does not 
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,11 +64,6 @@ def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(tm
     assert intake.types == {"ok": "BIGINT"}
 
 
-def test_the_text_of_an_unusable_line_is_kept_readable_and_cut(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.jsonl", b"caf\xe9\x00 \xc3\xa9\n" + b"x" * 9000 + b"\n" + b"y" * 8191 + "é".encode())
-    assert [r["__bad_text"] for r in stock_rows(intake)] == ["caf\\xe9\\x00 é", "x" * 8192, "y" * 8191]
-
-
 def test_a_line_beyond_the_limit_is_one_bad_record(tmp_path: Path) -> None:
     limits = Limits(max_row_bytes=100, text_bytes=8)
     exact = b'{"a":"' + b"x" * 92 + b'"}'
@@ -84,13 +78,6 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     rows = good_rows(take_in(tmp_path, "a.jsonl", lines.encode()))
     assert [r["n"] for r in rows] == digits
     assert [r["in"] for r in rows] == [f"[{d}]" for d in digits]
-
-
-def test_nested_values_are_compact_json_and_text_stays_text(tmp_path: Path) -> None:
-    value = {"k": [1, 2.50, True, None, {"é": 'a"b\\'}], "e": {}}
-    line = json.dumps({"v": value, "t": "[1, 2]", "null": None, "u": "\U0001f600\x00"}, indent=None)
-    (row,) = good_rows(take_in(tmp_path, "a.jsonl", line.encode()))
-    assert row == {"v": '{"k":[1,2.5,true,null,{"é":"a\\"b\\\\"}],"e":{}}', "t": "[1, 2]", "null": None, "u": "😀\0"}
 
 
 @pytest.mark.parametrize(
@@ -116,15 +103,6 @@ def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind
     rows = parsed_rows(parse(parser, "".join(f'{{"v": {v}}}\n' for v in values).encode(), Limits()))
     assert parser.columns == {"v": kind}
     assert [r for _, r in rows] == [{} if v == "null" else {"v": v.strip('"')} for v in values]
-
-
-def test_columns_appear_in_the_order_in_which_lines_name_them(tmp_path: Path) -> None:
-    lines = b'{"a": 1}\n{"b": 2}\n{"c": 3, "a": 4}\n'
-    intake = take_in(tmp_path, "a.jsonl", lines, small(Limits(), 4, 1))
-    assert list(intake.types) == ["a", "b", "c"]
-    assert good_rows(intake) == [
-        {"a": "1", "b": None, "c": None}, {"a": None, "b": "2", "c": None}, {"a": "4", "b": None, "c": "3"},
-    ]  # fmt: skip
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
@@ -212,11 +190,3 @@ def test_plain_lines_are_read_as_the_strict_parser_reads_them(
         bad = {b.first + i: kept for b in batches for i, kept in b.bad.items()}
         found.append(([(n, bad.get(n, row)) for n, row in parsed_rows(batches)], parser.columns))
     assert found[0] == found[1]
-
-
-def test_lines_like_the_first_are_read_as_columns() -> None:
-    content = b'{"id":1,"v":"a"}\n' + b'{ "id": 2, "v": "b\\n" }\n' * 4 + b'{"v":"c","id":3}\n'
-    batches = parse(JsonLines(Limits(plain_bytes=1)), content, Limits())
-    assert [(b.first, b.size, isinstance(b.columns["id"], pa.Array)) for b in batches] == [
-        (1, 1, False), (2, 4, True), (6, 1, False),
-    ]  # fmt: skip

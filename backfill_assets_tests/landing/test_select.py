@@ -87,11 +87,6 @@ def test_casts_are_rewritten_at_any_depth_and_strings_between_them_are_not() -> 
     )
 
 
-def test_a_decimal_type_within_a_cast_is_no_call() -> None:
-    assert expressions("cast(a AS decimal(18,2)) AS a") == ("try_cast(a AS decimal(18,2)) AS a",)
-    assert expressions("cast(a AS decimal(18,2)) AS a", strict=True) == ("cast(a AS decimal(18,2)) AS a",)
-
-
 def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
     text = "a AS Event_Key, `b`, cast(_file AS date) `at`, 'c' x"
     assert names_of(text) == ("event_key", "b", "at", "x")
@@ -101,13 +96,6 @@ def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
 
 def test_only_commas_at_the_top_separate_expressions() -> None:
     assert expressions("f(a, g(b, c)), d[1], 'x, y' AS z") == ("f(a, g(b, c))", "d[1]", "'x, y' AS z")
-
-
-def test_comments_neither_separate_nor_hide() -> None:
-    text = "a, -- the first, cast(z)\nb /* , */ AS c, cast(d AS int) AS d -- the last"
-    found = expressions(text)
-    assert len(found) == 3
-    assert found[2] == "try_cast(d AS int) AS d"
 
 
 @pytest.mark.parametrize("name", sorted(UNDECIDED))
@@ -144,11 +132,6 @@ def test_a_select_that_is_no_list_of_expressions_is_refused(text: str, why: str)
     with pytest.raises(SettingsError, match=why) as caught:
         expressions(text)
     assert caught.value.object == "[source] select in lake.toml"
-
-
-@pytest.mark.parametrize("text", ["a + 10L AS x", "1.5BD AS x", "1e5D AS x", "cast(a AS bigint) * 2S AS x"])
-def test_numbers_with_a_type_suffix_stay_as_written(text: str) -> None:
-    assert expressions(text) == (text.replace("cast", "try_cast"),)
 
 
 @pytest.mark.parametrize("text", ["a::bigint AS x", "bigint(a) AS x", "`now`() AS x", "session_user AS x"])

@@ -6,7 +6,6 @@ users run them (`test_arrivals`).
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.readings import deliveries_read, fingerprint_in
+from backfill_assets.core.readings import deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.embedded import connection, selection
@@ -74,17 +73,6 @@ def test_the_rows_of_all_days_and_of_some_are_what_python_counts(lake: Lake, see
     assert sorted(mine) == sorted(r for r in everything if r[0] in some), "fingerprints too"
     near = of_keys(placed, query_for(lake, on(rows, some)))
     assert sorted(answer(lake, ledger_rows(query_for(lake, on(rows, some)), near, RAW))) == sorted(mine)
-
-
-def test_deliveries_without_some_columns_have_the_fingerprint_of_deliveries_that_never_had_them(lake: Lake) -> None:
-    rows, kept = unruly(1, START), tuple(c for c in RAW.column_names if c not in ("value", "flag"))
-    narrow = replace(RAW, columns=tuple(RAW.column(c) for c in kept))
-    parts = {"some": tuple(c for c in kept if c not in LANDED), "flagged": ("flag", "seq")}
-    told = answer(lake, ledger_rows(query_for(lake, rows), None, RAW, parts))
-    alone = answer(lake, ledger_rows(query_for(lake, rows), None, narrow))
-    plain = answer(lake, ledger_rows(query_for(lake, rows), None, RAW))
-    assert {r[:2]: fingerprint_in(r[6], "some") for r in told} == {r[:2]: r[6] for r in alone}
-    assert {r[:2]: fingerprint_in(r[6]) for r in told} == {r[:2]: r[6] for r in plain}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known, read_view
-from backfill_assets.load.candidate import VERSIONS, Phases, RebuildRequest, day_facts
+from backfill_assets.load.candidate import VERSIONS, RebuildRequest, day_facts
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -120,17 +120,3 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def test_a_phase_within_a_phase_counts_for_itself_and_repeated_ones_are_summed() -> None:
-    clock = Clock()
-    phases = Phases(clock)
-    with phases.phase("publish"):
-        clock.now += 1
-        with phases.phase("ledger"):
-            clock.now += 5
-        clock.now += 2
-    clock.now += 50
-    with phases.phase("publish"):
-        clock.now += 0.5
-    assert phases.seconds() == {"publish": 3.5, "ledger": 5.0}

@@ -7,7 +7,6 @@ Tested here: `load.computing.refuse_dependent` through the load path. Not tested
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,18 +80,6 @@ def test_code_that_passed_while_days_had_no_key_in_common_is_looked_at_again(lak
     with pytest.raises(ContractBroken, match=told):
         backfill(lake, "2024-03-05", "2024-03-06", ["sums"], tables_of)
     assert len(content(lake, "sums")) == 4
-
-
-def test_rows_of_doubles_are_held_to_the_same(lake: Lake) -> None:
-    columns = tuple(replace(c, type="DOUBLE") if c.name == "total" else c for c in SUMS.columns)
-
-    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
-        *others, last = reading_other_days(replace(SUMS, columns=columns))(settings)
-        return (*others, replace(last, transform=lambda frames, chunk: greatest(frames, chunk).selectExpr(
-            "event_date", "CAST(total AS DOUBLE) AS total")))  # fmt: skip
-
-    with pytest.raises(ContractBroken, match="1 changed, in total"):
-        backfill(lake, FIRST, LAST, ["sums"], tables_of)
 
 
 def by_chance(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":

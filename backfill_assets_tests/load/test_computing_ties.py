@@ -105,19 +105,6 @@ def test_what_depends_on_the_order_of_rows_writes_nothing(lake: Lake, case: str)
     assert not lake.store.exists("sums")
 
 
-def test_one_of_each_writes_nothing(lake: Lake) -> None:
-    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
-        return (*toy()(settings)[:2], Table(SUMS, one_of_each, {}, (sys.modules[__name__],)))
-
-    with pytest.raises(ContractBroken, match="1 changed, in total"):
-        backfill(lake, DAY, DAY, ["sums"], tables_of)
-
-
-def one_of_each(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-    """One row of the day, whichever."""
-    return frames["echo"].dropDuplicates(["event_date"]).selectExpr("event_date", "value AS total")
-
-
 @pytest.mark.parametrize("case", STEADY)
 def test_what_an_order_decides_in_full_is_written(lake: Lake, case: str) -> None:
     write(lake, grouped(STEADY[case]))

@@ -69,14 +69,6 @@ def test_the_files_over_which_a_query_fails_are_found_and_refused_alone(
     assert len(asked) <= 4 * 6 + 1
 
 
-@pytest.mark.parametrize("state", ["53000", "58030"])
-def test_what_the_machine_fails_with_is_no_fault_of_a_file(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    asked = failing(monkeypatch, {"03"}, state)
-    with pytest.raises(EngineError):
-        count_days(LAKE, files(8), LAKE)
-    assert asked == [8]
-
-
 LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
 
 

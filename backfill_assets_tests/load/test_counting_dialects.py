@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import read_files
@@ -22,8 +22,6 @@ from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.landed_changes import counting_digest
 from backfill_assets.load.scan import scan
-from backfill_assets.operations.forget import ForgetRequest
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets_tests.lakes import backfill, content, land_bytes
 
@@ -88,12 +86,6 @@ def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: "SparkSe
     assert (kept.rows, kept.bad_rows) == (3, 1)
 
 
-def test_a_number_of_a_column_that_is_not_listed_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path, GERMAN.format("utf-8").replace('"total"', '"at"'), ROWS.encode())
-    with pytest.raises(SettingsError, match="total is a number made of total, which its `numbers` lacks"):
-        scan(LakeSession(lake))
-
-
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le"])
 def test_a_forgotten_name_leaves_files_of_any_encoding_and_a_search_finds_it_before(
     spark: "SparkSession", tmp_path: Path, encoding: str
@@ -108,21 +100,6 @@ def test_a_forgotten_name_leaves_files_of_any_encoding_and_a_search_finds_it_bef
     assert landed.read_bytes().decode(encoding) == "".join(kept)
     found = Search(lake, trace).of(landed)
     assert (found.held, found.unread) == (False, False)
-
-
-def test_an_encoding_that_is_declared_is_known_to_a_search_that_could_not_tell_it(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    data = ROWS.replace("bob", "Юрий" * 9).replace("eve", "Анна" * 9).encode("utf-16-le")
-    lake = made(tmp_path, GERMAN.format("utf-16-le"), data)
-    scan(LakeSession(lake))
-    landed, trace = tmp_path / "landing" / "dt=2024-03-01" / "a.csv", Trace({"who": "Łukasz"})
-    assert Search(lake, trace).of(landed).unread
-    request = ForgetRequest(lake, chosen_pipeline(lake), trace, "asked for")
-    assert landed not in request.look().unread
-    stray = landed.with_name("b.csv")
-    stray.write_bytes(data)
-    assert [p for p in request.look().unread if p.suffix == ".csv"] == [stray], "what was not parsed is not known"
 
 
 def test_plain_files_have_the_digests_of_before_and_a_dialect_changes_them() -> None:

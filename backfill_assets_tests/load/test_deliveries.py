@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, find
@@ -69,22 +68,6 @@ def test_a_column_that_json_leaves_out_is_null_and_one_that_csv_lacks_spoils_its
     text = f"seq,at,key,n\n1,{MOMENT},k,1\n".encode()
     found = judged(spark, [stocked(tmp_path, "a.csv", text, date(2024, 3, 4))], settings("csv"))
     assert [(r["reason"], r["arrival_date"]) for r in found] == [("the file lacks the column who", date(2024, 3, 4))]
-
-
-@pytest.mark.parametrize(
-    ("select", "told"),
-    [
-        ("seq AS seq", "it lacks"),
-        (PLAIN + ", 1 AS more", "too many"),
-        ("nonsense(seq) AS seq", "nonsense is no function of Spark"),
-    ],
-)
-def test_a_select_that_cannot_be_meant_is_refused_by_name(
-    spark: "SparkSession", tmp_path: Path, select: str, told: str
-) -> None:
-    file = stocked(tmp_path, "a.jsonl", f'{{"seq": 1, "at": "{MOMENT}", "key": "k", "n": 1, "who": "A"}}\n'.encode())
-    with pytest.raises(SettingsError, match=told):
-        judged(spark, [file], settings("jsonl", select))
 
 
 def test_fractions_nan_and_overflow_of_binary_numbers_are_unusable_and_whole_ones_are_taken(

@@ -83,18 +83,6 @@ def test_a_first_day_after_days_that_tables_hold_is_refused_for_every_table(tabl
     refuse_unbuildable(story.states(), asked, of)
 
 
-def test_a_row_without_a_day_is_told_where_some_days_of_the_chunk_are_pending(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 10:00:00", None, "k")], FIRST)
-    backfill(lake, FIRST, FIRST, ["raw"], lost)
-    candidate = build(request(lake, "echo", FIRST, FIRST + 3 * ONE_DAY, lost))
-    try:
-        assert {d: p.rows for d, p in candidate.outside_chunk().items()} == {None: 1}
-    finally:
-        candidate.release()
-
-
 def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_without_its_ledger(
     spark: "SparkSession", tmp_path: Path
 ) -> None:

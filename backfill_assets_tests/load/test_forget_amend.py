@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.lake.decoding import unused_values
-from backfill_assets.landing.files import LandedFile, StillChanging
+from backfill_assets.landing.files import LandedFile
 from backfill_assets.load.forget import amended
 from backfill_assets_tests.lake.landed import land
 
@@ -60,16 +59,6 @@ def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> No
     assert pq.read_table(path).equals(kept.set_column(0, "s", kept["s"].cast(pa.string())))
 
 
-def test_no_dictionary_of_parquet_keeps_values_of_rows_that_are_gone(tmp_path: Path) -> None:
-    people = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), ["bob", "ann"])
-    nested = pa.ListArray.from_arrays([0, 1, 2, 3], pa.StructArray.from_arrays([people], ["who"]))
-    pq.write_table(pa.table({"who": people, "many": nested}), path := tmp_path / "a.parquet", compression="none")
-    with amended(_file(path), "parquet", {2}):
-        pass
-    assert pq.read_table(path).to_pylist() == [{"who": "bob", "many": [{"who": "bob"}]}] * 2
-    assert (b"ann" in path.read_bytes(), [*unused_values(path)]) == (False, [])
-
-
 def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), path, use_deprecated_int96_timestamps=True)
@@ -77,14 +66,6 @@ def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path:
     with pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"), amended(_file(path), "parquet", {1}):
         pass
     assert path.read_bytes() == before
-
-
-def test_a_file_that_grew_since_it_was_listed_stays_as_it_is(tmp_path: Path) -> None:
-    file = land(tmp_path, "a.jsonl", JSONL)
-    file.path.write_bytes(JSONL + b"\n{}")
-    with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
-        pass
-    assert (file.path.read_bytes(), len(list(tmp_path.iterdir()))) == (JSONL + b"\n{}", 1)
 
 
 def _file(path: Path) -> LandedFile:

@@ -1,7 +1,7 @@
 """Good days of a range count: the others stay exactly as if the range had been run without them, and they alone after.
 
 Tested here: `load.good_days` through the load path, of made and of landed tables. Not tested here: how Dagster shows
-such runs (`orchestration.test_kept_back`), and the options of commands (`cli.test_backfill`).
+such runs (`orchestration.test_work_tags_kept_back`), and the options of commands (`cli.test_backfill`).
 """
 
 import shutil
@@ -178,31 +178,6 @@ def test_days_that_newer_inputs_overtake_are_judged_again(landed: Path, tmp_path
         rebuild.publish()
         assert rebuild.kept_back.days == {START, START + ONE_DAY}
     assert snapshot(lake, toy())["echo"].keys() == ALL - {START}
-
-
-def test_the_rows_of_a_bad_day_do_not_decide_what_is_usual_for_the_good_ones(landed: Path, tmp_path: Path) -> None:
-    lake = copied(landed, str(tmp_path))
-    configure(lake.root, START, gates={"tables": {"echo": {"max_rows": 1}}})
-    rows = [delivery(200 + n, f"{START} 12:00:00", f"{START} 09:00:00", f"more{n}") for n in range(3)]
-    land(lake, "many.jsonl", rows)
-    backfill(lake, START, SPAN.last, ["raw"], toy())
-    asked = request_of_days(lake, "echo", SPAN, toy(), on_bad_days=KEEP_GOOD)
-    with prepared(asked) as rebuild, prepared(request_of_days(lake, "echo", rebuild.days, toy())) as alone:
-        assert rebuild.kept_back.days == {START}
-        assert rebuild.findings == alone.findings
-
-
-def test_a_merge_keeps_good_days_too(landed: Path, tmp_path: Path) -> None:
-    lake, bad = copied(landed, str(tmp_path)), START + ONE_DAY * 2
-    run(lake, "echo", SPAN, toy())
-    before = content(lake, "echo")
-    land(lake, "again.jsonl", twice([bad]))
-    corrected = [delivery(300 + d.day, f"{d} 12:00:00", f"{d} 09:00:00", f"new{d.day}") for d in (START, bad)]
-    land(lake, "corrected.jsonl", corrected)
-    backfill(lake, START, SPAN.last, ["raw"], toy())
-    kept = run(lake, "echo", SPAN, toy("twice"), KEEP_GOOD, WriteMode.MERGE)
-    assert kept.days == {bad}
-    assert {row[0] for row in content(lake, "echo")} == {row[0] for row in before} | {"new1"}
 
 
 class TestLandedTables:

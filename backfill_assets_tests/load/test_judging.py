@@ -4,7 +4,7 @@ Tested here: `load.judging`, also of what a check's button finds in a day. Not t
 (`lake.test_gates`), and reading a day (`test_rebuild`).
 """
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import judged_by_receipts, quality_context
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import CHECKS, LABELS, STAGING, day
+from backfill_assets_tests.builders import CHECKS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 ROWS = 100
@@ -52,13 +52,6 @@ def test_a_single_day_is_judged_against_the_null_shares_of_the_receipts_before_i
     finding = profile_of(settings, known, {judged: made(80)}, judged)
     assert (finding.passed, finding.message) == (False, "80% of value is NULL, usually 5% (max_null_jump = 0.2)")
     assert profile_of(settings, known, {judged: made(25)}, judged).passed
-
-
-def test_many_days_of_one_run_are_not_compared_with_themselves(settings: LakeSettings) -> None:
-    days = [day(n) for n in range(2 * TRAILING_DAYS)]
-    known = dict.fromkeys(days, entry(0))
-    fresh = {d: made(90) for d in days}
-    assert [d for d in days if not profile_of(settings, known, fresh, d).passed] == days[MEDIAN_NEEDS_DAYS:]
 
 
 def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_before_them(
@@ -101,18 +94,6 @@ def test_values_that_drifted_while_rows_and_sums_match_are_named_with_their_inde
     assert not any(f.passed or f.refuses for f in found)
     assert "the values of value drifted: population stability index 1" in found[-1].message
     assert profile_of(settings, known, {new[0]: drifting({3: 590, 4: 410})}, new[0]).passed
-
-
-def test_values_of_labels_that_are_not_mature_are_not_compared(settings: LakeSettings) -> None:
-    counts = kept_counts(drifting({3: 600, 4: 400}), LABELS.nullable_columns)
-    known = {day(n): DayEntry(1000, "F", "digest", counts=counts) for n in range(MEDIAN_NEEDS_DAYS)}
-    judged, found = day(MEDIAN_NEEDS_DAYS), drifting({1: 1000})
-    ripe = datetime(2024, 4, 1, tzinfo=UTC)
-    for frontier, as_usual in ((None, True), (ripe, False)):
-        by = quality_context(settings, LABELS, known, {judged: found}, frontier).judge(
-            judged, found, Built.COMPLETE, ()
-        )
-        assert [f.passed for f in by if f.check == PROFILE] == [as_usual]
 
 
 def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(tmp_path: Path) -> None:

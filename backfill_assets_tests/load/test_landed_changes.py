@@ -107,13 +107,6 @@ def test_a_scan_names_contents_as_todays_select_does_if_they_were_counted_by_ano
     assert not comparison.disputed, "nobody is asked to accept files that are as they were"
 
 
-def test_a_file_of_another_size_is_altered_without_a_look_into_it(folder: Path, hashed: list[str]) -> None:
-    record = recorded(folder, "a.csv", b"1")
-    land(folder, "a.csv", b"longer")
-    assert compared(folder, record).altered == [record]
-    assert hashed == []
-
-
 def test_a_file_that_changed_just_now_is_not_remembered(folder: Path, hashed: list[str]) -> None:
     record = recorded(folder, "a.csv", b"1")
     os.utime(folder / "a.csv")
@@ -147,11 +140,6 @@ def test_what_raw_was_made_from_stays_its_basis_though_a_recount_finds_no_usable
     land(folder, "a.csv", b"3!")
     (folder / "b.csv").unlink()
     assert compared(folder, changed, gone) == Comparison([], [changed], [gone], [])
-
-
-def test_a_withdrawn_content_that_lies_there_again_is_new(folder: Path) -> None:
-    found = compared(folder, recorded(folder, "a.csv", b"1", withdrawn=True))
-    assert [f.name for f in found.fresh] == ["a.csv"]
 
 
 def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_old(tmp_path: Path) -> None:

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as F
 
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
-from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load import landed_rows as numbered
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets_tests.lake.landed import land, stock
@@ -70,27 +68,6 @@ def test_what_stands_in_lists_and_structs_comes_as_spark_reads_it_too(tmp_path: 
     assert str(copy.schema.field("many").type) == "list<element: timestamp[us]>"
     assert str(copy.schema.field("named").type) == "struct<at: timestamp[us], n: int16>"
     assert copy.to_pydict()["named"] == [{"at": datetime(1970, 1, 1, 0, 0, 0, 1000), "n": 7}]  # noqa: DTZ001
-
-
-EARLY = (date(1582, 10, 14) - date(1970, 1, 1)).days
-LEGACY = {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}
-
-
-@pytest.mark.parametrize("footer", [{"org.apache.spark.version": "2.4.8"}, LEGACY])
-@pytest.mark.parametrize(
-    "column", [pa.array([None, EARLY], pa.date32()), pa.array([EARLY * 86_400_000_000], pa.timestamp("us"))]
-)
-def test_a_julian_day_is_not_taken_for_another(tmp_path: Path, footer: dict[str, str], column: pa.Array) -> None:
-    told = pa.table({"born": column}).replace_schema_metadata(footer)
-    with pytest.raises(Unreadable, match="born has Julian days before 1582-10-15"):
-        numbered._copy(tmp_path, stock_file(tmp_path, told))
-
-
-def test_days_since_the_reform_and_of_other_writers_are_read(tmp_path: Path) -> None:
-    days = pa.table({"born": pa.array([EARLY + 1], pa.date32())})
-    for name, table in (("late", days.replace_schema_metadata(LEGACY)), ("other", pa.table({"born": [date(1, 1, 1)]}))):
-        (tmp_path / name).mkdir()
-        assert pq.read_table(numbered._copy(tmp_path / name, stock_file(tmp_path / name, table))).num_rows == 1
 
 
 ROW = {"id": "k", "at": "2024-03-01T09:00:00Z", "who": "ada", "n": 1}
@@ -144,10 +121,3 @@ def found(spark: "SparkSession", files: list[StoredFile], settings: LakeSettings
     """The rows as texts; the names in a landed row's text in order, as files of one kind share it."""
     rows = [row.asDict() for row in read_deliveries(spark, files, settings).collect()]
     return sorted(str(row | {"text": sorted(json.loads(row["text"] or "{}").items())}) for row in rows)
-
-
-def test_more_frames_than_a_query_holds_are_written_out_first(spark: "SparkSession") -> None:
-    frames = [spark.range(n, n + 1).withColumn("text", F.lit(None).cast("string")) for n in range(7)]
-    whole = numbered.union_of(spark, frames, most=2)
-    assert sorted(row["id"] for row in whole.collect()) == list(range(7))
-    assert whole.schema == frames[0].schema

@@ -13,11 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.ledger import read_files
 from backfill_assets.load.scan import scan
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world
-from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
@@ -63,21 +60,3 @@ def test_an_odd_file_stops_nothing_else(spark: "SparkSession", tmp_path: Path, k
     report = scan(world.open()[0])
     assert report.new == {"alike.parquet": (1, 0), "good.parquet": (1, 0), "odd.parquet": (1, 0 if is_read else 1)}
     assert list(report.unreadable) == ([] if is_read else ["odd.parquet"])
-
-
-def test_rows_too_large_to_hold_at_once_and_a_bomb_stop_nothing_else(spark: "SparkSession", tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES, "parquet")
-    land_bytes(world, "bomb.parquet", SKEWED)
-    land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
-    large = land(world, "large.parquet", [delivery(n, "2024-03-05 10:00") for n in range(40_000)])
-    words = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["d" * 60_000]))
-    pq.write_table(pq.read_table(large).append_column("more", words), large)
-    land_bytes(world, "large.parquet", large.read_bytes())
-    report = scan(world.open()[0])
-    assert report.new["good.parquet"] == (1, 0)
-    assert "memory" in report.unreadable["bomb.parquet"]
-    assert {r.path for r in read_files(open_lake(world.root).store)} == {
-        "bomb.parquet",
-        "good.parquet",
-        "large.parquet",
-    }

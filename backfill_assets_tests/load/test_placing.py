@@ -4,23 +4,14 @@ Tested here: `load.raw` without an engine. Not tested here: placing rows of file
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import NoReturn
+from datetime import UTC, datetime
 
 import pytest
 
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import Known
-from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.placing import Counts, Placed, PlacedPart, accounted, placed_again
-from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets.load.placing import Counts, accounted
+from backfill_assets_tests.builders import day
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -52,27 +43,3 @@ def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) 
         LandingError, match=rf"b\.jsonl: it has 2 rows of {day(1)}, Spark gave {given}.*cast it in select"
     ):
         accounted([day(0), day(1)], [A, B], counts)
-
-
-class NoEngine(LakeSession):
-    """A session without an engine."""
-
-    def spark(self) -> NoReturn:
-        pytest.fail("an engine was asked")
-
-
-def test_days_on_which_nothing_landed_have_an_empty_account_and_no_engine_is_asked(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 2)
-    days = DayRange(START, START + timedelta(days=2))
-    asked = RebuildRequest(NoEngine(lake), Known(lake, pipeline), pipeline.table("raw"), days, Provenance("manual"))
-    placed = placed_again(asked, asked.known.states, [])
-    assert placed.accounts == {}
-    assert [p.contract.name for p in (placed.raw, placed.late, placed.quarantine)] == ["raw", "too_late", "quarantine"]
-    assert [p.staged for p in (placed.raw, placed.late, placed.quarantine)] == [None] * 3
-
-
-def test_what_was_staged_and_not_published_is_deleted(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    staged = stage_by_hand(lake, STAGING, [{"entity": "a", "value": 1, "event_date": day(0)}])
-    Placed(PlacedPart(STAGING, staged), PlacedPart(STAGING), PlacedPart(STAGING), {}).drop()
-    assert not staged.folder.exists()

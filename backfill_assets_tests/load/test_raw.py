@@ -4,7 +4,7 @@ Tested here: `load.raw` without an engine. Not tested here: loads of files (`end
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,11 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.ledger import FILES, LANDED
-from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import Known
-from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.placing import _records_naming
-from backfill_assets.load.raw import REJECTED, _counts, _refuse_scan, load
+from backfill_assets.load.raw import REJECTED, _counts, _refuse_scan
 from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 DAYS = DayRange(day(0), day(3))
 
@@ -68,15 +64,3 @@ def test_the_engine_expects_all_rows_of_the_files_that_a_day_came_in_for_it_read
     session = _Expecting(lake)
     (named,) = _records_naming(session, [day(0)])
     assert (named.path, session.told) == ("a", [1_000_002])
-
-
-def test_a_load_of_settled_days_scans_and_computes_nothing(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
-    for file in (lake.root / "landing").iterdir():
-        file.unlink()  # so that nothing is to be counted
-    days = DayRange(START, START + timedelta(days=2))
-    known = Known(lake, pipeline)
-    request = RebuildRequest(LakeSession(lake), known, pipeline.table("raw"), days, Provenance("manual"))
-    with pytest.raises(LandingError, match=r"2 day\(s\) from .* were made from it"):
-        load(request)
-    assert list(request.phases.seconds()) == ["scan", "states"]

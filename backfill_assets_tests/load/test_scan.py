@@ -95,20 +95,6 @@ def test_a_file_that_is_still_being_written_waits_for_the_next_scan(
     assert scan(lake_session).new == {"a.jsonl": (1, 0)}
 
 
-def test_only_the_named_paths_are_accepted(spark: "SparkSession", tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES)
-    paths = [land(world, f"{n}.jsonl", [delivery(n, f"2024-03-0{n} 10:00")]) for n in (1, 2)]
-    lake_session, _ = world.open()
-    scan(lake_session)
-    for path in paths:
-        path.unlink()
-    assert scan(lake_session).missing == ("1.jsonl", "2.jsonl")
-    assert scan(lake_session).blocked == {date(2024, 3, 1), date(2024, 3, 2)}
-    assert accept(lake_session, "lost", ["2.jsonl"]) == ["2.jsonl"]
-    assert scan(lake_session).missing == ("1.jsonl",)
-    assert files_of(world) == {"1.jsonl": (1, False), "2.jsonl": (1, True)}
-
-
 def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "SparkSession", tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
@@ -237,17 +223,6 @@ def test_rules_by_which_no_row_is_usable_any_more_are_refused_and_nothing_is_rec
     with pytest.raises(SettingsError, match=r"none of 1 row\(s\) is usable that was: arrival_ts lies before"):
         scan(world.open()[0])
     assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [1]
-
-
-def test_a_file_of_which_nothing_was_ever_made_is_let_go_by_name(spark: "SparkSession", tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES)
-    path = land_bytes(world, "lost.jsonl", b"no json\n")
-    lake_session, _ = world.open()
-    scan(lake_session)
-    path.unlink()
-    assert scan(lake_session).lapsed == ("lost.jsonl",)
-    assert files_of(world) == {"lost.jsonl": (1, True)}
-    assert scan(lake_session).lapsed == ()
 
 
 def poisoned(sha: str) -> Callable[..., Any]:

@@ -14,7 +14,6 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.model import Chunk, Table
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.derived import build
 from backfill_assets.pipeline.chosen import TablesOf
@@ -85,19 +84,3 @@ def test_whatever_a_transform_changes_is_put_back_also_where_it_fails(
     with pytest.raises(BackfillError, match="the transform of echo: "):
         build(request(lake, "echo", FIRST, FIRST, changing(does)))
     assert dict(spark.conf.getAll) == before
-
-
-@pytest.mark.parametrize("table", ["raw", "staging"])
-def test_a_session_that_was_changed_beside_the_transforms_writes_nothing(
-    spark: "SparkSession", tmp_path: Path, table: str
-) -> None:
-    """As a thread of a user's may do it: it is seen before the write."""
-    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k")], FIRST)
-    if table == "staging":
-        backfill(lake, FIRST, FIRST, ["raw"])
-    to_new_york(LakeSession(lake).spark())
-    with pytest.raises(ContractBroken, match=f"the table {table}: settings of .*{ZONE} from 'UTC'"):
-        backfill(lake, FIRST, FIRST, [table])
-    assert not lake.store.view(table, "event_date").latest
-    backfill(lake, FIRST, FIRST, [table])
-    assert lake.store.view(table, "event_date").latest

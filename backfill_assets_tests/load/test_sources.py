@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
@@ -81,9 +80,3 @@ def test_what_changed_is_followed_in_the_source_that_a_path_names_or_in_all(lake
     assert withdrawn(lake) == {"events": [False], "truth": [True]}
     assert accept_all(LakeSession(lake), "gone") == ["events:a.csv"]
     assert withdrawn(lake) == {"events": [True], "truth": [True]}
-
-
-def test_a_load_of_one_source_does_not_wait_for_another(lake: Lake) -> None:
-    with load_lock(lake.place, "events"), load_lock(lake.place, "truth"):
-        names = {path.name for path in (lake.root / ".locks").iterdir()}
-    assert names == {"load.events.lock", "load.truth.lock"}

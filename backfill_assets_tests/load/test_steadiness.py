@@ -12,12 +12,10 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import BackfillError, ContractBroken
-from backfill_assets.engine.loss import QUERY_LOGS, silence_raised_errors
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.steadiness import explaining_mistakes, refuse_unsteady
@@ -54,11 +52,6 @@ def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(stag
         refuse(staging, staging.selectExpr("current_date() AS d"))
 
 
-def test_a_frame_that_cannot_be_analysed_raises_sparks_own_error(staging: "DataFrame") -> None:
-    with pytest.raises(Exception, match="no_such"):
-        refuse(staging, staging.where("no_such = 1"))
-
-
 def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
     """They are not looked at in every run: here they are, as if a user had brought them."""
     ours = tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))
@@ -90,10 +83,3 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         explaining_mistakes(table),
     ):
         transform({}, Chunk(day_range(date(2024, 3, 1), None), None))
-
-
-def test_an_error_of_a_query_that_pyspark_raises_is_not_printed_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    silence_raised_errors()
-    for name in QUERY_LOGS:
-        PySparkLogger.getLogger(name).error("said twice")
-    assert caplog.messages == []

@@ -14,7 +14,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.steadiness import differing_expressions, refuse_expressions
-from backfill_assets.pipeline.tables import delivered, tables
+from backfill_assets.pipeline.tables import tables
 
 PAYLOAD = {"entity": "STRING", "value": "BIGINT NOT NULL", "flag": "INT NOT NULL", "total": "DECIMAL(18,2)",
            "x": "DOUBLE", "d": "DATE"}  # fmt: skip
@@ -72,32 +72,3 @@ def test_the_refusal_names_table_column_what_sail_lacks_and_spark_and_comes_on_s
     assert str(refused.value).startswith(told)
     assert "try_multiply" in refused.value.fix
     assert "Spark" in refused.value.fix
-
-
-def test_what_other_tables_are_made_by_is_no_reason_to_refuse_one() -> None:
-    asked = settings(features=column("distinct", "entity"), labels={"label": "max_ahead(x) > 1"})
-    made = {t.name: t for t in tables(asked)}
-    assert list(names(asked)) == [
-        "[[features.columns]] n in lake.toml (for features and features_as_known)",
-        "[labels] label in lake.toml (for labels)",
-    ]
-    refuse_expressions(asked, [made["training"], *delivered(asked)])
-    with pytest.raises(SettingsError, match="max of DOUBLE"):
-        refuse_expressions(asked, [made["labels"]])
-
-
-def test_conditions_and_measures_are_looked_at_too() -> None:
-    found = names(settings(features=column("count", "value", where="value + 1 > 0")))
-    assert list(found.values()) == [["+"]]
-    doubles = {**PAYLOAD, "value": "DOUBLE"}
-    source = {"files": "landing/*.csv", "format": "csv", "select": "seq", "payload": doubles}
-    features = column("count", "entity")
-    found = names(settings(source=source, features=features, labels={"measure": "value"}))
-    assert found == {'[labels] measure = "value" in lake.toml (for labels)': ["sum of DOUBLE"]}
-
-
-def test_a_label_may_compare_its_aggregates_and_nothing_else() -> None:
-    label = "sum_ahead(value) > 2 AND count_behind() > 1"
-    assert names(settings(labels={"label": label})) == {}
-    (where,) = names(settings(labels={"label": f"rint(sum_ahead(value)) > 1 AND {label}"}))
-    assert where == "[labels] label in lake.toml (for labels)"

@@ -22,7 +22,6 @@ from backfill_assets_tests.operations.synthetic import START, TOML
 
 DAYS = 8
 LATE_ON = 4  # the day on which one row arrives three days late, and one is deleted
-SINCE = START + ONE_DAY * 5
 FRONTIER = midnight(START + ONE_DAY * DAYS)
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.operations.standing import FOLDER, attention, keep_attention
+from backfill_assets.operations.standing import attention, keep_attention
 from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
@@ -31,14 +31,6 @@ def test_what_every_sensor_of_every_instance_found_stands_there_until_it_is_over
     assert attention(tmp_path) == ["a is altered"]
 
 
-def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
-    keep_attention(tmp_path, "home", "landing", {"scan": "in vain"})
-    (file,) = (tmp_path / FOLDER).iterdir()
-    before = file.stat()
-    keep_attention(tmp_path, "home", "landing", {"scan": "in vain"})
-    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_until_it_does_not() -> None:
     receipt = DayReceipt(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
     latest = {day(n): replace(receipt, irreproducible=n != 2) for n in range(4)}
@@ -46,17 +38,6 @@ def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_un
     ((name, told),) = irreproducible_days(view)
     assert name == "staging"
     assert told.startswith(f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings")
-
-
-def test_files_of_an_earlier_version_about_engines_are_passed_over(tmp_path: Path) -> None:
-    keep_attention(tmp_path, "engines", "staging", {"2024-03-01": "differs"})
-    assert attention(tmp_path) == []
-
-
-def test_a_file_that_is_torn_tells_nothing(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).mkdir()
-    (tmp_path / FOLDER / "home landing.json").write_text("[")
-    assert attention(tmp_path) == []
 
 
 @pytest.mark.slow

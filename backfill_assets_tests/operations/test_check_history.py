@@ -11,7 +11,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.check_history import CheckHistory, check_history, warnings
+from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets_tests.builders import CODE, day
 from backfill_assets_tests.operations.test_check_history_drift import TABLE, lake
 
@@ -44,9 +44,3 @@ def test_a_day_whose_rerun_gave_other_rows_does_not_pass(lake: Lake) -> None:
     view = replace(states.view, tables={**states.view.tables, "t": replace(table, latest=latest)})
     [first, *_] = by_name(check_history(lake, States([TABLE], view, {TABLE.name: CODE})))["profile"].found
     assert (first.day, first.message) == (day(3), "the same inputs, code and settings gave other rows before")
-
-
-def test_what_checks_find_on_days_is_named_by_column_in_one_line(lake: Lake) -> None:
-    line = warnings(lake, states_of(lake), {"t": [day(n) for n in range(99)]})
-    assert line.startswith("warnings: drift of t.n on 1 day, NULLs in t.n on 1 day; `backfill-assets report --html")
-    assert warnings(lake, states_of(lake), {"t": [day(3), day(99)]}) == "", "right, and never written"

@@ -3,15 +3,11 @@
 Tested here: `operations.check_history`. Not tested here: the statistic (`core.test_profiles`).
 """
 
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
@@ -62,26 +58,12 @@ def test_days_that_are_off_come_first_whatever_made_them_so(lake: Lake) -> None:
     assert {d.day for d in report.found if not d.is_judged} == {day(d) for d in range(7)}, "nothing to compare with"
 
 
-def test_days_of_so_few_rows_that_chance_alone_moves_them_are_counted_and_not_called_right(lake: Lake) -> None:
-    rare = {"bits 1 n": 1, "bits 4 n": 1, "bits 7 n": 2, "null n": 0}
-    entries = {day(n): DayEntry(4, f"{n}", "", counts=rare) for n in range(60, 90)}
-    replace_days(lake, Write(TABLE, None, entries, -1, Provenance("test")), lambda of: dict.fromkeys(of, ""))
-    report = measure_drift(lake, PIPELINE, days=DayRange(day(75), day(90)))
-    assert (len(report.found), report.unjudged, report.off) == (15, 15, [])
-
-
 def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:
     publish(lake, {20: 5}, "two")
     [again] = [d for d in measure_drift(lake, PIPELINE, ["t"], "n").found if d.day == day(20)]
     assert again.trailing == pytest.approx(0.0, abs=0.01)
     assert again.before is not None
     assert again.before > 0.25
-
-
-def test_a_range_a_table_and_a_column_narrow_it(lake: Lake) -> None:
-    assert {d.day for d in measure_drift(lake, PIPELINE, days=DayRange(day(19), day(21))).found} == {day(19), day(20)}
-    with pytest.raises(BackfillError, match="there is no such column"):
-        measure_drift(lake, PIPELINE, column="nix")
 
 
 def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_compared(lake: Lake) -> None:
@@ -92,17 +74,3 @@ def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_c
     assert off.moved in ("'EUR' went from 100.0% to 0.0%", "'EURO' went from 0.0% to 100.0%")
     by_earlier_receipts = {d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))}
     assert "t" not in _by_column(by_earlier_receipts)
-
-
-def test_labels_that_were_provisional_when_written_are_not_compared(lake: Lake) -> None:
-    frontier = datetime(2024, 3, 20, tzinfo=UTC)
-    contract = replace(TABLE, matures_after_days=3)
-    assert not measure_drift(lake, Pipeline((Table(contract),), {})).found, "no receipt of these names a frontier"
-    entries = {day(n): DayEntry(9, f"{n}", "", counts={"bits 1 n": 9, "null n": 0}) for n in range(30)}
-    replace_days(
-        lake,
-        Write(contract, None, entries, -1, Provenance("test", frontier=frontier)),
-        lambda of: dict.fromkeys(of, ""),
-    )
-    last = frontier.date() - ONE_DAY * 4
-    assert max(d.day for d in measure_drift(lake, Pipeline((Table(contract),), {})).found) == last

@@ -3,31 +3,27 @@
 Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of their modules).
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.view import Source
-from backfill_assets.lake.folder import RECONCILED
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import repeats_of
 from backfill_assets.operations.checklist import LOAD, PLANNED, Item, checklist, plan_items
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
-from backfill_assets.operations.standing import DIFFERS, PROOFS, Proof
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.model import plan_json
 from backfill_assets_tests.builders import write_rows
-from backfill_assets_tests.files import write_json
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
 from backfill_assets_tests.operations.late_lake import delivery_of, late_lake, write
 from backfill_assets_tests.operations.planning import DAYS as PLAN_DAYS
-from backfill_assets_tests.operations.planning import HandWorker, bare_staging, good_rows, planned
+from backfill_assets_tests.operations.planning import bare_staging, good_rows, planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,55 +50,6 @@ def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: 
     assert len(found) == 12
     assert [i.name for i in found if i.holds] == []
     assert [i.name for i in found if not i.fix] == []
-
-
-def test_days_that_lack_late_rows_are_named(tmp_path: Path) -> None:
-    found = loads(*late_lake(tmp_path / "lake"))
-    assert "plan --from DAY --to DAY --tables raw,staging" in found["one load path"].fix, (
-        "catch-up leaves outdated days"
-    )
-    late = found[LATE]
-    assert (late.holds, late.fix) == (False, "backfill-assets catch-up")
-    assert "staging 2024-03-04 lack rows that arrived" in late.evidence
-
-
-@pytest.mark.parametrize(
-    ("second", "select", "told"),
-    [
-        ({"value": 2, "source_file": "other"}, "op", "2 keys came on one day in several files"),
-        ({"value": 2, "source_file": "other"}, "op, 1 AS seq", ""),
-        ({"value": 2}, "op", ""),
-        ({"source_file": "other"}, "op", ""),
-    ],
-)
-def test_keys_of_one_day_that_only_a_hash_orders_untick_the_latest_wins(
-    tmp_path: Path, second: dict[str, object], select: str, told: str
-) -> None:
-    lake, pipeline = late_lake(tmp_path / "lake")
-    text = (lake.root / "lake.toml").read_text()
-    (lake.root / "lake.toml").write_text(text.replace('select = "seq"', f'select = "{select}"'))
-    day = sorted(read_view(lake, pipeline.contracts).table("raw").latest)[-1]
-    rows = [delivery_of(day, n, timedelta(0)) for n in (6, 7)]
-    write(lake, "raw", pipeline, [*rows, *({**row, "seq": row["seq"] + 9, **second} for row in rows)], [day])
-    item = loads(open_lake(lake.root), pipeline)["one row per key, the latest wins"]
-    assert (told in item.evidence, "name version_ts or seq" in item.fix) == (True, bool(told))
-
-
-def test_a_proof_that_failed_is_the_evidence_against_reruns(tmp_path: Path) -> None:
-    lake, pipeline = late_lake(tmp_path / "lake")
-    proof = Proof("features", "2024-03-03", "2026-01-01T00:00:00+00:00", DIFFERS, "1 changed", "write-features")
-    write_json(lake.root / RECONCILED / PROOFS, {"proofs": [asdict(proof)]})
-    rerun = loads(lake, pipeline)[RERUN]
-    assert not rerun.holds
-    assert "features 2024-03-03 differs when computed again" in rerun.evidence
-
-
-def test_what_mends_skew_is_what_the_lake_lacks_first(tmp_path: Path) -> None:
-    lake, pipeline = late_lake(tmp_path / "lake")
-    by_none = tuple(replace(t, contract=replace(t.contract, inputs=())) for t in pipeline.tables)
-    skew = loads(lake, replace(pipeline, tables=by_none))["skew is known and bounded"]
-    assert "name them (`by` of an input)" in skew.fix
-    assert "plan --force" in loads(lake, pipeline)["skew is known and bounded"].fix, "no receipt counted it yet"
 
 
 def source(lake: Lake, pipeline: Pipeline) -> Source:
@@ -147,17 +94,6 @@ def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
     }
     (lake.root / ".plans" / f"{plan.id}.json").write_text(plan_json(red[item]))
     assert not {i.name: i for i in plan_items(lake, pipeline)}[item].holds
-
-
-@pytest.mark.usefixtures("storages")
-def test_a_plan_answers_its_items_once_it_ran(tmp_path: Path) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    plan = planned(lake, pipeline)
-    before = {i.name: i for i in plan_items(lake, pipeline)}
-    assert [n for n, i in before.items() if not i.holds] == ["verified before others rely on it"]
-    assert before["verified before others rely on it"].fix == f"backfill-assets run {plan.id}"
-    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
-    assert all(i.holds for i in plan_items(lake, pipeline))
 
 
 @pytest.mark.slow

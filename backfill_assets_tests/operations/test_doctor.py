@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
@@ -18,7 +18,7 @@ from backfill_assets.lake.versions import record
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import make_commit, receipt, write_rows
+from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.logs import commit_file
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 from backfill_assets_tests.own import TWO_SOURCES
@@ -82,33 +82,6 @@ def test_a_lake_of_another_user_is_a_finding_and_is_not_looked_at(
     assert (found.level, "belongs to" in str(found)) == (Level.ERROR, True)
 
 
-def test_a_home_of_dagster_without_our_event_storage_is_told_with_the_line_that_adds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake, _ = synthetic_lake(tmp_path / "lake", 1)
-    file = tmp_path / "dagster.yaml"
-    assert not _about(lake, f"Dagster's {file}"), "no home is named"
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    file.write_text("telemetry: {enabled: false}\n")
-    (found,) = _about(lake, f"Dagster's {file}")
-    assert (found.level, "names no event_log_storage" in found.what) == (Level.OK, True), "a hint, which fails nothing"
-    for line in (found.advice.partition("line: ")[2], "storage: {postgres: {postgres_url: {env: URL}}}"):
-        file.write_text(f"telemetry: {{enabled: false}}\n{line}\n")
-        assert not _about(lake, f"Dagster's {file}")
-
-
-def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 3)
-    more = '[[features.columns]]\nname = "spent"\nagg = "sum"\nof = "value"\nwhere = "flag = 1"\ndays = 28\n'
-    path = lake.root / "lake.toml"
-    said = [line for line in path.read_text().splitlines() if not line.startswith("windows_days")]
-    path.write_text("\n".join([*said, more]))
-    (told,) = _about(lake, "features and features_as_known.spent")
-    window = "over event_date BETWEEN day - 27 AND day"
-    assert (told.level, told.what) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
-    assert not _about(lake, "features.spent"), "what is the same in both truths is told once"
-
-
 def test_what_is_wrong_with_a_named_source_is_told_of_its_own_section(tmp_path: Path) -> None:
     written = TWO_SOURCES.replace("landing/*.csv", "landing/{a}/*.csv", 1).replace("landing/*.csv", "none/*.csv")
     (tmp_path / "lake.toml").write_text(written)
@@ -170,13 +143,6 @@ def test_a_ledger_that_another_program_changed_is_told_with_the_load_that_mends_
     assert found.level is Level.WARN
     assert "backfill-assets backfill --from" in found.advice
     assert "--tables raw" in found.advice
-
-
-def test_what_another_program_did_is_no_finding_any_more_once_the_day_was_written_again(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 2)
-    _write_elsewhere(lake)
-    make_commit(_staging(lake), 3, receipt("staging", {START: DayEntry(3, "F", "digest")}))
-    assert all(d.level is Level.OK for d in _about(lake, "the table staging"))
 
 
 def test_rows_that_differ_from_the_receipts_are_told_with_the_command_that_mends_them(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ Tested here: `operations.doctor_tables` on inspections as a store gives them. No
 hurt (`test_doctor`), and inspecting (`lake.test_inspection`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,9 +18,18 @@ from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection
 from backfill_assets.lake.ledger import ARRIVALS, FILES
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations import doctor_tables
-from backfill_assets.operations.doctor_tables import RESTORE, Diagnosis, Level, examine_table
+from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_rows, examine_snapshots, examine_table
+from backfill_assets.operations.reader import LakeReader
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CODE, STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.operations.readable_lake import readable_lake
+from backfill_assets_tests.operations.test_snapshots import keep, rebuilt_and_vacuumed
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 @dataclass(frozen=True)
@@ -48,50 +60,6 @@ def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -
         return list(examine_table(cast("Lake", Seen(seen)), contract, "raw"))
 
 
-def test_a_whole_table_is_one_line_with_its_figures() -> None:
-    [only] = examine()
-    assert (only.level, only.object) == (Level.OK, "the table staging")
-    assert only.what == "2 commits, 1 files, 3 rows: log whole, files there, receipts equal contents"
-
-
-def test_a_table_that_does_not_exist_is_no_fault() -> None:
-    assert [(d.level, d.what) for d in examine(commits=0)] == [(Level.OK, "it does not exist yet")]
-
-
-def test_files_that_no_version_names_are_told_beside_whatever_else_is_found() -> None:
-    for more in ({}, {"commits": 0}, {"absent": ("x.parquet",)}):
-        found = examine(lost=2, lost_bytes=10, **more)
-        assert found[-1].what.startswith("2 data file(s), 10 bytes, belong to no version")
-        assert found[-1].level is Level.OK
-
-
-@pytest.mark.parametrize(
-    ("hurt", "told", "advice"),
-    [
-        ({"lacking": (1,)}, "lacks version(s) 1", RESTORE),
-        ({"torn": (0,)}, "version 0 of its log is torn", RESTORE),
-        (
-            {"torn": (1,)},
-            "version 1 of its log is torn (the newest: a power cut does that)",
-            "with `backfill-assets mend",
-        ),
-    ],
-)
-def test_a_torn_or_gapped_log_is_all_that_is_told(hurt: dict[str, Any], told: str, advice: str) -> None:
-    [only] = examine(**hurt, absent=("x.parquet",))
-    assert only.level is Level.ERROR
-    assert told in only.what
-    assert advice in only.advice
-
-
-def test_other_row_counts_than_the_receipts_are_told_with_the_days_and_the_command() -> None:
-    [only] = examine(day_rows={day(0): 2, day(1): 1})
-    assert only.level is Level.ERROR
-    assert f"2 day(s) hold other row counts than their receipts ({day(0)}..{day(1)})" in only.what
-    assert f"{day(0)}: 2 rows, receipt 3" in only.what
-    assert f"--force --from {day(0)} --to {day(1)} --tables staging`" in only.advice
-
-
 def test_of_a_table_that_others_write_no_command_is_named_that_refuses_it() -> None:
     theirs = replace(STAGING, external="/warehouse/staging")
     for found in ({"day_rows": {day(0): 2}}, {"absent": (f"others-1/event_date={day(0)}/part-0.parquet",)}):
@@ -116,8 +84,101 @@ def test_days_that_others_changed_are_told_by_what_makes_them_again_and_not_by_t
     assert "not read, what we wrote counts" in files.what
 
 
-def test_an_edited_commit_is_an_error_that_names_its_version() -> None:
-    [only] = examine(edited=(0,))
-    assert only.level is Level.ERROR
-    assert "version(s) 0 of its log were edited" in only.what
-    assert "from a backup" in only.advice
+ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
+
+
+def looked_at(lake: Lake) -> Diagnosis:
+    return examine_rows(lake, STAGING, lake.store.view("staging", "event_date"))
+
+
+def told(lake: Lake, entries: Mapping[date, DayEntry]) -> None:
+    """Publish the rows with whatever entries their receipt shall hold."""
+    write = Write(STAGING, stage_by_hand(lake, STAGING, ROWS), entries, -1, Provenance("test"))
+    replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
+
+
+def test_contents_that_equal_their_receipts_are_fine(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, ROWS)
+    found = looked_at(lake)
+    assert (found.level, found.what) == (Level.OK, "3 day(s), 3 rows equal their receipts")
+
+
+def test_other_contents_than_receipts_say_are_broken(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    told(lake, {day(n): DayEntry(1, "F", "digest") for n in range(3)})
+    assert looked_at(lake).level is Level.ERROR
+
+
+def test_receipts_that_fingerprint_in_another_way_are_no_alarm_but_for_their_count_of_rows(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    told(lake, {day(n): DayEntry(1, "F", "digest", scheme=1) for n in range(3)})
+    found = looked_at(lake)
+    assert found.level is Level.OK
+    assert "of 3 only the count of rows" in found.what
+    told(lake, {day(n): DayEntry(2 if n else 1, "G", "digest", scheme=1) for n in range(3)})
+    assert looked_at(lake).level is Level.ERROR
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> LakeReader:
+    made = readable_lake(tmp_path / "lake")
+    keep(made)
+    return made
+
+
+def files_of(reader: LakeReader) -> list[Path]:
+    return sorted((reader.lake.root / ".snapshots" / "spring").rglob("*.parquet"))
+
+
+def test_a_whole_snapshot_is_one_line_that_says_what_only_it_holds(reader: LakeReader) -> None:
+    size = sum(p.stat().st_size for p in files_of(reader))
+    for _ in range(2):  # it shares no file with the table, whatever becomes of that
+        [only] = examine_snapshots(reader.lake)
+        told = f"staging: {len(files_of(reader))} file(s), {size} bytes"
+        assert (only.level, only.object, only.what) == (Level.OK, "the snapshot spring", f"{told}; all are there")
+        [deep] = examine_snapshots(reader.lake, deep=True)
+        assert (deep.level, deep.what) == (Level.OK, f"{told}; all are the bytes that were kept")
+        rebuilt_and_vacuumed(reader, 1)
+
+
+def test_a_changed_byte_is_found_by_reading_all_and_a_missing_file_at_once(reader: LakeReader) -> None:
+    [file, *_] = files_of(reader)
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert [d.level for d in examine_snapshots(reader.lake)] == [Level.OK]
+    [deep] = examine_snapshots(reader.lake, deep=True)
+    assert (deep.level, "has other bytes" in deep.what) == (Level.ERROR, True)
+    file.write_bytes(content + b"x")
+    assert "has another size" in next(examine_snapshots(reader.lake)).what
+    file.unlink()
+    for is_deep in (False, True):
+        [found] = examine_snapshots(reader.lake, deep=is_deep)
+        assert (found.level, f"{file.name} is gone" in found.what) == (Level.ERROR, True)
+        assert "snapshot drop spring --yes" in found.advice
+
+
+def test_a_snapshot_whose_file_was_edited_is_broken_and_hides_no_other(reader: LakeReader) -> None:
+    keep(reader, "twin")
+    path = reader.lake.root / ".snapshots" / "spring" / "snapshot.json"
+    path.write_text(path.read_text().replace('"version": 2', '"version": 1'))
+    told = {d.object: d for d in examine_snapshots(reader.lake)}
+    assert told["the snapshot spring"].level is Level.ERROR
+    assert "is not what was written" in told["the snapshot spring"].what
+    assert told["the snapshot twin"].level is Level.OK
+
+
+def test_what_a_stopped_command_left_is_named(reader: LakeReader) -> None:
+    (reader.lake.root / ".snapshots" / ".half.123").mkdir()
+    *_, left = examine_snapshots(reader.lake)
+    assert (left.level, left.object) == (Level.OK, "snapshots")
+    assert left.what.startswith("left by a stopped command: .half.123")
+
+
+def test_the_doctor_looks_at_snapshots(reader: LakeReader) -> None:
+    def about() -> list[Diagnosis]:
+        return [d for d in doctor(reader.lake.root, tables) if d.object == "the snapshot spring"]
+
+    assert [d.level for d in about()] == [Level.OK]
+    files_of(reader)[0].unlink()
+    assert [d.level for d in about()] == [Level.ERROR]

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
@@ -22,7 +20,7 @@ from backfill_assets.operations.export import export, export_all
 from backfill_assets.operations.export_sinks import NOTES, FolderSink
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.faults import doing_before
-from backfill_assets_tests.operations.planned import DAYS, Planned, with_narrow_staging
+from backfill_assets_tests.operations.planned import DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -60,17 +58,6 @@ def test_only_days_with_other_rows_are_replaced(made: Planned, tmp_path: Path) -
     made.chunk(1, (1, 2), 2)
     assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(1), day(2))
     assert [values(out / "staging")[day(n)] for n in range(4)] == [1, 2, 2, 1]
-
-
-def test_days_of_a_narrower_type_are_exported_in_the_wider_one(tmp_path: Path) -> None:
-    made, out, large = with_narrow_staging(tmp_path), tmp_path / "out", 1 << 40
-    made.write("staging", {2: large})
-    export(made.lake, made.pipeline, "staging", str(out))
-    assert values(out / "staging") == {day(n): large if n == 2 else 1 for n in range(DAYS)}
-    files = (out / "staging").rglob("*.parquet")
-    assert {str(pq.read_schema(f).field("value").type) for f in files} == {"int64"}
-    made.write("staging", {3: 2})
-    assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(3),)
 
 
 def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
@@ -136,13 +123,6 @@ def test_a_file_that_somebody_deleted_is_brought_again(made: Planned, tmp_path: 
     export(made.lake, made.pipeline, "staging", str(out))
     (out / "staging" / f"event_date={day(3)}" / "part-0.parquet").unlink()
     assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(3),)
-
-
-def test_chosen_days_are_exported_alone(made: Planned, tmp_path: Path) -> None:
-    done = export(made.lake, made.pipeline, "staging", str(tmp_path / "out"), DayRange(day(2), day(4)))
-    assert done.replaced == (day(2), day(3))
-    with pytest.raises(BackfillError, match="it has no day from"):
-        export(made.lake, made.pipeline, "staging", str(tmp_path / "out"), DayRange(day(90), day(91)))
 
 
 def test_stale_days_stay_as_they_are_there_and_are_named(made: Planned, tmp_path: Path) -> None:

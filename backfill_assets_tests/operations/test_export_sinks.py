@@ -49,13 +49,3 @@ def test_two_exports_of_a_table_to_one_folder_do_not_run_at_once(tmp_path_factor
         sink_of(lake, STAGING, str(out)),
     ):
         raise AssertionError("it was opened")
-
-
-def test_an_address_without_a_table_is_named_without_its_password(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lake = bare_lake(tmp_path_factory.mktemp("lake"))
-    with (
-        pytest.raises(BackfillError, match="it names no table") as raised,
-        sink_of(lake, STAGING, "postgresql://ann:secret@host/shop"),
-    ):
-        raise AssertionError("it was opened")
-    assert "secret" not in str(raised.value)

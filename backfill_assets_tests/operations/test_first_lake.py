@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.operations.first_lake import Landed, first_sources, first_toml, landed_form, trial
-from backfill_assets_tests.operations.test_first_source import ORDERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,15 +28,6 @@ def landed(lake: Path, files: dict[str, str], globs: dict[str, str]) -> dict[str
         (lake / name).write_text(text)
     found = {name: landed_form(lake, None, glob) for name, glob in globs.items()}
     return {name: seen for name, seen in found.items() if seen}
-
-
-def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> None:
-    here = landed(tmp_path, {"landing/orders-2024-03-02.csv": ORDERS}, {"": "landing/**/*.csv"})
-    text = first_toml(first_sources(here, {}), here, {"start_date": date(2024, 1, 1), "horizon_days": 3})
-    assert 'total = "DECIMAL(18,2)"' in text
-    assert "start_date = 2024-01-01" in text
-    assert "horizon_days = 3" in text
-    assert "\nwindows_days" not in text
 
 
 def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_path: Path) -> None:
@@ -81,12 +70,6 @@ def test_several_sources_share_their_entity_and_features_are_of_the_first(
     assert " action AS op," in made.sources["refunds"].select
 
 
-def test_a_column_that_no_source_has_is_refused_and_others_go_to_those_that_have_it(two: dict[str, Landed]) -> None:
-    assert first_sources(two, {"event_key": "refund_id"})["refunds"].roles["event_key"] == "refund_id"
-    with pytest.raises(SettingsError, match="no source has a column nix"):
-        first_sources(two, {"event_key": "nix"})
-
-
 def test_a_trial_shows_the_deliveries_of_each_source_and_what_the_load_refuses(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -100,11 +83,3 @@ def test_a_trial_shows_the_deliveries_of_each_source_and_what_the_load_refuses(
         "1 fields where the header has 5": 1, "event_ts is NULL or no timestamp": 1
     }  # fmt: skip
     assert not (tmp_path / "tables").exists(), "nothing is recorded"
-
-
-def test_a_proposal_of_which_no_row_is_usable_is_refused_with_the_reason(spark: "SparkSession", tmp_path: Path) -> None:
-    here = landed(tmp_path, {"landing/a.csv": BOUGHT}, {"": "landing/*.csv"})
-    guesses = first_sources(here, {})
-    text = first_toml(guesses, here, {"start_date": date(2025, 1, 1)})
-    with pytest.raises(SettingsError, match=r"none of 4 row\(s\) is usable by it: .*before the lake's first day"):
-        trial(tmp_path, text, guesses)

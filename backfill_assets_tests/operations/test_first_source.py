@@ -114,19 +114,3 @@ def test_an_operation_is_known_by_its_values(tmp_path: Path, name: str, values: 
     assert guess.roles.get("op") == (name if op else None)
     assert op in guess.select
     assert bool(op) or name.lower() in {c.name.lower() for c in guess.payload.values()}
-
-
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "a.csv").write_text('"id\n')
-    guess = guessed(tmp_path, "b.csv", "id,at,total\n1,2024-03-01T10:00:00Z,7\n")
-    assert [*guess.unreadable] == ["a.csv"]
-    assert guess.roles["event_key"] == "id"
-
-
-def test_names_that_sql_keeps_or_a_lake_cannot_have_are_quoted_and_told(tmp_path: Path) -> None:
-    guess = guessed(tmp_path, "o.csv", "id,at,größe,select,from,reason,名\n1,2024-03-01T10:00:00Z,7,a,b,c,d\n")
-    assert guess.select.endswith("`größe` AS grosse, `select`, `from`, reason AS own_reason, `名` AS own__")
-    assert guess.remarks == [
-        "Under a name that is free and plain in the lake: größe is grosse, reason is own_reason, 名 is own__."
-    ]

@@ -62,13 +62,6 @@ def put(asked: ForgetRequest, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("values", [(), ("a", "b"), (" ",), ("a\n",)])
-def test_an_entity_has_one_printable_value_per_column(request_: ForgetRequest, values: tuple[str, ...]) -> None:
-    assert trace_of(request_.lake, ["ann-77"]).values == ANN.values
-    with pytest.raises(BackfillError, match="one value for each of entity"):
-        trace_of(request_.lake, values)
-
-
 def test_a_value_of_a_whole_number_is_written_as_tables_show_it_or_it_would_match_nothing(tmp_path: Path) -> None:
     lake = configure(tmp_path, "2024-03-01", features={"entity": ["entity", "value"]})
     assert trace_of(lake, ["007", "-7"]).values == {"entity": "007", "value": "-7"}
@@ -140,13 +133,6 @@ def test_a_file_that_nobody_can_decode_is_listed_and_the_certificate_waits_for_i
     path.unlink()
     certify(request_, erasure)
     assert "finished_at" in erasure.done
-
-
-def test_a_short_value_is_found_as_a_cell_of_a_landed_file_that_no_scan_could_read(request_: ForgetRequest) -> None:
-    put(request_, "landing/odd.txt").write_text("k1,ab,3\n")
-    put(request_, "notes.txt").write_text("k1,ab,3\n")
-    short = replace(request_, trace=Trace({"entity": "ab"}))
-    assert [p.name for p in short.look().held] == ["odd.txt"]
 
 
 def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(

@@ -36,13 +36,3 @@ def test_held_days_are_told_by_plan_and_chunk_and_else_by_table_and_days(tmp_pat
     assert table.release == f"backfill-assets release features --from {day(6)} --to {day(6)} --yes"
     assert table.to_dict()["plan"] is None
     assert holds(made.lake, made.states(), {}) == ()
-
-
-def test_of_a_whole_plan_the_whole_plan_is_released(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
-    made.chunk(1, (1, 2), 2)
-    roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), SAID)
-    (found,) = holds(made.lake, made.states(), {"staging": made.of("staging", State.HELD)})
-    assert (found.release, found.rollback) == (
-        "backfill-assets release --plan p1 --yes", "the rollback of plan p1"
-    )  # fmt: skip

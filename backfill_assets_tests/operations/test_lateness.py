@@ -1,7 +1,6 @@
 """The lateness report of a small lake with real tables: counts, watermarks, and what it refuses. No JVM."""
 
-import json
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -50,33 +49,6 @@ def test_the_advice_and_the_watermark_see_the_share_that_was_wanted(made: Made) 
     assert strict.watched == DayRange(START, FRONTIER.date())
     assert marks["raw"].day == FRONTIER.date() - ONE_DAY * 4
     assert (marks["raw"].lag_days, marks["raw"].clock_lag_days) == (3, 3.25)
-
-
-def test_a_day_that_is_pending_is_not_a_tables_newest(made: Made) -> None:
-    marks = {w.table: w for w in report_of(made, share=0.9).watermarks}
-    last = START + ONE_DAY * (DAYS - 1)
-    assert marks["raw"].newest_day == last
-    assert {w.newest_day for name, w in marks.items() if name != "raw"} == {last - ONE_DAY}
-    assert marks["labels"].day == last - ONE_DAY * 3, "staging's, less the horizon of two days"
-
-
-def test_only_the_days_of_arrival_that_were_asked_for_are_measured(made: Made) -> None:
-    days = DayRange(START + ONE_DAY, START + ONE_DAY * 3)
-    report = report_of(made, days)
-    assert [d.day for d in report.by_arrival] == list(days)
-    assert report.watched == days
-    nothing = lateness(*made, LatenessScope(DayRange(date(2030, 1, 1), date(2030, 1, 2))), NOW)
-    assert (nothing.overall, nothing.watched, nothing.completeness, nothing.look_back_days) == (None, None, (), None)
-    assert nothing.to_dict()["late_share"] is None
-
-
-def test_the_report_is_json(made: Made) -> None:
-    said = json.loads(json.dumps(report_of(made).to_dict()))
-    assert said["late_share"] == 1 / (3 * DAYS + 1)
-    assert said["lateness_days"]["max"] == 3
-    assert said["look_backs"][0]["missed"] == 1
-    assert said["completeness"]["by_age"][-1] == {"age_days": 4, "share": 1, "event_days": 4, "rows": 13}
-    assert said["by_event_day"][1]["late_share"] == 1 / 4
 
 
 def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) -> None:

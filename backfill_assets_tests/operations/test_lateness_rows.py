@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.store import TableStore
-from backfill_assets.operations.lateness import Lateness, read_lateness
+from backfill_assets.operations.lateness import read_lateness
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.pipeline.built_in import contract
@@ -73,22 +73,6 @@ def test_quantiles_are_exact_per_arrival_day_per_event_day_and_over_all(tmp_path
 
 def vars_of(spread: Any) -> tuple[float, ...]:
     return tuple(vars(spread).values())
-
-
-def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Path) -> None:
-    days = [midnight(FIRST + ONE_DAY * n) for n in range(3)]
-    store, raw, first = table(tmp_path, contract("raw"), [delivery(d, d) for d in days])
-    write_rows(bare_lake(tmp_path).table_place(raw).local(), contract("raw"), [delivery(days[1], days[0])])
-    assert [d.day for d in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
-        FIRST,
-        FIRST + ONE_DAY,
-    ]
-    assert len(read_lateness(store, raw, first).cells) == 3
-
-
-def test_without_upserts_there_is_nothing_but_the_count_of_deletes(tmp_path: Path) -> None:
-    raw = table(tmp_path, contract("raw"), [delivery(midnight(FIRST), None)])
-    assert read_lateness(*raw) == Lateness(deletes=1)
 
 
 def test_a_year_of_real_commits_gives_the_known_lateness(tmp_path: Path, shared: Path) -> None:

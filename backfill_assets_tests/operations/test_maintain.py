@@ -77,20 +77,6 @@ def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Pl
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
 
 
-def test_links_of_killed_processes_for_a_session_of_a_project_go_after_a_week(made: Planned) -> None:
-    left, used = (made.lake.root / ".staging/.links" / name for name in ("links-left", "links-used"))
-    for folder in (left, used):
-        (folder / "day=2024-03-01").mkdir(parents=True)
-    os.utime(used, (LATER(), LATER()))
-    maintain(made.lake, made.pipeline)
-    assert left.exists()
-    with set_to(LATER):
-        find_upkeep(made.lake, made.pipeline)
-        assert left.exists(), "looked at only"
-        maintain(made.lake, made.pipeline)
-    assert (left.exists(), used.exists()) == (False, True)
-
-
 def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_true(made: Planned) -> None:
     for table in ("raw", *BUILT):
         scatter(made, table, 3)

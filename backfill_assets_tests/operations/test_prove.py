@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract, Input
-from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.operations.prove import ProofRequest, chosen_days, prove
+from backfill_assets.operations.prove import ProofRequest, prove
 from backfill_assets.pipeline.tables import tables as built_in
-from backfill_assets_tests.builders import day
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
 
 if TYPE_CHECKING:
@@ -111,12 +109,3 @@ def test_a_dependence_on_the_order_of_rows_is_named(lake: Lake) -> None:
     proof = prove(lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",)))
     assert (proof.compared, proof.differing) == (1, 1)
     assert [d.columns for v in proof.verdicts for d in v.differing] == [{"number": 1}]
-
-
-def test_days_are_drawn_by_the_seed_from_those_that_are_written() -> None:
-    written = [day(n) for n in range(20)]
-    drawn = chosen_days(ProofRequest(random=3, seed="a"), written)
-    assert drawn == chosen_days(ProofRequest(random=3, seed="a"), written[::-1])
-    assert drawn != chosen_days(ProofRequest(random=3, seed="b"), written)
-    assert len(drawn) == 3
-    assert chosen_days(ProofRequest(days=DayRange(day(18), day(30))), written) == {day(18), day(19)}

@@ -5,7 +5,6 @@ Tested here: `operations.reader` with `reading`, without an engine. Not tested h
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -88,15 +87,6 @@ def test_days_that_are_not_fit_are_refused_unless_told(reader: LakeReader) -> No
         asked.days("2024-03-01", unfit="maybe").arrow()  # type: ignore[arg-type]
 
 
-def test_an_older_version_is_judged_by_its_own_receipts(reader: LakeReader) -> None:
-    asked = reader.table(TABLE).at(version=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert asked.days("2024-03-01", "2024-03-02").arrow().num_rows == 3
-    with pytest.raises(UnfitDays, match="missing 2024-03-03"):
-        asked.days("2024-03-02", "2024-03-03").arrow()
-
-
 @pytest.mark.usefixtures("processes")
 def test_the_public_door_reads_without_spark_dagster_or_another_umask(tmp_path: Path) -> None:
     readable_lake(tmp_path)
@@ -144,8 +134,3 @@ def test_whole_numbers_that_may_be_null_stay_whole_in_pandas(chosen: Chosen) -> 
     assert [str(frame[c].dtype) for c in ("n", "small")] == ["Int64", "Int32"]
     assert frame["n"].isna().tolist() == [True, False]
     assert frame["n"].tolist()[1] == GREAT
-
-
-def test_no_days_are_no_rows_in_the_contracts_types(chosen: Chosen) -> None:
-    none = Chosen(chosen.lake, PinnedRows(WHOLE, -1, [], []))
-    assert none.arrow().schema == chosen.arrow().schema

@@ -109,20 +109,3 @@ def test_a_control_that_cannot_be_judged_is_no_pass(root: Path, more: dict[str, 
     found = judged(declare(root, **more))
     assert (found.holds, found.broken) == (False, 2 if words == "the query has no rows" else 0)
     assert words in found.error
-
-
-def test_a_total_that_stands_twice_or_is_text_is_named(root: Path) -> None:
-    (root / "totals.csv").write_text(EXPECTED + "2024-03-01,3\n")
-    lake = declare(root)
-    assert judged(lake).words == "2024-03-01: nothing, expected 3 (doubled right)"
-    (root / "totals.csv").write_text("day,value\n2024-03-01,three\n")
-    assert "value is HUGEINT, expected VARCHAR" in judged(lake).words
-
-
-def test_the_command_names_what_is_broken_and_ends_with_1(root: Path) -> None:
-    assert run("controls", "--lake", root).exit_code == 0
-    declare(root, query="SELECT count(*) AS value FROM staging", expected="5", grain="all")
-    done = run("controls", "--json", "--lake", root)
-    assert done.exit_code == 1
-    assert [o["name"] for o in json.loads(done.stdout)] == ["revenue"]
-    assert run("controls", "nix", "--lake", root).exit_code == 2

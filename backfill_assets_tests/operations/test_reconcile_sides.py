@@ -4,8 +4,6 @@ Tested here: `operations.reconcile_sides`. Not tested here: matching rows (`test
 (`end_to_end.test_reconcile_postgres`).
 """
 
-import os
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -89,18 +87,6 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(lake: Lake, tmp_path: 
             side.refuse_changed()
 
 
-def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake: Lake, tmp_path: Path) -> None:
-    file, other = tmp_path / "golden.csv", tmp_path / "other.csv"
-    for path in (file, other):
-        path.write_text("id\n1\n")
-        os.utime(path, ns=(1, 1))
-    with own_engine(lake) as engine:
-        side = open_side(engine, lake, PIPELINE, str(file))
-        other.replace(file)
-        with pytest.raises(BackfillError, match="changed while it was read"):
-            side.refuse_changed()
-
-
 @pytest.fixture
 def delta(tmp_path: Path) -> Path:
     """A table of another program, laid out by two columns, of which one has a NULL and one a blank."""
@@ -144,14 +130,3 @@ def test_the_kept_sql_of_every_kind_of_side_gives_the_same_counts_by_hand(
             by_hand.execute(report.sql)
             found = dict(by_hand.execute('SELECT "@kind", count(*) FROM off GROUP BY 1').fetchall())
         assert found == {k: report.total(k) for d in report.days for k in d.kinds}
-
-
-def test_tables_named_as_the_steps_of_a_reconciliation_are_read(lake: Lake) -> None:
-    contracts = [replace(CONTRACT, name=n) for n in ("one", "two", "off", "repeated")]
-    for contract in contracts:
-        publish_by_hand(lake, contract, [{"day": day(0), "key": "a", "n": 1}])
-    pipeline = Pipeline(tuple(map(Table, contracts)), {})
-    union = " UNION ALL BY NAME ".join(f"FROM {c.name}" for c in contracts)
-    assert (
-        reconcile(lake, pipeline, ReconcileRequest("one", f"duckdb:SELECT DISTINCT * FROM ({union})")).mismatches == 0
-    )

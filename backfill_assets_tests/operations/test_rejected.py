@@ -1,14 +1,12 @@
 """What lies beside raw, in numbers: quarantine with its newest reasons, what came too late, the ledger of arrivals.
 
-Tested here: `operations.rejected`, reasons in groups too. Not tested here: who shows it (`orchestration.test_ledgers`).
+Tested here: `operations.rejected`, reasons in groups too. Not tested here: who shows it
+(`orchestration.test_io_manager_ledgers`).
 """
 
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
-
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
@@ -18,7 +16,6 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.operations.rejected import (
-    MOST_CHARS,
     NEWEST_DAYS,
     LedgerCount,
     Reason,
@@ -73,16 +70,3 @@ def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: 
 def test_reasons_that_differ_in_numbers_and_quotes_are_one_kind() -> None:
     told = kinds({"row 7 of 'a.csv'": 2, "row 812 of 'b, c.csv'": 3, "op is odd": 4, "flag 3": 1})
     assert list(told.shown) == [("row … of …", 5), ("op is odd", 4), ("flag 3", 1)]
-
-
-def test_the_rarest_kinds_are_counted_instead_of_listed() -> None:
-    told = kinds({word: n for n, word in enumerate("abcde", 1)}, most=2)
-    assert (list(told.shown), told.more_kinds, told.more_rows) == ([("e", 5), ("d", 4)], 3, 6)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.text(), st.integers(1, 9), max_size=30))
-def test_no_row_is_lost_and_no_line_is_long(reasons: dict[str, int]) -> None:
-    told = kinds(reasons)
-    assert sum(rows for _, rows in told.shown) + told.more_rows == sum(reasons.values())
-    assert all(len(text) <= MOST_CHARS for text, _ in told.shown)

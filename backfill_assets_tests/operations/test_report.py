@@ -4,19 +4,14 @@ Tested here: `operations.report`. Not tested here: its parts (`test_report_write
 """
 
 import json
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.texts import json_of
-from backfill_assets.core.view import LakeView
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
@@ -69,20 +64,6 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
     assert (told["events"]["waiting"], told["truth"]["waiting"]) == (3, 7)
 
 
-def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, pipeline = late_lake(tmp_path)
-    opened = []
-
-    def counted(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-        opened.append(lake)
-        return read_view(lake, contracts)
-
-    for part in ("report", "status", "lateness"):
-        monkeypatch.setattr(f"backfill_assets.operations.{part}.read_view", counted)
-    assert report(lake, pipeline, NOW).lateness
-    assert len(opened) == 1
-
-
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path)
     said = json.loads(json.dumps(json_of(report(lake, pipeline, NOW))))
@@ -99,14 +80,3 @@ def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     }
     assert said["lateness"]["late"] == 1
     assert {w["table"] for w in said["writes"]} == {c.name for c in pipeline.contracts}
-
-
-def test_a_lake_in_which_nothing_landed_has_a_report(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "other", 1)
-    empty = type(lake)(tmp_path / "empty", lake.settings)
-    told = report(empty, pipeline, NOW)
-    assert told.lateness is None
-    assert told.status.days is None
-    assert told.delivered.account.duplicates_per_1000 is None
-    assert not told.writes
-    assert not told.durations

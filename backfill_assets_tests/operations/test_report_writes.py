@@ -3,31 +3,24 @@
 Tested here: `operations.report`. Not tested here: that a receipt knows its seconds (`end_to_end`, `cli/test_demo.py`).
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.report import FOREIGN, NEWEST_WRITES, DayAudit, TableWrite, audit, durations, writes
+from backfill_assets.operations.report import FOREIGN, DayAudit, TableWrite, audit, writes
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.system_tables import write_parquet
 from backfill_assets_tests.builders import day, make_commit, write_rows
-from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-ROUNDING = 1e-6  # of an interpolation, in seconds
 
 
 def written(seconds: float | None, table: str = "staging", days: int = 1) -> TableWrite:
@@ -47,35 +40,6 @@ def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
     assert (newest.reason, newest.note, newest.run_id) == ("late_data", "a note", "run-2")
     assert newest.days == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
     assert found[1].seconds is None, "a receipt of before says nothing of its time"
-
-
-def test_durations_are_told_per_table_in_the_order_of_the_tables_and_only_where_measured() -> None:
-    found = [written(4.0, days=4), written(2.0), written(None), written(1.0, "raw")]
-    raw, staging = durations(found, ("raw", "staging", "labels"))
-    assert (raw.table, raw.writes, raw.median_s, raw.p95_s, raw.greatest_s) == ("raw", 1, 1.0, 1.0, 1.0)
-    assert (staging.writes, staging.median_s, staging.greatest_s) == (2, 3.0, 4.0)
-    assert staging.seconds_per_day == pytest.approx(6 / 5)
-
-
-def test_rates_are_those_of_the_newest_writes_and_their_trend_compares_with_as_many_before() -> None:
-    newest = [replace(written(3.0), rows=100, work_seconds=2.0, bytes=10)] * NEWEST_WRITES
-    before = [replace(written(3.0), rows=100, work_seconds=1.0)] * NEWEST_WRITES
-    (told,) = durations([*newest, *before, written(9.0)], ("staging",))
-    assert (told.rows_per_second, told.bytes_per_second, told.trend) == (50, 5, 0.5)
-    (told,) = durations(before, ("staging",))
-    assert (told.rows_per_second, told.bytes_per_second, told.trend) == (100, None, None)
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))
-def test_the_95th_percentile_lies_between_the_median_and_the_greatest(seconds: list[int]) -> None:
-    (told,) = durations([written(float(s)) for s in seconds], ("staging",))
-    least_to_greatest = [min(seconds), told.median_s, told.p95_s, told.greatest_s]
-    assert all(a <= b + ROUNDING for a, b in pairwise(least_to_greatest))
-
-
-def test_the_95th_percentile_of_a_hundred_and_one_even_steps_is_the_ninety_fifth() -> None:
-    (told,) = durations([written(float(n)) for n in range(101)], ("staging",))
-    assert (told.median_s, told.p95_s) == (50.0, 95.0)
 
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -127,14 +91,3 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
     assert write_parquet(DayAudit, found, file) == len(found) == pq.read_metadata(file).num_rows
     query = f"SELECT \"table\", count(*) FROM '{file}' WHERE plan = 'p1' AND changed GROUP BY 1 ORDER BY 1"
     assert duckdb.execute(query).fetchall() == [("features", 4), ("staging", 4)]
-
-
-def test_days_count_as_changed_where_fingerprints_of_two_kinds_say_nothing(made: Planned) -> None:
-    path, receipt = made.lake.table_place("staging").local(), made.states().latest("staging", day(5))
-    assert receipt
-    for number, scheme in enumerate((SCHEME - 1, SCHEME, SCHEME)):
-        told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(receipt.entry, scheme=scheme)})
-        make_commit(path, len(versions(path)), told)
-    found = audit(made.lake, made.pipeline, "staging", day(5))
-    newest = sorted(found, key=lambda w: w.version)[-3:]
-    assert [w.changed for w in newest] == [True, True, False]

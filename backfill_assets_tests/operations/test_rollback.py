@@ -54,14 +54,6 @@ def test_a_chunk_goes_back_through_all_its_tables_and_nothing_else_moves(made: P
     assert not roll_back(made.lake, made.pipeline, SECOND, SAID).tables, "once more, nothing is to be done"
 
 
-def test_looking_writes_nothing(made: Planned) -> None:
-    before = {t: made.view(t).version for t in ("staging", "features")}
-    report = preview(made.lake, made.pipeline, SECOND)
-    assert not report.is_done
-    assert {t: made.view(t).version for t in before} == before
-    assert report.stale == {}, "the windows that reach into the chunk are stale already"
-
-
 def test_days_downstream_that_were_made_from_the_chunk_are_listed_and_then_stale(made: Planned) -> None:
     made.write("features", {5: 3, 6: 3})  # their windows reach into the chunk
     report = preview(made.lake, made.pipeline, SECOND)
@@ -69,12 +61,6 @@ def test_days_downstream_that_were_made_from_the_chunk_are_listed_and_then_stale
     roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.of("features", State.STALE)[-2:] == [day(5), day(6)]
     assert not {day(3), day(4)} & needs(made.states(), {}).needed["features"], "held days are left alone"
-
-
-def test_a_whole_plan_goes_back_to_before_its_first_write(made: Planned) -> None:
-    report = roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), SAID)
-    assert report.to_dict()["tables"][0]["days"][-1]["to_version"] == 2
-    assert made.values("staging") == made.values("features") == [1] * 8
 
 
 def test_a_chunk_released_and_redone_goes_back_to_before_it_was_redone(made: Planned) -> None:

@@ -1,15 +1,10 @@
 """Everything about one day, told from receipts and ledgers. No JVM."""
 
-from datetime import UTC, date, datetime
 from pathlib import Path
 
-import pytest
-
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State
-from backfill_assets.core.texts import known_names
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.operations.show import show
 from backfill_assets_tests.builders import receipt, write_rows
@@ -49,23 +44,3 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
     report = show(lake, pipeline, "raw", START)
     assert [(f.path, f.rows) for f in report.files] == [(f"{START}.jsonl", 3)]
     assert report.quarantine == {"not JSON": 1}
-
-
-def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 1)
-    assert known_names("stagin", ["raw", "staging"]) == "Did you mean staging? Choose one of raw, staging"
-    with pytest.raises(BackfillError, match=r"the table 'nix': there is no such table.*Choose one of raw, "):
-        show(lake, pipeline, "nix", START)
-    with pytest.raises(BackfillError, match="before the lake's first day"):
-        show(lake, pipeline, "raw", START - ONE_DAY)
-    assert show(lake, pipeline, "features", date(2999, 1, 1)).reasons == ("the day is not over yet (UTC); never built",)
-    assert (
-        show(lake, pipeline, "raw", date(2999, 1, 1))
-        .reasons[0]
-        .startswith("the day is not over yet (UTC); never loaded")
-    )
-
-
-def test_the_time_of_a_write_is_the_commits(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 1)
-    assert show(lake, pipeline, "staging", START).history[0].at == datetime.fromtimestamp(1_709_000_000.001, UTC)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from deltalake import DeltaTable
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
@@ -217,13 +216,6 @@ def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
     with pytest.raises(BackfillError, match=r"there is no table nowhere.*Choose one of raw, staging"):
         rows(reader, "SELECT * FROM nowhere")
-
-
-def test_days_that_are_not_fit_are_told_beside_the_answer(reader: LakeReader) -> None:
-    assert ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging").unfit == {}
-    DeltaTable(str(reader.lake.table_place(TABLE).local())).delete("event_key = 'a'")  # another program
-    found = ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging")
-    assert (found.rows.num_rows, found.unfit) == (3, {TABLE: "stale 2024-03-01"})
 
 
 def test_an_answer_is_held_within_a_bound() -> None:

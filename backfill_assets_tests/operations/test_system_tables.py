@@ -1,7 +1,8 @@
 """System tables: one look at the lake as tables that anybody may query, each column described.
 
 Tested here: `operations.system_tables`, by the queries that a user writes. Not tested here: what may be asked at all
-(`test_sql`), and figures that reports make of the same records (`test_status`, `test_writes`, `test_check_history`).
+(`test_sql`), and figures that reports make of the same records (`test_status`, `test_report_writes`,
+`test_check_history`).
 """
 
 from dataclasses import fields
@@ -140,10 +141,6 @@ def write_of(made: Planned, of: date) -> str:
 )
 def test_however_a_query_writes_the_name(made: Planned, query: str) -> None:
     assert len(rows(made, query)) == 3 * DAYS
-
-
-def test_a_name_in_a_text_is_a_text(made: Planned) -> None:
-    assert rows(made, "SELECT 'system.days' AS a, $$system.days$$ AS b") == [("system.days", "system.days")]
 
 
 def test_the_past_has_no_system_tables_and_a_wrong_name_is_refused(made: Planned) -> None:

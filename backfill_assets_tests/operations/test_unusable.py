@@ -17,7 +17,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
 from backfill_assets.operations.rejected import Unusable, unusable
 from backfill_assets_tests.builders import day, receipt, write_rows
-from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -62,13 +61,6 @@ def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came
     )
     assert unusable(lake, [day(0)]) == Unusable()
     assert unusable(lake, read_rows=False).reasons == {}
-
-
-@pytest.mark.parametrize("command", ["scan", "status"])
-def test_the_commands_that_look_say_it_in_one_line(tmp_path: Path, command: str) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(2)])
-    assert run(command, "--lake", lake.root).output.count("2 landed row(s) are unusable") == 1
 
 
 def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(

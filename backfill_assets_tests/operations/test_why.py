@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LogCache
@@ -33,11 +32,6 @@ def states(made: Made) -> States:
 def reason(made: Made, table: str, day: object = START) -> str:
     found = states(made)
     return brief(found, table, day, found.of(table, day))  # type: ignore[arg-type]
-
-
-def test_a_fresh_day_needs_no_reason(made: Made) -> None:
-    assert states(made).of("features", START) is State.FRESH
-    assert reason(made, "features") == ""
 
 
 def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -> None:
@@ -70,10 +64,3 @@ def test_a_day_of_other_code_says_whether_code_or_settings_moved(made: Made) -> 
     other = (again, make_pipeline(tables(again.settings)))
     assert brief(states(other), "features_as_known", START, State.OUTDATED) == "made by other settings"
     assert pipeline.codes["features"] == other[1].codes["features"]
-
-
-def test_days_are_told_as_ranges_and_long_lists_stay_short() -> None:
-    days = [START, START + ONE_DAY, *(START + ONE_DAY * n for n in range(3, 15, 2))]
-    assert ranges(days, 2).startswith(f"{START}..{START + ONE_DAY}, {START + ONE_DAY * 3}")
-    assert ranges(days, 2).endswith(" and 5 more ranges")
-    assert ranges([]) == ""

@@ -16,12 +16,8 @@ import pytest
 from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
 from backfill_assets.orchestration.alerts import (
     MAIL_TO,
-    UI_URL,
     WEBHOOK,
-    Alerted,
     alert_sensors,
-    failure,
-    findings,
     report_alarms,
 )
 from backfill_assets.orchestration.io_manager import as_failure
@@ -83,6 +79,8 @@ def test_a_failed_run_is_told_with_its_cause_days_and_next_step(
     assert told["text"].startswith("Failed: ")
     assert str(BROKEN) in told["text"]
     assert (told["first_day"], told["last_day"], told["run_id"]) == ("2024-03-01", "2024-03-31", run.run_id)
+    assert told["text"].endswith(told["url"])
+    assert told["url"].endswith(f"/runs/{run.run_id}")
 
 
 def test_findings_of_a_run_that_succeeded_are_told_counted_and_capped(
@@ -140,37 +138,6 @@ def test_findings_that_were_told_are_not_told_again_until_they_were_good_in_betw
         "1 finding(s): staging, 2024-03-02",
         "2 finding(s): staging, 2024-03-01..2024-03-02",
     ]
-
-
-def test_the_subject_names_what_failed_or_was_found_and_not_all_that_the_run_was_asked_for(
-    instance: dg.DagsterInstance,
-) -> None:
-    run, _ = ran(instance)
-    wide = run._replace(asset_selection=frozenset(map(dg.AssetKey, ("labels", "raw", "staging", "training"))))
-    assert failure(instance, wide, "").subject == "Failed: staging, 2024-03-01..2024-03-31"
-    found = [Alerted("labels profile ", "labels", "", date(2024, 3, n)) for n in (4, 2)]
-    assert findings(wide, found).subject == "2 finding(s): labels, 2024-03-02..2024-03-04"
-
-
-@pytest.mark.parametrize(
-    ("said", "base"), [(None, "http://127.0.0.1:3000"), ("https://d.example/x/", "https://d.example/x")]
-)
-def test_a_message_links_to_its_run(
-    tmp_path: Path,
-    instance: dg.DagsterInstance,
-    hook: Hook,
-    monkeypatch: pytest.MonkeyPatch,
-    said: str | None,
-    base: str,
-) -> None:
-    monkeypatch.delenv(UI_URL, raising=False)
-    if said:
-        monkeypatch.setenv(UI_URL, said)
-    run, event = ran(instance)
-    tick(tmp_path, instance, run, event)
-    (told,) = hook.kept
-    assert told["url"] == f"{base}/runs/{run.run_id}"
-    assert told["text"].endswith(told["url"])
 
 
 def test_what_needs_a_person_is_told_once_and_again_when_it_changes_or_comes_back(

@@ -17,7 +17,6 @@ from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook
 
 MESSAGE = Message("subject", "text")
-DOWN = "http://127.0.0.1:9/x"
 AT_ONCE = (0.0, 0.0)
 
 
@@ -54,27 +53,6 @@ def test_a_redirect_is_not_followed_and_is_a_failure_by_name(status: int) -> Non
 
 def about(subject: str) -> Callable[[list[str]], Message]:
     return lambda names: Message(f"{subject}: {', '.join(names)}", "")
-
-
-def subjects(hook: Hook) -> list[str]:
-    return [each["subject"] for each in hook.kept]
-
-
-def test_what_the_webhook_did_not_take_is_posted_by_whoever_finds_it_next_and_only_once(
-    posted: Posted, hook: Hook
-) -> None:
-    found = {"a": "words", "b": "words"}
-    with pytest.raises(BackfillError):
-        posted.post_news(DOWN, found, about("down"))
-    for words in ("words", "words", "others"):
-        posted.post_news(hook.url, {**found, "b": words}, about("news"))
-    assert subjects(hook) == ["news: a, b", "news: b"]
-
-
-def test_a_name_that_was_good_in_between_is_news_again(posted: Posted, hook: Hook) -> None:
-    for found, judged in (({"a": "1"}, "a"), ({}, "b"), ({"a": "1"}, "a"), ({}, "a"), ({"a": "1"}, "a")):
-        posted.post_news(hook.url, found, about("news"), judged.__eq__)
-    assert subjects(hook) == ["news: a", "news: a"]
 
 
 @pytest.mark.parametrize("off", [timedelta(days=-3650), timedelta(hours=2), timedelta(days=3650)])

@@ -10,15 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.gates import RULES
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble, rebuild_job
-from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.context import ALONE, PLAIN, Naming, Opened
-from backfill_assets.orchestration.io_manager import RebuildIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
@@ -105,14 +102,6 @@ def test_a_commands_job_has_the_names_of_the_project_that_shows_the_lake(tmp_pat
     assert [node.name for node in job.nodes] == ["shop__make_sums"]
 
 
-def test_the_io_manager_is_ours_everywhere(definitions: dg.Definitions) -> None:
-    for asset in assets_of(definitions).values():
-        assert {s.metadata["dagster/io_manager_key"] for s in asset.specs} == {IO_MANAGER}
-    resources = definitions.resources or {}
-    assert isinstance(resources["io_manager"], RebuildIOManager)
-    assert isinstance(resources[IO_MANAGER], dg.IOManagerDefinition)
-
-
 def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 3)
     opened: list[LakeSettings] = []
@@ -125,14 +114,6 @@ def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(tmp_path
         result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"], counted)
     assert result.success
     assert opened == [lake.settings]
-
-
-def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path / "lake", 1)
-    toml = lake.root / "lake.toml"
-    toml.write_text(toml.read_text() + "[gates.tables.stagging]\nmax_rows = 5\n")
-    with pytest.raises(SettingsError, match=r"\[gates.tables\] names stagging.*Name one of raw, staging"):
-        assemble(lake.root, our_tables)
 
 
 @pytest.mark.usefixtures("processes")

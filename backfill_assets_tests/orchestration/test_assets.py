@@ -5,21 +5,18 @@ Tested here: `orchestration.assets` on settled days, so that no engine is needed
 """
 
 from collections import Counter
-from typing import Any, NoReturn
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.errors import ContractBroken
-from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.dagster_private import newest_target, planned_partitions
-from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.orchestration.dagster_private import newest_target
 from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, TABLES_TAG
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
-from backfill_assets_tests.operations.synthetic import START, build
-from backfill_assets_tests.orchestration.ticking import Made, seen
+from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -50,26 +47,6 @@ def test_a_run_of_one_day_shows_what_dagster_shows_of_it_and_its_data_version(
     assert (record.asset_materialization.tags or {})["dagster/data_version"].startswith("3.F")
 
 
-def test_verdicts_come_after_the_materialization_that_they_are_about(lake: Made, instance: dg.DagsterInstance) -> None:
-    done = run_rebuild(lake[0], START, START, instance, ["staging"])
-    told = [e.event_type_value for e in done.all_events if e.event_type_value.startswith("ASSET_")]
-    made = [n for n in told if n in ("ASSET_MATERIALIZATION", "ASSET_CHECK_EVALUATION")]
-    assert made == ["ASSET_MATERIALIZATION", *["ASSET_CHECK_EVALUATION"] * len(CHECKS)]
-
-
-@pytest.mark.parametrize(("first", "last"), [("2024-02-28", "2024-02-26"), ("2024-02-27", "2024-02-26")])
-def test_partitions_that_are_no_days_in_order_are_refused_before_any_work(
-    lake: Made, instance: dg.DagsterInstance, first: str, last: str
-) -> None:
-    before = [(c.version, c.at) for c in lake[0].store.commits("staging")]
-    try:
-        failed = not run_rebuild(lake[0], first, last, instance, ["staging"]).success
-    except dg.DagsterError:  # Dagster refuses some itself
-        failed = True
-    assert failed
-    assert [(c.version, c.at) for c in lake[0].store.commits("staging")] == before
-
-
 def events_of_days(instance: dg.DagsterInstance, result: Any) -> Counter[str]:
     """How many events of each kind the run recorded."""
     events = (e for r in instance.get_records_for_run(result.run_id).records if (e := r.event_log_entry.dagster_event))
@@ -93,19 +70,3 @@ def test_every_run_records_each_of_its_days_and_each_check_once(
         assert isinstance(record.evaluation, dg.AssetCheckEvaluation)
         assert (record.run_id, record.partition, record.evaluation.passed) == (done.run_id, None, True)
         assert record.evaluation.target_materialization_data == target
-
-
-def test_a_failed_attempt_at_a_day_is_seen_and_days_that_were_right_are_shown_again(
-    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_rebuild(lake[0], START, NEXT, instance, ["staging"])
-    build(*lake, "staging", {NEXT: 3}, digests={NEXT: "older"})
-
-    def broken(_self: Rebuild) -> NoReturn:
-        raise ContractBroken("staging", "it cannot be made", "Nothing was written", "Wait")
-
-    monkeypatch.setattr(Rebuild, "prepare", broken)
-    result = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
-    assert not result.success
-    follow_receipts(instance, *seen(*lake))
-    assert planned_partitions(instance, dg.AssetKey("staging")) == {str(NEXT): result.run_id}

@@ -6,7 +6,6 @@ Tested here: `orchestration.backfill_requests` through ticks. Not tested here: f
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -18,9 +17,8 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import given_up_now
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, late_data_tick
+from backfill_assets.orchestration.ticks import LANDING, SCAN, late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
@@ -92,24 +90,6 @@ def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
     assert late(lake, instance).requests == []
     build(*lake, "staging", {day(2): 3}, digests={day(2): "older still"})
     assert asked(late(lake, instance)) == [f"staging {day(2)}"]
-
-
-def test_what_was_given_up_stays_so_however_many_runs_come_later(lake: Made, instance: dg.DagsterInstance) -> None:
-    stale(lake, 2)
-    all_fail(lake, instance)
-    pile_up(instance, LATE_DATA)
-    assert late(lake, instance).requests == []
-
-
-def test_many_failing_days_use_up_their_attempts_and_then_keep_no_other_day_from_its_turn(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 0, 2, 4, 6)
-    settings(lake, "runs_per_tick = 2")
-    all_fail(lake, instance, ticks=8)
-    assert late(lake, instance).requests == []
-    stale(lake, 11)
-    assert asked(late(lake, instance)) == [f"staging {day(11)}"]
 
 
 def test_a_first_attempt_goes_before_repeated_ones(lake: Made, instance: dg.DagsterInstance) -> None:
@@ -191,17 +171,6 @@ def test_a_given_up_day_is_an_alarm_and_fails_the_standing_check_until_it_is_ask
 def seen(lake: Lake, pipeline: Pipeline) -> States:
     """The states of the lake as they are now."""
     return pipeline.states(read_view(lake, pipeline.contracts))
-
-
-def test_no_day_is_looked_at_for_given_up_ones_before_something_was_tried_to_its_end(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    unseen: Any = None
-    stale(lake, 2)
-    all_fail(lake, instance, ticks=2)
-    assert given_up_now(instance, lake[0], unseen) == {}
-    all_fail(lake, instance, ticks=1)
-    assert str(day(2)) in given_up_now(instance, lake[0], seen(*lake))["staging"]
 
 
 def test_an_arrival_day_that_was_given_up_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:

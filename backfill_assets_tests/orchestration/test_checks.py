@@ -1,7 +1,7 @@
 """Checks as people see them: what their specs say, and what their buttons do.
 
-Tested here: `orchestration.checks` without an engine. Not tested here: the evaluations (`test_verdicts`), the rules
-(`lake.test_gates`), `no_stale_days` (`test_no_stale_days`).
+Tested here: `orchestration.checks` without an engine: buttons, and `no_stale_days` by ticks and runs. Not tested here:
+the evaluations (`test_verdicts`), the rules (`lake.test_gates`).
 """
 
 from dataclasses import replace
@@ -10,12 +10,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.contracts import Rule
-from backfill_assets.lake.gates import RULES, GateSettings, TableGate, gates_of
-from backfill_assets.orchestration.checks import WHEN, day_checks
-from backfill_assets.orchestration.context import Opened
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.gates import GateSettings, TableGate
+from backfill_assets.orchestration.checks import STANDING, day_checks
+from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.ticks import late_data_tick
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, day
+from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.planned import DAYS, Planned
+from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -34,18 +39,6 @@ def button(made: Planned, instance: dg.DagsterInstance, only: str = "") -> dict[
     return {e.check_name: (e.passed, str(e.metadata["what"].value)) for e in done.get_asset_check_evaluations()}
 
 
-def test_a_table_has_its_four_checks_and_rules_where_its_contract_has_any(made: Planned) -> None:
-    opened, staging = Opened(made.lake, made.pipeline), made.contract("staging")
-    specs = {s.name: s for s in day_checks(opened, staging).check_specs}
-    assert set(specs) == set(CHECKS)
-    assert [s.description for s in specs.values()] == [f"{g.description(staging)} {WHEN}" for g in gates_of(staging)]
-    ruled = replace(staging, rules=(Rule("positive", "value > 0", "no refunds"),))
-    assert str({s.name: s for s in day_checks(opened, ruled).check_specs}[RULES].description).startswith(
-        "The day's rows keep the rules of the contract: positive: no refunds (`value > 0`). "
-        "Blocks the write, but for rules that only warn. "
-    )
-
-
 def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, instance: dg.DagsterInstance) -> None:
     assert button(made, instance) == dict.fromkeys(CHECKS, (True, "no written day fails"))
     gates = GateSettings(tables={"staging": TableGate(min_rows=2)})
@@ -55,5 +48,75 @@ def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, insta
     assert button(made, instance)["row_count"] == (False, why)
 
 
-def test_the_button_of_one_check_gives_that_check_alone(made: Planned, instance: dg.DagsterInstance) -> None:
-    assert set(button(made, instance, "profile")) == {"profile"}
+def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, object]]:
+    """What one tick tells, kept by the instance as the daemon would: per table passed, and the number of stale days."""
+    tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
+    for verdict in tick.verdicts:
+        assert verdict.check_name == STANDING
+        instance.report_runless_asset_event(verdict)
+    return {v.asset_key.path[-1]: (v.passed, v.metadata["stale days"].value) for v in tick.verdicts}
+
+
+def make_stale(lake: Made, *numbers: int) -> None:
+    days = [START + ONE_DAY * n for n in numbers]
+    build(*lake, "staging", dict.fromkeys(days, 3), digests=dict.fromkeys(days, "older"))
+
+
+def test_the_first_tick_tells_every_table_that_has_days_and_the_next_none(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    assert told(lake, instance) == {c.name: (True, 0) for c in lake[1].contracts}
+    assert told(lake, instance) == {}
+
+
+def test_a_table_that_becomes_stale_and_one_that_recovers_are_told_once_each(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    told(lake, instance)
+    make_stale(lake, 2)
+    assert told(lake, instance)["staging"] == (False, 1)
+    assert told(lake, instance) == {}
+    build(*lake, "staging", {START + ONE_DAY * 2: 3})
+    assert told(lake, instance)["staging"] == (True, 0)
+
+
+def test_other_stale_days_are_another_verdict(lake: Made, instance: dg.DagsterInstance) -> None:
+    make_stale(lake, 2)
+    told(lake, instance)
+    make_stale(lake, 2, 3)
+    assert told(lake, instance)["staging"] == (False, 2)
+
+
+def test_a_verdict_of_an_older_materialization_is_told_again_because_dagster_no_longer_counts_it(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    told(lake, instance)
+    instance.report_runless_asset_event(dg.AssetMaterialization("labels", partition=str(START)))
+    assert told(lake, instance) == {"labels": (True, 0)}
+    assert told(lake, instance) == {}
+
+
+def test_a_run_tells_the_verdicts_of_its_tables_and_of_those_it_leaves_to_themselves(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    make_stale(lake, 2)  # staging, and so what is made of its content
+    last = START + ONE_DAY * (DAYS - 1)
+    result = run_rebuild(lake[0], last, last, instance, ["features", "features_as_known"])
+    assert result.success
+    for table in (c.name for c in lake[1].contracts):
+        key = dg.AssetCheckKey(dg.AssetKey(table), STANDING)
+        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=5)
+        (newest,) = instance.fetch_materializations(dg.AssetKey(table), limit=1).records or (None,)
+        assert row.evaluation is not None
+        assert row.evaluation.passed == (table in ("raw", "training")), table
+        target = row.evaluation.target_materialization_data
+        assert (target.storage_id if target else None) == (newest.storage_id if newest else None)
+    assert told(lake, instance) == {}
+
+
+def test_a_table_without_a_written_day_is_not_judged(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "other", 1)
+    empty = type(lake)(tmp_path / "empty", lake.settings)
+    empty.root.mkdir()
+    (empty.root / "lake.toml").write_text((lake.root / "lake.toml").read_text())
+    assert told((empty, pipeline), instance) == {}

@@ -1,22 +1,30 @@
 """A lake as definitions see it: opened with its tables, or shown with what is missing where there is none yet.
 
-Tested here: `orchestration.context`. Not tested here: what definitions are made of it (`test_assemble`).
+Tested here: `orchestration.context`, and a fresh checkout in the browser, which says what is missing and waits. Not
+tested here: what definitions are made of a lake (`test_assemble`).
 """
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.model import make_pipeline
+from backfill_assets.operations.example_lakes import days_until, make_sample
+from backfill_assets.orchestration.assemble import assemble, assemble_anyway
 from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 LATER = START + ONE_DAY * 4
 
@@ -30,23 +38,6 @@ def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) ->
     again, pipeline = context.open()
     assert again.settings.labels.horizon_days == before + 1
     assert [t.name for t in pipeline.tables] == [t.name for t in tables(again.settings)]
-
-
-def test_what_is_missing_stands_before_every_description_and_ends_every_run(tmp_path: Path) -> None:
-    lake, pipeline = empty_lake(tmp_path / "lake")
-    missing = SettingsError("the lake", "is not there", "Nothing was read", "Run `backfill-assets init`")
-    shown = Opened(lake, pipeline, missing)
-    assert shown.described("Raw rows.").startswith("**No lake yet.** the lake: is not there")
-    assert shown.described("Raw rows.").endswith("\n\nRaw rows.")
-    with pytest.raises(SettingsError, match="is not there"):
-        shown.require()
-
-
-def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
-    lake, _ = empty_lake(tmp_path / "lake")
-    opened = Opened(open_lake(lake.root), make_pipeline(tables(lake.settings)))
-    assert opened.described("Raw rows.") == "Raw rows."
-    assert opened.require() == (opened.lake, opened.pipeline)
 
 
 def test_ticks_share_what_they_judged_until_a_log_or_a_setting_moves(tmp_path: Path) -> None:
@@ -78,3 +69,70 @@ def test_where_assets_of_a_project_write_beside_the_steps_each_looks_again(tmp_p
     assert opened.known("one").states.of("staging", START) is State.FRESH
     build(lake, pipeline, "staging", {START: 3}, digests={START: "older"})
     assert opened.known("one").states.of("staging", START) is State.STALE
+
+
+TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
+
+BESIDE = {"quarantine", "too_late", "arrivals"}
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> dg.Definitions:
+    return assemble_anyway(tmp_path / "lake", tables)
+
+
+def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitions) -> None:
+    specs = {s.key.path[-1]: s for s in fresh.resolve_all_asset_specs()}
+    assert set(specs) == TABLES | BESIDE
+    for name, spec in specs.items():
+        said = spec.description or ""
+        for part in ("No lake yet", "has no lake.toml", "backfill-assets demo", "backfill-assets init"):
+            assert part in said, name
+
+
+def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(
+    fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    job = fresh.resolve_job_def(REBUILD)
+    done = job.execute_in_process(
+        instance=instance, partition_key=_first(fresh), asset_selection=[dg.AssetKey("raw")], raise_on_error=False
+    )
+    (failure,) = [e for e in done.all_events if e.is_step_failure]
+    told = failure.step_failure_data.user_failure_data
+    assert told is not None
+    assert "has no lake.toml" in (told.description or "")
+    error = failure.step_failure_data.error
+    assert error is not None
+    assert error.cause is None, "one line, without the stack of what led to it"
+    assert not (tmp_path / "lake").exists()
+
+
+def _first(definitions: dg.Definitions) -> str:
+    days = definitions.resolve_assets_def("raw").partitions_def
+    assert days is not None
+    first: str = days.get_partition_keys()[0]
+    return first
+
+
+@pytest.mark.parametrize("name", ["landing", "late_data"])
+def test_sensors_wait_for_a_lake_without_an_error(
+    fresh: dg.Definitions, instance: dg.DagsterInstance, name: str
+) -> None:
+    found: Any = fresh.resolve_sensor_def(name).evaluate_tick(dg.build_sensor_context(instance=instance))
+    assert "has no lake.toml" in found.skip_message
+    assert not found.run_requests
+
+
+def test_the_sample_that_was_shown_is_the_one_that_demo_makes(fresh: dg.Definitions, tmp_path: Path) -> None:
+    make_sample(tmp_path / "lake", days_until(utc_today()))
+    assert str(open_lake(tmp_path / "lake").settings.start_date) == _first(fresh)
+    later = assemble_anyway(tmp_path / "lake", tables)
+    assert all("No lake yet" not in (s.description or "") for s in later.resolve_all_asset_specs())
+
+
+def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"has no lake\.toml"):
+        assemble(tmp_path, tables)
+    (tmp_path / "lake.toml").write_text("start_date = ?")
+    with pytest.raises(SettingsError, match="not TOML"):
+        assemble_anyway(tmp_path, tables)

@@ -125,33 +125,12 @@ def test_days_of_a_run_that_died_after_the_clock_was_set_back_are_healed_as_well
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
-def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInstance) -> None:
-    ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
-    assert follow_receipts(instance, *seen(*lake))
-    before = events(instance)
-    assert follow_receipts(instance, *seen(*lake)) == []
-    ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)  # another look, at another table's day
-    assert follow_receipts(instance, *seen(*lake)) == ["labels: 1 day(s) shown again from their receipts"]
-    assert events(instance) == before + 6  # a materialization, the four checks, and `rules`
-    assert checked(instance, "labels") == dict.fromkeys(CHECKS, True)
-
-
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
     known: dict[str, int] = {}
     told = [reconcile.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
     assert shown(instance, "staging") == shown(instance, "features") == {"made": DAYS}
-
-
-def test_days_of_a_run_that_goes_on_are_left_until_it_ends(lake: Made, instance: dg.DagsterInstance) -> None:
-    going = planned(lake, instance, [0, 1], ["staging"])
-    ended(instance, planned(lake, instance, range(DAYS), ["staging"]), CANCELED)
-    follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == {"made": 2}
-    ended(instance, going, CANCELED)
-    follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == {"made": DAYS}
 
 
 def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, instance: dg.DagsterInstance) -> None:

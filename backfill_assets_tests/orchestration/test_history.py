@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.history import runs_of
 from backfill_assets.orchestration.io_manager import as_failure
-from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG
+from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -74,13 +74,6 @@ def test_each_table_that_failed_is_among_the_causes_of_its_run(instance: dg.Dags
     (told,) = runs_of(instance, LAKE)
     assert sorted(told.cause.split(" Also: ")) == sorted([str(BROKEN), str(OF_TWO_LINES)])
     assert "`a b`: no" in told.cause
-
-
-def test_the_range_of_a_run_is_both_its_ends(instance: dg.DagsterInstance) -> None:
-    tags = {LAKE_TAG: LAKE, RANGE_START: FIRST, RANGE_END: SECOND}
-    dg.GraphDefinition("nothing").to_job().execute_in_process(instance=instance, tags=tags)
-    (told,) = runs_of(instance, LAKE)
-    assert (str(told.days), told.reason) == (f"{FIRST}..{SECOND}", "manual")
 
 
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:

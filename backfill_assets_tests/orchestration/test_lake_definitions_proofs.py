@@ -21,7 +21,6 @@ from backfill_assets.operations.standing import attention, broken_controls, proo
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.lake_definitions import (
-    CONTROLS,
     PROVEN,
     STANDING_PROOF,
     controls_sensor,
@@ -131,11 +130,3 @@ def test_an_alarm_of_the_sensor_is_kept_once_for_status(controlled: Path, instan
     lake = open_lake(controlled)
     judge_controls(lake, chosen_pipeline(lake))
     assert [*attention(controlled), *broken_controls(*opened)] == [], "the command alone ends what the sensor found"
-
-
-def test_each_control_is_a_check_of_the_table_that_it_reads(controlled: Path) -> None:
-    definitions = assemble(controlled, tables)
-    names = {s.name for s in definitions.sensors or () if isinstance(s, dg.SensorDefinition)}
-    assert CONTROLS in names
-    keys = {k for c in definitions.asset_checks or () if isinstance(c, dg.AssetChecksDefinition) for k in c.check_keys}
-    assert dg.AssetCheckKey(dg.AssetKey(TABLE), "control_versions") in keys

@@ -1,6 +1,7 @@
 """The job `backfill_range`: what its launchpad refuses, and chunks at once, each in a process of the command `run`.
 
-Tested here: the job's settings on a lake without an engine. Not tested here: its runs (`end_to_end`).
+Tested here: the job's settings and the ticks of its sensor, on lakes without an engine. Not tested here: its runs
+(`end_to_end`).
 """
 
 from collections.abc import Collection
@@ -12,17 +13,22 @@ import dagster as dg
 import pytest
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.backfill.run import activate, run_plan
 from backfill_assets.backfill.work import ChunkWork
 from backfill_assets.core.days import from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS, chunk_maker
+from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS, chunk_maker, plans_tick
+from backfill_assets.orchestration.ticks import Tick
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import FINISHED, keep_plan, mark, resume, state_of
+from backfill_assets.plans.files import FINISHED, held_back, keep_plan, mark, only_runner, resume, unmark
+from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets_tests.operations.planning import planned, versions_of
+from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned, versions_of
 from backfill_assets_tests.operations.synthetic import synthetic_lake
-from backfill_assets_tests.orchestration.ticking import Made
+from backfill_assets_tests.orchestration.ticking import Made, ran
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -43,13 +49,8 @@ def run(root: Path, **config: Any) -> str:
     ("config", "told"),
     [
         ({"write_mode": "append"}, "a backfill by append has doubled"),
-        ({"write_mode": "merge", "tables": "raw,staging"}, "its days cannot be merged"),
-        ({"chunk": "fortnight"}, "is no size"),
         ({"end_date": "2999-01-01"}, "not all of the days"),
         ({"tables": "stagin"}, "no table stagin"),
-        ({"max_parallel": 0}, "max_parallel at least 1"),
-        ({"canary_days": "2024-03-01"}, "2024-03-01 is not within the days 2024-02-26..2024-02-28"),
-        ({"stop_after": "noon"}, "'noon' is no point of a plan"),
         ({"expect": ["staging.size ±0"]}, "size is no figure of a table"),
     ],
 )
@@ -74,19 +75,6 @@ def test_a_finished_plan_ends_well_without_a_run(tmp_path: Path) -> None:
     before = [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))]
     assert run(lake.root, plan=plan.id) == ""
     assert [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))] == before
-
-
-def test_a_plan_that_waits_for_a_person_ends_its_run_well(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 5)
-    days = from_inclusive(parse_day(ASKED["start_date"]), parse_day(ASKED["end_date"]))
-    plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy(chunk="1d", stop_after="canary")))
-    keep_plan(lake, plan)
-    assert run(lake.root, plan=plan.id) == ""
-    assert state_of(lake, plan) == "waiting"
-    assert f"is waiting (chunk 1 ({days.start}) is made" in run(lake.root, plan=plan.id)
-    resume(lake, plan, "looked")
-    assert run(lake.root, plan=plan.id) == ""
-    assert state_of(lake, plan) == FINISHED
 
 
 def at_once(lake: Made, home: Path) -> list[str]:
@@ -116,3 +104,79 @@ def test_processes_that_find_other_tables_than_those_planned_are_refused_by_thei
     causes = at_once((there, replace(pipeline, codes={**pipeline.codes, "staging": other})), tmp_path)
     assert len(causes) == 2
     assert all("its pins hold no longer: the code of staging was other, is " in cause for cause in causes)
+
+
+def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
+    return plans_tick(instance, LakeContext(lake[0].root, tables))
+
+
+def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    plan = planned(*lake)
+    assert ticked(lake, instance).requests == []  # nobody asked for it
+    activate(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
+    (request,) = ticked(lake, instance).requests
+    assert request.job_name == "backfill_range"
+    assert request.run_config["ops"]["run_chunks"]["config"]["plan"] == plan.id
+    assert request.tags[PLAN_TAG] == plan.id
+
+
+def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Made, instance: dg.DagsterInstance) -> None:
+    plan = planned(*lake)
+    activate(*lake, plan)
+    (request,) = ticked(lake, instance).requests
+    with only_runner(lake[0], plan):
+        assert _spelled(lake, instance) == f"plan {plan.id} is being run"
+    mark(lake[0], plan.id, "paused", "lunch")
+    assert "is paused (lunch)" in _spelled(lake, instance) == held_back(lake[0])[plan.id]
+    unmark(lake[0], plan.id, "paused")
+    ran(instance, request, dg.DagsterRunStatus.STARTED)
+    assert _spelled(lake, instance) == f"plan {plan.id}: its run is queued or starting"
+    mark(lake[0], plan.id, "ended", "cancelled")
+    assert _spelled(lake, instance) == "no plan is under way"
+
+
+def _spelled(lake: Made, instance: dg.DagsterInstance) -> str:
+    tick = ticked(lake, instance)
+    assert tick.requests == []
+    return tick.notes[0]
+
+
+def test_a_plan_that_a_run_stopped_with_a_reason_waits_for_a_person(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake = bare_staging(tmp_path)
+    plan = planned(*lake)
+    with pytest.raises(BackfillError, match="the server is gone"):
+        run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
+    tick = ticked(lake, instance)
+    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} stopped": held_back(lake[0])[plan.id]})
+    assert "the server is gone" in tick.alarms[f"plan {plan.id} stopped"]
+    activate(*lake, plan)  # what `run PLAN --daemon` does: a person looked
+    assert len(ticked(lake, instance).requests) == 1
+
+
+def test_a_plan_whose_process_dies_before_it_writes_is_given_up_and_told(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    plan: Plan = planned(*lake)
+    activate(*lake, plan)
+    for _ in range(3):
+        (request,) = ticked(lake, instance).requests
+        ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    tick = ticked(lake, instance)
+    assert tick.requests == []
+    assert "was begun 3 times" in tick.alarms[f"plan {plan.id}"]
+
+
+def test_a_plan_at_its_stop_is_told_as_an_alarm_and_asked_for_once_it_is_resumed(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake = bare_staging(tmp_path)
+    plan = planned(*lake, stop_after="canary")
+    assert run_plan(lambda: lake, plan, HandWorker(*lake)).state == "waiting"
+    tick = ticked(lake, instance)
+    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} waiting": held_back(lake[0])[plan.id]})
+    resume(lake[0], plan, "looked")
+    assert len(ticked(lake, instance).requests) == 1

@@ -1,22 +1,32 @@
 """Records follow the tables: a commit whose run told nothing is told from its receipt, once, when its run has ended.
 
-Tested here: `orchestration.reconcile` on logs alone. Not tested here: healing days (`test_event_repair`), dead runs
-(`test_run_liveness`), and processes that are really killed (`end_to_end.test_killed`).
+Tested here: `orchestration.reconcile` on logs alone; green days that no receipt names. Not tested here: healing days
+(`test_event_repair`), dead runs (`test_run_liveness`), and processes that are really killed
+(`end_to_end.test_killed`).
 """
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.context import PLAIN
 from backfill_assets.orchestration.metadata import WRITE_ID
-from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
+from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.dagster.projects import (
+    DAYS as PARTITIONS,
+)
+from backfill_assets_tests.dagster.projects import (
+    ONE_RUN,
+    Deliveries,
+    materialize,
+    orders_asset,
+)
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import Made, seen
@@ -24,6 +34,7 @@ from backfill_assets_tests.orchestration.ticking import Made, seen
 pytestmark = pytest.mark.usefixtures("storages")
 
 FAILURE, STARTED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
+
 WRITTEN = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}
 
 
@@ -83,13 +94,6 @@ def _run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun:
     return found
 
 
-def test_days_that_were_put_back_are_told_though_no_run_did_it(lake: Made, instance: dg.DagsterInstance) -> None:
-    version = commit(lake, "", reason=ROLLBACK)
-    done = follow_receipts(instance, *seen(*lake))
-    assert f"staging: 2 day(s) of version {version}, put back or released, recorded from the receipt" in done
-    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{version}")
-
-
 def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_commits(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
@@ -102,10 +106,23 @@ def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_comm
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
-def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake: Made) -> None:
-    commit(lake, "", reason=ROLLBACK)
-    contract = lake[1].table("staging").contract
-    receipt = lake[0].store.view("staging", contract.day_column).latest[START]
-    event = receipt_event(PLAIN, "staging", START, receipt)
-    assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), receipt.write_id)
-    assert (event.tags or {})["dagster/data_version"] == f"{receipt.entry.rows}.{receipt.entry.fingerprint}"
+def silent_orders() -> dg.AssetsDefinition:
+    @dg.asset(name="orders", key_prefix="shop", partitions_def=PARTITIONS, backfill_policy=ONE_RUN)
+    def orders() -> None:
+        """Return nothing."""
+
+    return orders
+
+
+def test_days_of_an_asset_that_returned_nothing_are_named_until_they_are_made(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake, deliveries = tmp_path / "lake", Deliveries()
+    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
+    assert attention(lake) == []
+    materialize(lake, [silent_orders()], "2024-01-02", "2024-01-03", instance=instance)
+    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
+    (line,) = attention(lake)
+    assert line.startswith("shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them")
+    materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
+    assert attention(lake) == []

@@ -17,7 +17,6 @@ from backfill_assets.orchestration.rollbacks import (
     export_job,
     export_schedule,
     maintain_job,
-    maintain_schedule,
     superseded_runs,
 )
 from backfill_assets.orchestration.runs import LAKE_TAG
@@ -80,12 +79,6 @@ def test_the_job_looks_until_told_to_act_and_prunes_runs_where_the_lake_says_so(
         assert "staging: 2 replaced data file(s)" in upkeep(made, instance, act=True)
     assert instance.get_run_by_id(first) is None
     assert instance.get_run_by_id(again) is not None
-
-
-def test_the_schedule_acts_once_a_week_when_somebody_starts_it(tmp_path: Path) -> None:
-    schedule = maintain_schedule(maintain_job(LakeContext(tmp_path, tables)))
-    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-    assert schedule.cron_schedule == "0 4 * * 0"
 
 
 def test_the_job_of_exports_tells_what_each_of_them_brought(tmp_path: Path, instance: dg.DagsterInstance) -> None:

@@ -170,15 +170,6 @@ def test_files_that_a_link_leads_to_are_no_markers(instance: dg.DagsterInstance,
     assert (theirs / "thesis").exists()
 
 
-def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: Made) -> None:
-    found = []
-    for home in ("one", "one", "two"):
-        (tmp_path / home).mkdir(exist_ok=True)
-        with dg.DagsterInstance.local_temp(str(tmp_path / home)) as instance:
-            found.append(markers_of(instance, lake[0]).folder)
-    assert (found[0] == found[1], found[0] == found[2]) == (True, False)
-
-
 def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that_needs_a_person(
     instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
 ) -> None:

@@ -86,13 +86,6 @@ def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> Non
     assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
 
 
-def test_a_day_shows_what_its_checks_measured_where_it_has_no_other_name(ran: Ran) -> None:
-    figures = ran.recorded["echo", FIRST]["backfill_assets/figures"]
-    assert figures["repeats"] == 0
-    assert not {"rows"} & figures.keys()
-    assert "backfill_assets/findings" not in ran.recorded["echo", FIRST]
-
-
 def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_the_run(ran: Ran) -> None:
     made = find_version(ran.lake, 1)
     assert made is not None
@@ -117,11 +110,6 @@ def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_fu
         )
         assert said["backfill_assets/unchanged"] is True
     assert metadata(ran.instance, "raw", FIRST)["backfill_assets/duplicate_rows"] == 1
-
-
-def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
-    counts = ran.latest["raw"][date.fromisoformat(FIRST)].entry.counts
-    assert {"null value": 0, "null entity": 0}.items() <= counts.items()
 
 
 def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(ran: Ran, tmp_path: Path) -> None:

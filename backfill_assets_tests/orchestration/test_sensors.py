@@ -1,21 +1,28 @@
 """The two sensors as Dagster calls them: runs and a cursor that shows what was found, or why there are none.
 
-Tested here: `orchestration.sensors` on lakes without an engine. Not tested here: what a tick decides (`test_ticks`),
-and files that land (`browser.test_ui`).
+Tested here: `orchestration.sensors` and its schedules on lakes without an engine. Not tested here: what a tick decides
+(`test_ticks`), and files that land (`browser.test_ui`).
 """
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.lake.home import Lake
 from backfill_assets.operations.standing import attention
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.sensors import CURSOR_CHARS, lake_sensors, scan_job
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
+from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+from backfill_assets.orchestration.sensors import CURSOR_CHARS, DAILY, ROLLING, lake_sensors, missed_days, scan_job
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made, day, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -29,12 +36,6 @@ def sensors(root: Path) -> dict[str, dg.SensorDefinition]:
 def evaluated(root: Path, name: str, instance: dg.DagsterInstance) -> Any:
     """What Dagster gets of one tick."""
     return sensors(root)[name](dg.build_sensor_context(instance=instance))
-
-
-def test_both_run_unless_they_are_turned_off(lake: Made) -> None:
-    found = sensors(lake[0].root)
-    assert set(found) == {LANDING, LATE_DATA}
-    assert {s.default_status for s in found.values()} == {dg.DefaultSensorStatus.RUNNING}
 
 
 def test_a_tick_with_nothing_to_do_says_so_in_its_cursor(lake: Made, instance: dg.DagsterInstance) -> None:
@@ -62,6 +63,76 @@ def test_a_file_that_is_missing_is_kept_for_whoever_asks_what_needs_attention(
     assert any("missing" in str(told) for told in attention(lake[0].root))
 
 
-def test_the_scan_is_a_job_that_names_its_lake(lake: Made) -> None:
-    job = scan_job(LakeContext(lake[0].root, tables))
-    assert (job.name, job.tags[LAKE_TAG]) == (SCAN, str(lake[0].root))
+WRITTEN = 6
+
+
+@pytest.fixture
+def own_lake(tmp_path: Path) -> Lake:
+    return synthetic_lake(tmp_path / "lake", WRITTEN)[0]
+
+
+def schedules_of(own_lake: Lake) -> dict[str, dg.ScheduleDefinition]:
+    found = assemble(own_lake.root, tables).schedules or ()
+    return {s.name: s for s in found if isinstance(s, dg.ScheduleDefinition)}
+
+
+def asked(own_lake: Lake, name: str, today: date) -> list[tuple[str, str, int | None]]:
+    """First day, last day and number of chosen tables of every run that a schedule asks for at 02:00 of `today`."""
+    schedules = schedules_of(own_lake)
+    moment = datetime(today.year, today.month, today.day, 2, tzinfo=UTC)
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=moment)
+        found = schedules[name].evaluate_tick(context).run_requests or ()
+    return [
+        (r.tags[RANGE_START], r.tags[RANGE_END], len(r.asset_selection) if r.asset_selection else None) for r in found
+    ]
+
+
+def test_the_daily_load_asks_for_yesterday_of_all_tables_in_one_run(own_lake: Lake) -> None:
+    assert asked(own_lake, DAILY, day(WRITTEN + 1)) == [(str(day(WRITTEN)), str(day(WRITTEN)), None)]
+
+
+def test_days_on_which_it_did_not_run_are_made_up_for_in_order(own_lake: Lake) -> None:
+    yesterday = (str(day(WRITTEN + 4)), str(day(WRITTEN + 4)), None)
+    assert asked(own_lake, DAILY, day(WRITTEN + 5)) == [(str(day(WRITTEN)), str(day(WRITTEN + 3)), None), yesterday], (
+        "a missed day that fails keeps yesterday from nothing"
+    )
+
+
+def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
+    assert missed_days(LakeContext(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
+
+
+def test_nothing_at_or_after_as_of_is_asked_for(own_lake: Lake) -> None:
+    path = own_lake.root / "lake.toml"
+    path.write_text(f"as_of = {day(WRITTEN + 2)}T00:00:00Z\n" + path.read_text())
+    assert missed_days(LakeContext(own_lake.root, tables), day(WRITTEN + 9)) == [
+        DayRange(day(WRITTEN), day(WRITTEN + 2))
+    ]
+
+
+def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(own_lake: Lake) -> None:
+    path = own_lake.root / "lake.toml"
+    path.write_text(path.read_text() + "[lateness]\nrolling_days = 4\ndelay_days = 1\n")
+    held = {day(3): DayEntry(3, "F", "digest", Built.HELD), day(WRITTEN): DayEntry(3, "F", "digest", Built.HELD)}
+    make_commit(own_lake.table_place("staging").local(), 2, receipt("staging", held))
+    assert [span[:2] for span in asked(own_lake, ROLLING, day(WRITTEN))] == [
+        (str(day(1)), str(day(2))),
+        (str(day(4)), str(day(4))),
+    ]
+    assert [str(r) for r in missed_days(LakeContext(own_lake.root, tables), day(WRITTEN + 3))] == [
+        str(day(WRITTEN + 1)), str(day(WRITTEN + 2))
+    ]  # fmt: skip
+
+
+def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_of_the_built_tables(
+    own_lake: Lake,
+) -> None:
+    path = own_lake.root / "lake.toml"
+    path.write_text(path.read_text() + "[lateness]\nrolling_days = 3\ndelay_days = 2\n")
+    statuses = {name: schedule.default_status for name, schedule in schedules_of(own_lake).items()}
+    assert {n for n, status in statuses.items() if status is dg.DefaultScheduleStatus.RUNNING} == {DAILY}
+    assert ROLLING in statuses
+    assert asked(own_lake, ROLLING, day(WRITTEN)) == [(str(day(WRITTEN - 5)), str(day(WRITTEN - 3)), 5)]
+    assert asked(own_lake, ROLLING, START + timedelta(days=2)) == []

@@ -172,14 +172,6 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_is_an_alarm_and_holds
     assert "a.csv" in tick.alarms["contradicted files"]
 
 
-def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
-    empty: Made, instance: dg.DagsterInstance
-) -> None:
-    drop(empty, "new.jsonl", age_seconds=-365 * 86_400)
-    (request,) = landing(empty, instance).requests
-    assert request.job_name == SCAN
-
-
 def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -4,7 +4,6 @@ Tested here: `orchestration.verdicts` on lakes of logs. Not tested here: the run
 `end_to_end.test_fault_refusals`), what a tick records (`test_event_repair`).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -19,7 +18,7 @@ from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.check_history import OTHER_ROWS
-from backfill_assets.orchestration.verdicts import LISTED_DAYS, RunFindings, Standing, Verdicts
+from backfill_assets.orchestration.verdicts import RunFindings, Standing, Verdicts
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made, day
@@ -151,14 +150,6 @@ def test_what_another_lake_of_the_instance_was_judged_for_says_nothing_about_thi
 ) -> None:
     judged(lake, instance, RunFindings(rows([3])))
     assert judged(synthetic_lake(tmp_path / "other", DAYS), instance)["row_count"].passed
-
-
-def test_many_failed_days_are_listed_in_part_and_known_in_full(lake: Made, instance: dg.DagsterInstance) -> None:
-    found = judged(lake, instance, RunFindings(rows(range(DAYS - 1))))["row_count"]
-    assert facts(found)["days"].count("refused") == LISTED_DAYS
-    assert f"… {DAYS - 1 - LISTED_DAYS} more" in facts(found)["days"]
-    assert len(Standing.of(found).refused) == DAYS - 1
-    assert len(json.dumps(facts(found)["standing"])) < 300, "days with the same cause are kept as ranges"
 
 
 def test_checks_are_behind_after_a_write_that_no_evaluation_knows_and_after_a_newer_materialization(

@@ -1,6 +1,7 @@
-"""Work as tags of runs and back: days, words, force, and whom receipts name.
+"""Work as tags of runs and back: days, words, force, and whom receipts name; what the tags of a run say.
 
-Not tested here: what a step makes of it (`test_assets`, `dagster/test_io_manager`).
+Tested here: `orchestration.work_tags` and the tags of `orchestration.runs`. Not tested here: what a step makes of them
+(`test_assets`, `dagster/test_io_manager`).
 """
 
 from dataclasses import replace
@@ -8,17 +9,22 @@ from datetime import date
 
 import dagster as dg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG
 from backfill_assets.core.work import Work
 from backfill_assets.orchestration.backfill_requests import as_request
-from backfill_assets.orchestration.runs import BY_TAG, RANGE_START, days_of
+from backfill_assets.orchestration.runs import BY_TAG, PARTITION, RANGE_START, days_of, range_tags
 from backfill_assets.orchestration.work_tags import tags_of, work_of
+from backfill_assets_tests.builders import day
 from backfill_assets_tests.orchestration.ticking import Made
+from backfill_assets_tests.sources import PACKAGE, sources
 
 DAY = date(2024, 3, 1)
+
 SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
 
 
@@ -48,3 +54,28 @@ def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(l
         ".dagster/asked.staging": str(days), RANGE_START: str(days.start),
     }  # fmt: skip
     assert len(request.tags) < 10
+
+
+@given(st.integers(0, 400), st.integers(1, 1100))
+def test_a_range_of_days_comes_back_from_the_tags_of_its_run(first: int, days: int) -> None:
+    span = DayRange(day(first), day(first) + ONE_DAY * days)
+    assert days_of(dg.DagsterRun("rebuild", tags=range_tags(span))) == span
+
+
+@pytest.mark.parametrize(
+    ("tags", "days"),
+    [
+        ({PARTITION: "2024-03-01"}, "2024-03-01"),
+        ({}, "None"),
+        ({PARTITION: "all of them"}, "None"),
+        ({PARTITION: "2024-13-01"}, "None"),
+    ],
+)
+def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], days: str) -> None:
+    assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
+
+
+@pytest.mark.parametrize(("spelled", "file"), [("make_", "naming"), ("dagster/asset_partition_range_start", "runs")])
+def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str, file: str) -> None:
+    spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
+    assert spelling == {f"{PACKAGE}/orchestration/{file}.py"}

@@ -106,16 +106,6 @@ def test_the_setting_of_a_table_is_enough_and_the_tables_made_from_it_make_the_d
     assert not run(lake, instance, ["echo"], {"on_bad_days": "refuse"}).success
 
 
-def test_without_it_nothing_is_written_and_no_later_step_runs(lake: Lake, instance: dg.DagsterInstance) -> None:
-    result = run(lake, instance, ["echo", "sums"], {})
-    assert [e.step_key for e in result.all_events if e.is_step_failure] == ["make_echo"]
-    assert not lake.store.exists("echo")
-    wrong = run(lake, instance, ["echo"], {"on_bad_days": "keep"})
-    assert "'keep' is neither refuse nor keep_good" in str(
-        next(e for e in wrong.all_events if e.is_step_failure).step_failure_data.user_failure_data
-    )
-
-
 def test_a_run_makes_of_its_range_the_days_that_its_configuration_names_in_one_commit(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:

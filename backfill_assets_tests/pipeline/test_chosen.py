@@ -98,11 +98,6 @@ def test_a_mistake_in_the_file_is_told_by_its_name_and_line(tmp_path: Path, own:
     assert re.search(told, refusal(lake(tmp_path, own, tables="pipeline.py:tables")))
 
 
-def test_a_file_or_module_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert "there is no file" in refusal(lake(tmp_path, tables="pipeline.py:tables"))
-    assert "no_such_module: ModuleNotFoundError" in refusal(lake(tmp_path, tables="no_such_module:tables"))
-
-
 def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_the_sections(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(TWO_SOURCES)
     made = {t.name: [i.table for i in t.contract.inputs] for t in chosen_pipeline(open_lake(tmp_path)).tables}
@@ -111,21 +106,3 @@ def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_t
         "staging_truth": ["raw_truth"], "features": ["staging_events"], "features_as_known": ["staging_events"],
         "labels": ["staging_truth", "features_as_known"], "training": ["features_as_known", "labels"],
     }  # fmt: skip
-
-
-def test_a_ledger_of_a_source_cannot_name_a_table_and_an_unknown_source_is_told(tmp_path: Path) -> None:
-    own = "from backfill_assets import tables as built\nfrom dataclasses import replace\n{}\n"
-    (tmp_path / "lake.toml").write_text(f'{TWO_SOURCES}[pipeline]\ntables = "pipeline.py:tables"\n')
-    renamed = (
-        "def tables(settings):\n    *others, last = built(settings)\n"
-        "    return *others, replace(last, contract=replace(last.contract, name='files_truth'))"
-    )
-    (tmp_path / "pipeline.py").write_text(own.format(renamed))
-    assert "'files_truth' cannot name a table" in refusal(tmp_path)
-    unnamed = (
-        "from backfill_assets import Input\nfrom backfill_assets.core.contracts import Basis\ndef tables(settings):\n"
-        "    first, *_ = built(settings)\n    inputs = (Input('landing', basis=Basis.FILES),)\n"
-        "    return [replace(first, contract=replace(first.contract, name='raw', inputs=inputs))]"
-    )
-    (tmp_path / "pipeline.py").write_text(own.format(unnamed))
-    assert "raw is loaded from a source without a name, and lake.toml has [sources.events] and" in refusal(tmp_path)

@@ -7,7 +7,6 @@ computed (`transforms.test_declared`).
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import LakeSettings
@@ -93,31 +92,6 @@ def test_what_cannot_be_is_refused_with_the_key_that_says_it(said: dict[str, Any
         one(**said)
 
 
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        ([{"name": "f", "agg": "sum", "days": 3}], "sum needs `of`"),
-        ([{"name": "label", "agg": "count", "days": 3}], "a name of the tables themselves"),
-        ([{"name": "a b", "agg": "count", "days": 3}], "letters, digits and _"),
-        ([{"name": "F", "agg": "count", "days": 3}, {"name": "f", "agg": "count", "days": 4}], "f names more than one"),
-        ([{"name": "customer_id", "agg": "count", "days": 3}], "customer_id names more than one"),
-        ([{"name": "f", "agg": "median", "days": 3}], "Input should be 'count', 'sum'"),
-        ([{"name": "f", "agg": "count", "days": 0}], "greater than or equal to 1"),
-    ],
-)
-def test_a_declaration_that_is_none_is_refused(columns: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        orders(*columns)
-
-
-def test_the_windows_of_the_built_in_columns_are_refused_beside_declared_ones() -> None:
-    columns = [{"name": "f", "agg": "count", "days": 3}]
-    said = {"start_date": "2024-03-01", "source": SOURCE,
-            "features": {"entity": ["customer_id"], "columns": columns, "windows_days": [7, 28]}}  # fmt: skip
-    with pytest.raises(ValidationError, match="windows_days belongs to the built-in columns"):
-        LakeSettings.model_validate(said)
-
-
 def test_the_built_in_columns_are_declarations_too() -> None:
     said = [(c.name, c.agg, c.value.of, c.reach.days) for c in built_in_columns((7, 28))]
     contract = contracts()["features"]
@@ -139,12 +113,6 @@ def test_each_aggregate_of_the_condition_is_a_column_and_the_rest_stays_as_it_wa
     assert said[0].tags["window"] == "14 days ahead"
 
 
-def test_an_aggregate_that_is_named_twice_is_one_column_and_another_of_its_kind_gets_a_number() -> None:
-    terms, condition = declared_label(orders(label="max_ahead(n) > max_ahead(k) OR max_ahead(n) > 5"))
-    assert [t.aggregation.name for t in terms] == ["max_ahead", "max_ahead_2"]
-    assert condition == "max_ahead > max_ahead_2 OR max_ahead > 5"
-
-
 @pytest.mark.parametrize(
     ("label", "culprit"),
     [
@@ -163,8 +131,3 @@ def test_an_aggregate_that_is_named_twice_is_one_column_and_another_of_its_kind_
 def test_a_condition_that_cannot_be_is_refused_by_name(label: str, culprit: str) -> None:
     with pytest.raises(SettingsError, match=rf"\[labels\] label in lake.toml: .*{culprit}"):
         declared_label(orders(label=label))
-
-
-def test_a_rule_is_refused_beside_a_label() -> None:
-    with pytest.raises(ValidationError, match="rule has no effect beside `label`"):
-        orders(label="count_ahead() > 0", rule="rise")

@@ -15,7 +15,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import refuse_moved_code
 from backfill_assets.load.steadiness import explaining_mistakes
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.own_files import loaded, reached
+from backfill_assets.pipeline.own_files import loaded
 from backfill_assets_tests.own import OWN_PIPELINE
 
 TOML = """
@@ -81,19 +81,6 @@ def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp
     assert loaded(write(tmp_path, FILES | {"pipeline.py": text})).told() == ["entity"]
 
 
-def test_a_change_of_a_file_beside_is_seen_at_the_next_look(tmp_path: Path) -> None:
-    path = write(tmp_path, FILES)
-    assert loaded(path).helpers.LEAST == 1
-    (tmp_path / "deep" / "side.py").write_text("LEAST = 2\n")
-    assert loaded(path).helpers.LEAST == 2
-
-
-def test_the_files_that_one_reaches_are_told_without_running_them(tmp_path: Path) -> None:
-    path = write(tmp_path, FILES | {"pipeline.py": "import helpers, other, json\nraise ValueError\n"})
-    named = {str(p.relative_to(tmp_path.resolve())) for p in reached(path)}
-    assert named == set(FILES) - {"unused.py"}
-
-
 @pytest.mark.parametrize(
     ("file", "text", "outdated"),
     [
@@ -124,12 +111,6 @@ def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_giv
     assert codes(tmp_path)["more"] != before["more"]
 
 
-def test_the_digests_of_a_copy_elsewhere_are_the_same(tmp_path: Path) -> None:
-    write(tmp_path / "one", FILES)
-    write(tmp_path / "two", FILES)
-    assert codes(tmp_path / "one") == codes(tmp_path / "two")
-
-
 @pytest.mark.parametrize(
     ("files", "told"),
     [
@@ -156,11 +137,6 @@ def test_a_mistake_in_what_a_transform_calls_is_told_where_it_stands(tmp_path: P
     assert table.transform is not None
     with pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"), explaining_mistakes(table):
         table.transform({}, None)  # type: ignore[arg-type]  # it looks at no days
-
-
-def test_a_folder_of_this_products_name_beside_is_left_alone(tmp_path: Path) -> None:
-    write(tmp_path, FILES | {"backfill_assets/__init__.py": "raise ValueError\n"})
-    assert "totals" in codes(tmp_path)
 
 
 PACKAGED = {
@@ -253,17 +229,3 @@ def test_an_imported_module_whose_file_changed_is_refused_and_never_signed_as_th
         refuse_moved_code(before.table("totals"))
     (tmp_path / changed).write_text(text)
     assert codes(tmp_path)["totals"] == before.codes["totals"].code_digest
-
-
-def test_a_module_that_is_saved_while_it_is_imported_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saves = f"import pathlib\npathlib.Path({str(tmp_path)!r}, 'acme/rules.py').write_text('def least(): return 2')\n"
-    write(tmp_path, PACKAGED | {"acme/pipelines/sums.py": saves})
-    toml = tmp_path / "lake.toml"
-    toml.write_text(toml.read_text().replace("pipeline.py:tables", "acme.pipelines.daily:tables"))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in [n for n in sys.modules if n.split(".")[0] in ("acme", "beside")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(SettingsError, match=r"acme/rules\.py changed"):
-        chosen_pipeline(open_lake(tmp_path))

@@ -124,17 +124,6 @@ def test_a_mistake_in_the_header_is_told_with_the_file(tmp_path: Path, old: str,
         written(tmp_path, SPENDING.replace(old, new, 1))
 
 
-def test_what_the_pipeline_cannot_hold_is_refused(tmp_path: Path) -> None:
-    (bare_lake(tmp_path).root / "lake.toml").write_text(f'{SMALLEST}[pipeline]\nsql = "*.sql"\n')
-    with pytest.raises(SettingsError, match="is named so"):
-        chosen_pipeline(open_lake(tmp_path))
-    for text, told in ((SPENDING.replace("{ staging", "{ stagin"), "no such table is given: stagin"),
-                       (KNOWN.replace("staging", "labels"), "which has no versions")):  # fmt: skip
-        (tmp_path / "spending.sql").write_text(text)
-        with pytest.raises(SettingsError, match=told):
-            chosen_pipeline(open_lake(tmp_path))
-
-
 def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> None:
     """Spark Connect takes frames or parameters with a query, not both."""
     asked: list[str] = []

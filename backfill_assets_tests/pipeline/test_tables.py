@@ -12,7 +12,6 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.pipeline.tables import delivered, tables
 from backfill_assets_tests.pipeline.built_in import SOURCE, lake_settings
-from backfill_assets_tests.pipeline.test_declared import orders
 
 NAMES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 SPENT = {"name": "spent", "agg": "sum", "of": "total", "days": 28}
@@ -97,35 +96,3 @@ def moved(before: Any, after: Any) -> list[str]:
     """The tables that another setting makes outdated."""
     one, other = (make_pipeline(tables(s)).codes for s in (before, after))
     return [n for n in NAMES if one[n] != other[n]]
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        [SPENT | {"days": 14}, ORDERS],
-        [SPENT | {"where": "NOT is_return"}, ORDERS],
-        [SPENT | {"of": "total * 2"}, ORDERS],
-        [SPENT | {"agg": "max"}, ORDERS],
-    ],
-)
-def test_another_feature_makes_both_feature_tables_outdated_and_never_staging(changed: list[dict[str, Any]]) -> None:
-    assert moved(orders(SPENT, ORDERS), orders(*changed))[:2] == ["features", "features_as_known"]
-    assert "labels" not in moved(orders(SPENT, ORDERS), orders(*changed))
-
-
-def test_a_lake_that_declares_nothing_has_the_tables_of_before() -> None:
-    usual = {t.name: t for t in tables(lake_settings())}
-    assert usual["features"].settings == {"windows_days": (7, 28)}
-    assert usual["labels"].settings == {"measure": "events", "rule": "any", "horizon_days": 7, "maturity_days": 7}
-    assert [t.code_version for t in usual.values()][1:] == ["staging 2", *(f"{name} 1" for name in NAMES[2:])]
-    assert not any(t.compiled for t in usual.values())
-
-
-def test_declared_features_stand_beside_labels_by_measure_and_rule() -> None:
-    columns = [{"name": "seen", "agg": "count", "days": 3}]
-    mixed = {t.name: t for t in tables(lake_settings(features={"columns": columns}))}
-    usual = {t.name: t for t in tables(lake_settings())}
-    told = [(made["labels"].contract.columns, made["labels"].settings) for made in (mixed, usual)]
-    assert told[0] == told[1]
-    assert mixed["training"].contract.column_names == ("entity", "seen", "feature_date", "label")
-    assert mixed["features"].compiled == {"seen": "count(*) over event_date BETWEEN day - 2 AND day"}

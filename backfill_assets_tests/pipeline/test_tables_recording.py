@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import refuse_moved_code, source_files
@@ -109,23 +109,6 @@ def test_a_named_input_counts_as_code(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len({c.code_digest for c in found}) == len(found)
     assert made() == found[0]
     assert {replace(c, code_digest="") for c in found} == {replace(found[0], code_digest="")}
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("model.json", r"'model\.json': \S+model\.json: No such file"),
-        ("env:BACKFILL_TEST_NONE", "the environment has no variable BACKFILL_TEST_NONE"),
-        ("package:nope-nope", "no package nope-nope is installed"),
-        ("package:nope_nope", "no package nope_nope is installed"),
-    ],
-)
-def test_a_named_input_that_is_not_there_is_refused(tmp_path: Path, name: str, told: str) -> None:
-    (tmp_path / "lake.toml").write_text(TOML.format(horizon=7, maturity=7))
-    given = f'Table(TOTALS, totals, code_inputs=("{name}",))'
-    (tmp_path / "pipeline.py").write_text(OWN_PIPELINE.replace("Table(TOTALS, totals)", given))
-    with pytest.raises(SettingsError, match=f"{told}.*correct `code_inputs`"):
-        chosen_pipeline(open_lake(tmp_path))
 
 
 def test_a_named_file_that_changes_while_a_table_is_computed_is_refused(tmp_path: Path) -> None:

@@ -59,19 +59,6 @@ def test_a_salt_divides_the_greatest_group(tmp_path: Path) -> None:
     assert (share.group, share.most, share.choice) == (5, 20, "NULL apart, salt 4")
 
 
-def test_a_finer_key_leaves_no_group_and_names_the_same_day(tmp_path: Path) -> None:
-    share = shares(tmp_path, finer=("event_date",))
-    assert (share.day, share.group, share.most, share.beyond) == (TWO.last, 1, 20, ())
-
-
-def test_rows_without_a_key_are_a_group_where_they_are_not_computed_apart(tmp_path: Path) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    write_by_hand(lake, pipeline, TWO, lambda d: [{**row, "entity": None} for row in good_rows(d)])
-    (apart,) = make_plan(lake, pipeline, ASKED).shares
-    (together,) = make_plan(lake, _reading(pipeline, isolate_nulls=False), ASKED).shares
-    assert (apart.group, together.group, together.nulls) == (0, 30, 30)
-
-
 def test_days_of_before_are_unknown_and_no_plan_without_a_known_day_says_anything(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, len(DAYS))  # its receipts count no keys
     assert make_plan(lake, pipeline, ASKED).shares == ()

@@ -7,7 +7,6 @@ import pytest
 
 from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
-    UnfitAggregation,
     Value,
     result_type,
     trailing,
@@ -24,12 +23,6 @@ from backfill_assets.pipeline.transforms.aggregation import (
 )
 def test_the_longest_decimals_still_fit(agg: str, of: str, told: str) -> None:
     assert result_type(agg, of) == told  # type: ignore[arg-type]
-
-
-def test_what_an_aggregation_does_not_take_names_what_to_write() -> None:
-    with pytest.raises(UnfitAggregation) as caught:
-        result_type("avg", "DECIMAL(25,2)")
-    assert caught.value.advice == "Write cast(… AS DECIMAL(24,2))"
 
 
 def test_a_value_is_null_for_what_is_passed_over_and_has_one_zero() -> None:

@@ -67,16 +67,6 @@ def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes
     assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))
 
 
-def test_a_single_day_is_one_grouping(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms.declared import now
-
-    random = Random(3)
-    columns, frame = aggregations(declarations(random, 4)), spark.createDataFrame(versions(random, 5))
-    made = now(frame, DayRange(FIRST, FIRST + ONE_DAY), ENTITY, columns)
-    plan = str(spark.sql("EXPLAIN EXTENDED SELECT * FROM {made}", made=made).collect()[0][0]).lower()
-    assert not [word for word in ("windowexec", "window [", "generate explode", "join") if word in plan]
-
-
 HORIZON = 4
 TERMS = [
     Asked("ahead", "sum", "wide", "", -HORIZON, -1), Asked("behind", "sum", "wide", "", 0, HORIZON - 1),

@@ -68,29 +68,3 @@ def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(spark
             assert [found[day][name] for name in asked] == wanted, day
         else:
             assert day not in found
-
-
-def test_an_event_that_no_window_reaches_is_left_out_before_anything_is_moved(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms import intervals
-    from backfill_assets.pipeline.transforms.measures import Measure
-
-    bounds = {"early": (-8, None, None), "reached": (-7, None, None), "late": (LENGTH + 2, None, None),
-              "ahead": (LENGTH + 1, None, None), "gone": (5, None, 2)}  # fmt: skip
-    rows = [(key, event, 1, first, last) for key, (event, first, last) in bounds.items()]
-    measures = {str(r): Measure("count", Value(), r) for r in (trailing(8), Reach(-2, -1))}
-    placed = intervals._placed(_frame(spark, rows), {"entity_0": "entity"}, DAYS, {})
-    left = {r["event_key"] for r in placed.where(intervals._reaches(measures)).collect()}
-    assert left == {"reached", "ahead"}
-
-
-def test_an_event_costs_two_rows_for_each_window_however_long_it_is(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms import intervals
-    from backfill_assets.pipeline.transforms.measures import Measure
-
-    rows = [(f"{key:03d}", key, key, None, None) for key in range(LENGTH)]
-    measures = {"n": Measure("count", Value(), trailing(30)), "g": Measure("greatest", NUMBER, trailing(30))}
-    values = {m.value: f"value_{i}" for i, m in enumerate(measures.values())}
-    placed = intervals._placed(_frame(spark, rows), {"entity_0": "entity"}, DAYS, values)
-    grouped = placed.selectExpr("entity_0", "event", "first", "last", "1L AS n", "value_1 AS g")
-    once = {(m.part, m.value): name for name, m in measures.items()}
-    assert intervals._points(grouped, ["entity_0"], LENGTH - 1, (measures, once)).count() <= 4 * LENGTH

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Reach, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
 from backfill_assets_tests.pipeline.naive import FIRST
 
 if TYPE_CHECKING:
@@ -80,10 +80,3 @@ def found(spark: "SparkSession") -> Any:
 @pytest.mark.parametrize(("name", "wanted"), [(name, wanted) for name, *_, wanted in CASES])
 def test_a_measure_is_exact_or_null(found: Any, name: str, wanted: Any) -> None:
     assert repr(found[name]) == repr(wanted)
-
-
-def test_only_the_widest_reaches_are_asked_whether_any_event_is_in_them() -> None:
-    from backfill_assets.pipeline.transforms.measures import every_event
-
-    reaches = [trailing(3), trailing(28), Reach(-7, -1), trailing(7), trailing(28)]
-    assert [m.reach for m in every_event(reaches)] == [Reach(-7, -1), Reach(0, 27)]

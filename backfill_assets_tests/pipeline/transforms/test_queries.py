@@ -12,8 +12,6 @@ import pytest
 
 from backfill_assets.pipeline.transforms.queries import (
     accounted,
-    flips,
-    lateness_of_deliveries,
     lateness_of_versions,
 )
 from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
@@ -24,13 +22,6 @@ SELECT DATE '2024-03-02' AS arrival_date, op, a::TIMESTAMPTZ AS arrival_ts, e::T
 ('upsert', '2024-03-02 12:00:00Z', '2024-03-02 12:00:00Z'), ('upsert', '2024-03-02 12:00:00Z', '2024-03-01 12:00:00Z'),
 ('upsert', '2024-03-02 00:00:01Z', '2024-03-01 23:59:59Z'), ('delete', '2024-03-02 12:00:00Z', '2024-01-01 00:00:00Z'),
 ('upsert', '2024-03-02 12:00:00Z', '2024-02-28 12:00:00Z')) rows(op, a, e)"""
-
-
-def test_late_is_what_arrived_after_its_event_day_and_deletes_do_not_count() -> None:
-    ((day, share, middle, most, greatest),) = duckdb.execute(lateness_of_deliveries(RAW)).fetchall()
-    assert (str(day), share, greatest) == ("2024-03-02", 0.75, 3.0)
-    assert middle == pytest.approx((1 + 2 / 86_400) / 2)
-    assert most == pytest.approx(1 + 0.7 * 2)
 
 
 def test_versions_are_measured_by_when_they_were_known() -> None:
@@ -86,8 +77,3 @@ AFTER = f"""SELECT * FROM (VALUES
 (DATE '2024-03-01', 'had none', 1, 'mature'), (DATE '2024-03-01', 'comes', 1, 'mature'),
 (DATE '2024-03-02', 'stays', 1, 'provisional'), (DATE '2024-03-02', 'unripe', 1, 'mature'),
 (DATE '2024-03-03', 'unripe', 1, 'mature')) {COLUMNS}"""
-
-
-def test_a_mature_label_that_has_another_value_or_is_gone_counts_and_no_other() -> None:
-    found = dict(duckdb.execute(flips(BEFORE, AFTER, ['who " is'])).fetchall())
-    assert found == {FIRST: 3, SECOND: 0}
