@@ -51,6 +51,12 @@ VARIANTS = (
     stories("races", "test_races.py", "BACKFILL_ASSETS_RACE_COMMITS", "300", "commits per process"),
     stories("late-data", "test_late_data.py", "BACKFILL_ASSETS_REPLAYS", "5", "random orders of landing"),
     stories("wrong-select", "test_plan_wrong_select.py", "BACKFILL_ASSETS_WRONG_DAYS", "45", "days in chunks of seven"),
+    Variant(
+        "write-states",
+        (*PYTEST, "-n0", f"{TESTS}/lake/test_write_states.py"),
+        "100,000 histories of writers and sweepers of a store",
+        {"BACKFILL_ASSETS_HISTORIES": "100000"},
+    ),
     simulation("histories", "--sequences", "100", what="random histories, each held against a new lake"),
     simulation("years", "400", what="simulated days of loads and upkeep"),
     Variant(

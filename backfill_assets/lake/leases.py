@@ -109,11 +109,11 @@ def _acquired(place: Place, name: str, what: str, seconds: float) -> Lease:
     until, pause, watch = time.monotonic() + seconds, FIRST_PAUSE_SECONDS, LeaseWatch(place, name)
     while True:
         with suppress(AlreadyThere):
-            return _taken(place, name, LOCK_LEASE_SECONDS)
+            return taken(place, name, LOCK_LEASE_SECONDS)
         while (seen := watch.look()) is not None:
             if watch.is_over():
                 with suppress(Changed):
-                    return _taken(place, name, LOCK_LEASE_SECONDS, seen)
+                    return taken(place, name, LOCK_LEASE_SECONDS, seen)
             if time.monotonic() >= until:
                 raise _held(place, name, what, seconds)
             threading.Event().wait(min(pause, max(0.0, until - time.monotonic())))
@@ -170,7 +170,7 @@ def server_time(place: Place) -> float:
 
 def hold(place: Place, name: str) -> Lease:
     """A marker as the port says."""
-    held = _taken(place, name, WRITE_LEASE_SECONDS)
+    held = taken(place, name, WRITE_LEASE_SECONDS)
     held.start()
     return held
 
@@ -193,7 +193,7 @@ def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) ->
         yield name
 
 
-def _taken(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
+def taken(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
     """A new lease, in place of the one that was seen. Raises AlreadyThere or Changed."""
     owner = f"process {os.getpid()} of {socket.gethostname()}"
     body = {"state": STAGED, "seconds": seconds, "owner": owner, "nonce": uuid.uuid4().hex}
