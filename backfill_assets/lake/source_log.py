@@ -12,18 +12,17 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import Folder
+from backfill_assets.lake.landings import list_files, path_of, root_of
 from backfill_assets.lake.log import LOG, commit_name
 from backfill_assets.lake.log import versions as versions_in_log
-from backfill_assets.lake.places import prefix_at
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.files import LandedFile
-from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
-from backfill_assets.landing.object_listing import list_objects
+from backfill_assets.landing.listing import Listing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,25 +99,6 @@ def list_source(source: SourceSettings, base: Path) -> Listing:
     return Listing(tuple(contents(table, commits, source.first_version)), commits=commits)
 
 
-def list_files(pattern: str, base: Path, format: str) -> Listing:
-    """The landed files or objects that `[source] files` offers for reading; raises SettingsError for an unusable
-    pattern."""
-    glob = parse_pattern(pattern, base)
-    if not glob.scheme:
-        return list_landing(pattern, base, format)
-    return list_objects(glob, prefix_at(f"{glob.scheme}:/{glob.root}"), format)
-
-
-def is_in_bucket(source: SourceSettings) -> bool:
-    """Whether its deliveries are objects of a bucket."""
-    return source.table is None and bool(parse_pattern(source.files, Path()).scheme)
-
-
-def root_of(source: SourceSettings, base: Path) -> Path:
-    """The folder of a source's deliveries, which lie in no bucket: its table, or the fixed root of its glob."""
-    return parse_pattern(source.files, base).root if source.table is None else _place_of(source.table, base)
-
-
 def version_of(name: str) -> int:
     """The version of the table that brought the content of this name."""
     return int(name.partition("/")[0])
@@ -130,11 +110,6 @@ def empty_tables(file: TableFile) -> "list[pa.Table]":
     from deltalake import Schema
 
     return [pa.schema(Schema.from_json(schema).to_arrow()).empty_table() for schema in file.schemas]
-
-
-def _place_of(table: str, base: Path) -> Path:
-    """A path, relative to `base` or absolute, or a file URI, as a path."""
-    return base / (unquote(urlparse(table).path) if table.startswith("file:") else table)
 
 
 def versions(table: Path) -> range:
@@ -282,7 +257,7 @@ def _data_files(
         partition = {column: given.get(column) for column in state.partitioned_by}  # Spark leaves NULLs out
         if "://" in (place := action["path"]) and not place.startswith("file:"):
             raise _refused(table, version, f"has files elsewhere ({place})", "Name the table that holds them itself")
-        found.append(DataFile(_place_of(place if place.startswith("file:") else unquote(place), table),
+        found.append(DataFile(path_of(place if place.startswith("file:") else unquote(place), table),
                               int(action.get("size") or 0), partition))  # fmt: skip
     return tuple(found)
 

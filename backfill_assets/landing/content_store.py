@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.place import Place, exists, read_json, size
+from backfill_assets.core.place import Place, exists, read_json
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
@@ -123,12 +123,12 @@ def is_in(store: Place, sha256: str) -> bool:
 
 
 def copies(store: Place) -> dict[str, int]:
-    """The bytes that the store takes for each content, by its name; lists one folder."""
+    """The bytes that the store takes for each content, by its name, without the files of tables that it links to."""
     found = defaultdict[str, int](int)
-    for name in store.names():
+    for name, token in store.tokens().items():
         sha256, _, ending = name.partition(".")
         if ending and len(sha256) == DIGEST_CHARS:
-            found[sha256] += size(store, name) or 0
+            found[sha256] += token.size
     return dict(found)
 
 
@@ -142,6 +142,12 @@ def discard(store: Place, sha256: str) -> None:
     )
     for ending in ("json", "parquet", "us.parquet", *parsed):
         store.delete(f"{sha256}.{ending}")
+
+
+def discard_described(store: Place, sha256: str) -> None:
+    """Remove all files of a content before it is ingested anew; nothing without a description, as of new contents."""
+    if exists(store, f"{sha256}.json"):
+        discard(store, sha256)
 
 
 def _proven(store: Place, sha256: str) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from posixpath import dirname, normpath
 from typing import Any
 
@@ -21,6 +22,7 @@ SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
 MOST_DIGITS = 400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
 REASON_CHARS = 300
 MOST_BYTES = 16 << 20  # lines for some 200,000 files
+KEPT_BYTES = 16 << 10  # of a text that this process keeps
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,19 @@ def _reason(error: Exception) -> str:
 def _text(manifest: LandedFile) -> str:
     if manifest.size > MOST_BYTES:
         raise ValueError(f"it has {manifest.size} bytes, more than the limit of {MOST_BYTES}")
+    is_kept = manifest.place is not None and manifest.size <= KEPT_BYTES
+    return _kept(manifest) if is_kept else _read(manifest)
+
+
+def _read(manifest: LandedFile) -> str:
     with opened(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
         return source.read().decode("utf-8-sig")
+
+
+@lru_cache(maxsize=10_000)
+def _kept(manifest: LandedFile) -> str:
+    """The text of an object, which another look of this process need not fetch again while it is the same."""
+    return _read(manifest)
 
 
 def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:

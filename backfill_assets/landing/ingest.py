@@ -19,7 +19,7 @@ from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Ba
 from backfill_assets.landing.content_store import (
     StoredFile,
     copy_name,
-    discard,
+    discard_described,
     find,
     identity,
     in_microseconds_name,
@@ -61,14 +61,14 @@ def ingest(
         known = find(store, name, rules={**rules, "parquet": new.name})
         if known is not None:
             return known
-        discard(store, name)
+        discard_described(store, name)
         return _parsed(here, sha256, new, limits, dialect, rules)
 
 
 def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
     """Put a data file of a table into the store of `new` as a link to it, once it was decoded from end to end."""
     rules = table_rules()
-    discard(new.store, new.sha256)
+    discard_described(new.store, new.sha256)
     try:
         new = replace(new, rows=examine_apart(data, size, DEFAULT_LIMITS))
     except Unreadable as error:
@@ -121,12 +121,12 @@ def _refused(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> StoredFi
 def _copied_parquet(
     file: LandedFile, store: Place, limits: Limits, by_path: bool, rules: Mapping[str, Any]
 ) -> StoredFile:
-    """Copy the file, then examine the copy, to which no other process writes."""
+    """Copy the file, unless it was fetched, then examine the copy, to which no other process writes."""
     with scratch(store) as folder:
-        copy = folder / "copy.parquet"
-        sha256 = copied(file, copy)
+        copy = folder / "copy.parquet" if file.place is None else file.path
+        sha256 = copied(file, copy) if file.place is None else sha256_of(file)
         name = identity(sha256, file.name) if by_path else sha256
-        discard(store, name)
+        discard_described(store, name)
         try:
             rows = examine_apart(copy, file.size, limits)
         except Unreadable as error:

@@ -61,6 +61,11 @@ class Glob:
     names_file: bool = False
     scheme: str = ""  # of a bucket's address
 
+    @property
+    def address(self) -> str:
+        """The address of the fixed root in a bucket."""
+        return f"{self.scheme}:/{self.root}"
+
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the posix path `name` below the root."""
         return name == self.segments[0] if self.names_file else _matches(tuple(name.split("/")), self.segments)

@@ -14,7 +14,7 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile, empty_tables
-from backfill_assets.landing.content_store import StoredFile, copy_name, discard, find, put, scratch
+from backfill_assets.landing.content_store import StoredFile, copy_name, discard_described, find, put, scratch
 from backfill_assets.landing.ingest import refer, table_rules
 from backfill_assets.landing.select import CHANGE
 
@@ -40,7 +40,7 @@ def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
 
 def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
     """Write the changed rows of a commit: those that went first, both in the order of their values."""
-    discard(lake.stock, file.sha256)
+    discard_described(lake.stock, file.sha256)
     with connection(lake) as engine, scratch(lake.stock) as folder:
         types = _types(engine, file)
         if file.feed:

@@ -25,11 +25,11 @@ from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.forgotten import doubts
 from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
+from backfill_assets.lake.landings import is_in_bucket
 from backfill_assets.lake.ledger import ARRIVALS, FILES, reads_by_position
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import is_in_bucket
 from backfill_assets.lake.versions import newest
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.paths import day_by_position
@@ -187,7 +187,7 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
-        is_far = is_in_bucket(lake.settings.source)
+        is_far = is_in_bucket(lake.settings.source, lake.root)
         yield odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
         return
     unseen = any(UNLISTED in r.reason for r in listing.refused)

@@ -14,9 +14,9 @@ from typing import Any
 from backfill_assets.core.errors import SettingsError, section_of
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.landings import list_files
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
-from backfill_assets.lake.source_log import list_files
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import EXTENSIONS
 from backfill_assets.load.moves import tried

@@ -22,11 +22,11 @@ from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.kept_files import snapshots_with
+from backfill_assets.lake.landings import is_in_bucket, root_of, roots_here
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import entity_there, is_entity
 from backfill_assets.lake.sections import SourceSettings
-from backfill_assets.lake.source_log import is_in_bucket, root_of
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import record, unfinished, versions_seen
@@ -104,7 +104,7 @@ class ForgetRequest:
         return dict(sorted(Counter(map(self._place, found)).items()))
 
     def _landings(self) -> list[Path]:
-        return [root_of(s, self.lake.root) for s in self.lake.settings.delivered.values() if not is_in_bucket(s)]
+        return roots_here(self.lake.settings.delivered.values(), self.lake.root)
 
     def _of_assets(self) -> list[Path]:
         """The folders of tables that assets of a project return."""
@@ -182,7 +182,7 @@ def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     for table in (s.table for s in lake.settings.delivered.values() if s.table):
         fix = "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
         yield _obstacle(f"others write the table {table}, and nothing here takes rows out of it", fix)
-    for files in (s.files for s in lake.settings.delivered.values() if is_in_bucket(s)):
+    for files in (s.files for s in lake.settings.delivered.values() if is_in_bucket(s, lake.root)):
         yield _obstacle(f"{files} are objects of a bucket, which nothing here rewrites", "Make a lake anew without it")
 
 

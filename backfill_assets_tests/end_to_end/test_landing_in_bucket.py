@@ -4,15 +4,20 @@ Tested here: deliveries, what becomes of them, and `init`, on a server that spea
 (`landing.test_object_listing`), and objects that are replaced while they are fetched (`landing.test_files`).
 """
 
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake import objects
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.places import prefix_at
@@ -28,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 10))
 SPAN = from_inclusive(RULES.start, RULES.last_day)
+VERBS = {"names", "tokens", "token", "open", "part", "fetch", "write", "send", "copy", "delete"}
 AWKWARD = "dt=2024-03-05/a b%20+=ü/ x&?#.jsonl"
 FIRST = [
     delivery(1, "2024-03-05 10:00"),
@@ -148,3 +154,34 @@ def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> N
     assert (found.form, [f.name for f in found.files]) == ("csv", ["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"])
     guess = first_source(found.files, found.form, {})
     assert (guess.roles["event_key"], guess.start_date, guess.path_names_day) == ("order_id", date(2024, 3, 1), True)
+
+
+@contextmanager
+def requests_of() -> Iterator[Counter[str]]:
+    """The calls of this thread to `lake.objects`, by their verbs: each is a request."""
+    counted = Counter[str]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename == objects.__file__ and code.co_name in VERBS:
+            counted[code.co_name] += 1
+
+    sys.setprofile(note)
+    try:
+        yield counted
+    finally:
+        sys.setprofile(None)
+
+
+def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(tmp_path: Path, address: str) -> None:
+    twins = Twins(tmp_path, address)
+    for number in range(3):
+        twins.prefix.write(f"{number}.jsonl", rows(delivery(number, "2024-03-05 10:00")))
+    twins.prefix.write("0.jsonl.totals.json", b'{"rows": 1}')
+    lake_session, _ = twins.of_bucket.open()
+    with requests_of() as counted:
+        assert len(scan_all(lake_session).new) == 3
+    assert counted == {"tokens": 1, "open": 4, "token": 4}, "a listing; each object is fetched, and looked at again"
+    with requests_of() as counted:
+        assert compared(lake_session)[0].is_scanned
+    assert counted == {"tokens": 1}, "a tick with nothing to do"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.content_store import StoredFile, find
+from backfill_assets.landing.content_store import StoredFile, copies, discard_described, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets_tests.lake.landed import land, stock, take_in
 
@@ -82,3 +82,14 @@ def test_only_json_objects_may_leave_out_a_column(tmp_path: Path) -> None:
     assert found is not None
     assert found.absent_is_null
     assert found.types == {"a": "BIGINT"}
+
+
+def test_the_bytes_of_each_content_are_counted_and_all_of_them_go(tmp_path: Path) -> None:
+    intake = taken(tmp_path, pa.table({"a": [1]}))
+    store = stock(tmp_path)
+    (store.local() / "kinds.json").write_text("{}")
+    assert copies(store) == {intake.sha256: sum(p.stat().st_size for p in store.local().glob(f"{intake.sha256}*"))}
+    discard_described(store, "0" * 64)
+    assert len(store.names()) == 3
+    discard_described(store, intake.sha256)
+    assert (store.names(), copies(store)) == (["kinds.json"], {})

@@ -1,0 +1,43 @@
+"""Where a source's deliveries lie, by what `lake.toml` says and where the lake lies.
+
+Tested here: `lake.landings`, without a store. Not tested here: what is listed (`landing.test_listing`), and tables
+(`test_source_log`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.lake.landings import is_in_bucket, list_files, path_of, root_of, roots_here
+from backfill_assets.lake.sections import SourceSettings
+from backfill_assets_tests.lake.landed import land
+
+
+def source(files: str) -> SourceSettings:
+    return SourceSettings(files=files, format="csv", select="*")
+
+
+@pytest.mark.parametrize(
+    ("files", "of_folder", "of_bucket"),
+    [
+        ("in/**", False, True),
+        ("/data/in/**", False, False),
+        ("s3://other/in/**", True, True),
+        ("gs://b/*.csv", True, True),
+    ],
+)
+def test_a_relative_glob_begins_where_the_lake_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str, of_folder: bool, of_bucket: bool
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    far = local_root("s3://bucket/lake")
+    assert (is_in_bucket(source(files), tmp_path), is_in_bucket(source(files), far)) == (of_folder, of_bucket)
+    assert roots_here([source(files)], tmp_path) == ([] if of_folder else [root_of(source(files), tmp_path)])
+
+
+def test_files_of_a_folder_are_listed_and_a_file_uri_is_a_path(tmp_path: Path) -> None:
+    land(tmp_path / "in", "a.csv", b"1")
+    assert [f.name for f in list_files("in/*.csv", tmp_path, "csv").files] == ["a.csv"]
+    assert root_of(source("in/*.csv"), tmp_path) == tmp_path / "in"
+    assert [path_of(named, tmp_path) for named in ("t", "file:///a%20b")] == [tmp_path / "t", Path("/a b")]
