@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import frontier_of
-from backfill_assets.core.parameters import parameters_of
+from backfill_assets.core.readings import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView

@@ -17,9 +17,8 @@ from pathlib import Path
 from backfill_assets.backfill.preflight import refuse_moved
 from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.core.plans import PLAN_REASON, Work, forced
 from backfill_assets.core.process import python_command, with_package
-from backfill_assets.core.work import Work, forced
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import plan_lock

@@ -28,10 +28,9 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
-from backfill_assets.core.plans import keep_good_tags
+from backfill_assets.core.plans import Work, forced, keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
-from backfill_assets.core.work import Work, forced
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder

@@ -30,9 +30,8 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, identities, needs, run_requests
-from backfill_assets.core.plans import keep_good_tags
+from backfill_assets.core.plans import Work, keep_good_tags
 from backfill_assets.core.states import States
-from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record

@@ -23,7 +23,7 @@ from backfill_assets.core.texts import json_of, plain
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
-    from backfill_assets.core.work import Work
+    from backfill_assets.core.plans import Work
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
     from backfill_assets.lake.view import Known

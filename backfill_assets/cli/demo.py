@@ -17,7 +17,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings

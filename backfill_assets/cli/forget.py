@@ -19,9 +19,9 @@ from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import table_lock
+from backfill_assets.core.plans import Work
 from backfill_assets.core.process import project_root
 from backfill_assets.core.texts import plain
-from backfill_assets.core.work import Work
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
 from backfill_assets.lake.home import Lake

@@ -17,7 +17,7 @@ from backfill_assets.cli.common import json_and_lake, opened, say_unusable, targ
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.core.errors import ALSO, BackfillError
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import Known

@@ -24,10 +24,9 @@ from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, joined
 from backfill_assets.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plans import KEEP_GOOD
+from backfill_assets.core.plans import KEEP_GOOD, Work
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import TableView
-from backfill_assets.core.work import Work
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published

@@ -15,9 +15,18 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract, Input, InputKind, reads, versions_of
 from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
-from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters, whole_of
 from backfill_assets.core.payload import LANDED
-from backfill_assets.core.readings import delivery_columns, fingerprint_in, mark_of, name_of, narrowed
+from backfill_assets.core.readings import (
+    Parameters,
+    delivery_columns,
+    fingerprint_in,
+    mark_of,
+    name_of,
+    narrowed,
+    parameters_of,
+    parse_parameters,
+    whole_of,
+)
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import DayReceipt, LakeView, Source
 

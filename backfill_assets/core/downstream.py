@@ -13,10 +13,10 @@ from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.needs import Needs, may_lie_between, needed_days
+from backfill_assets.core.plans import Work
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, Source
-from backfill_assets.core.work import Work
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
 NEVER_WRITTEN = DayReceipt(DayEntry(0, COMING, ""), 0, COMING, "", "", "")

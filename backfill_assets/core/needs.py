@@ -16,8 +16,8 @@ from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.frontier import externals_below
+from backfill_assets.core.plans import Work
 from backfill_assets.core.states import State, States
-from backfill_assets.core.work import Work
 
 RUN_SECONDS = 4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
 DAY_SECONDS = 0.03  # what one more settled day costs in such a run: five events a table, which Dagster records

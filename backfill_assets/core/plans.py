@@ -1,15 +1,18 @@
-"""Tags and values by which runs and receipts name a plan, its chunk, its write mode, and the versions of a rollback.
+"""Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode, versions of a rollback.
 
-Elsewhere: the plan itself (`plans.model`), restoring files (`lake.restore`).
+`Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask for it. Elsewhere:
+which days need it (`needs`), tags of Dagster's runs (`orchestration.work_tags`), one table of it (`load.candidate`),
+the plan itself (`plans.model`), restoring files (`lake.restore`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import Final
 
-from backfill_assets.core.days import contiguous, parse_span
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_span
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 
@@ -90,3 +93,61 @@ def target_of(receipt: Receipt, day: date) -> int | None:
     except (ValueError, BackfillError):
         return None
     return None
+
+
+MANUAL = "manual"  # the reason of what a person asked for
+
+
+@dataclass(frozen=True)
+class Work:
+    """Days to make of each of some tables; a run of Dagster has one range of days for all its tables."""
+
+    days: DayRange
+    tables: tuple[str, ...]  # upstream first
+    reason: str = MANUAL  # into the receipts, and so are the next two
+    note: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)  # a plan's id, chunk and code, the write mode, bad days
+    force: frozenset[str] = frozenset()  # tables whose days are made although they are right
+    needed: Mapping[str, str] = field(default_factory=dict)  # days of the first table that need it, with identities
+    attempt: int = 0  # how often the asked days were tried as they are
+
+    @property
+    def table(self) -> str:
+        """The first table."""
+        return self.tables[0]
+
+    @property
+    def key(self) -> str:
+        """The run key, which Dagster remembers for ever: it names everything that makes this a new request. Its digest
+        differs from the digests of releases that counted attempts in other tags."""
+        return f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt {self.attempt}"
+
+    @property
+    def needed_days(self) -> frozenset[date]:
+        """The days of the first table that need it; days between them are settled."""
+        return frozenset(map(date.fromisoformat, self.needed))
+
+    @property
+    def needed_span(self) -> DayRange:
+        """The range of the needed days; where none is named, all days."""
+        return from_inclusive(min(self.needed_days), max(self.needed_days)) if self.needed else self.days
+
+    @property
+    def mode(self) -> WriteMode:
+        """How days change. Raises BackfillError for an unknown write mode."""
+        return mode_of(self.tags)
+
+    @property
+    def receipt_tags(self) -> dict[str, str]:
+        """The tags of its receipts."""
+        return {name: value for name, value in self.tags.items() if name != ON_BAD_DAYS_TAG}
+
+    @property
+    def on_bad_days(self) -> str:
+        """What is done with days that are refused: `keep_good`, `refuse`, or "" (as the lake's settings say)."""
+        return self.tags.get(ON_BAD_DAYS_TAG, "")
+
+
+def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:
+    """The tables whose right days are made, too: all but the `written` ones under `force`, else none."""
+    return frozenset(tables) - frozenset(written) if force else frozenset()

@@ -1,21 +1,26 @@
-"""The sets of a table's columns that other tables read: the fingerprints of these sets decide which days are stale.
+"""What of a table reaches digests: the sets of its columns that others read, and the parameters of its contract.
 
 The fingerprint of a set is computed as of a table with just these columns: a change in a column that no table reads
-makes no day stale. For a set that no receipt knows, whole rows decide, which at worst makes a day stale too often. Not
-here: taking fingerprints (`lake.audit`, `load.arrivals`) and comparing them (`core.digests`).
+makes no day stale. For a set that no receipt knows, whole rows decide, which at worst makes a day stale too often.
+Parameters are the parts of a contract and of a lake's settings that reach an input digest, with their text in a
+receipt. Not here: taking fingerprints (`lake.audit`, `load.arrivals`) and the digests (`core.digests`).
 
 Fingerprints name no column. Which ones the files of a day have is a fact of its receipt (`DayEntry.columns`): from it
 come the marks in digests and the columns that a day lacks.
 """
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import lru_cache
 
-from backfill_assets.core.contracts import Column, Contract, Input, InputKind
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind, reads
 from backfill_assets.core.payload import MACHINERY
 from backfill_assets.core.receipts import Columns, DayEntry, kept_columns
+from backfill_assets.core.view import LakeView
 
 NAME_CHARS = 12
 _WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
@@ -101,3 +106,79 @@ def mark_of(entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[st
 def _mark(columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]) -> str:
     chosen = ((name, kind) for name, kind in columns if name not in beside and (read is None or name in read))
     return " " + name_of(tuple(f"{name} {_WIDTH.sub('', kind)}" for name, kind in chosen))
+
+
+PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parts of a contract and of a lake's settings that reach an input digest. `start` is the lake's first day."""
+
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool
+    matures_after_days: int | None
+    grace: timedelta
+    start: date
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the digest covers landed files, on which no parameter has an influence."""
+        return reads(self.inputs, InputKind.FILES)
+
+    def to_json(self) -> str:
+        """The text for a receipt's tag; empty where no parameter has an influence."""
+        if self.is_landed:
+            return ""
+        return json.dumps(
+            {
+                "inputs": [_input_values(i) for i in self.inputs],
+                "waits": self.waits_for_cut,
+                "matures": self.matures_after_days,
+                "grace_s": self.grace // timedelta(seconds=1),
+                "start": str(self.start),
+            },
+            separators=(",", ":"),
+        )
+
+
+def parameters_of(contract: Contract, view: LakeView) -> Parameters:
+    """Today's parameters of a table."""
+    # An asset of a project names the first day of each input; the lake's may be lowered for another asset.
+    start = date.min if contract.made_by else view.start
+    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, start)
+
+
+def parse_parameters(text: str) -> Parameters | None:
+    """The parameters in a receipt's tag; None for an older receipt without them, and for text that cannot be read."""
+    try:
+        values = json.loads(text)
+        return Parameters(
+            tuple(_parse_input(*fields) for fields in values["inputs"]),
+            bool(values["waits"]),
+            None if values["matures"] is None else int(values["matures"]),
+            timedelta(seconds=int(values["grace_s"])),
+            date.fromisoformat(values["start"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _input_values(wanted: Input) -> list[object]:
+    """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
+    values = [wanted.table, wanted.before, wanted.after, wanted.kind]
+    if wanted.first_day is not None:
+        return [*values, wanted.columns or [], str(wanted.first_day)]
+    return [*values, *([wanted.columns] if wanted.columns else [])]
+
+
+def _parse_input(
+    table: str, before: int, after: int, kind: str, columns: Sequence[str] = (), first_day: str = ""
+) -> Input:
+    named, first = tuple(map(str, columns)) or None, date.fromisoformat(first_day) if first_day else None
+    return Input(str(table), int(before), int(after), InputKind(kind), named, first_day=first)
+
+
+def whole_of(parameters: Parameters) -> Parameters:
+    """The parameters, as if every input were read with all of its columns."""
+    return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))

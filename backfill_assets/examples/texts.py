@@ -47,9 +47,9 @@ def times(chance: random.Random, first: date, days: int, per_day: int) -> Iterat
             yield midnight(first) + timedelta(days=number, seconds=chance.randrange(86_000))
 
 
-def daily_files(rows: Iterable[Row], at: str, folder: str = "landing") -> dict[str, str]:
+def daily_files(rows: Iterable[Row], at: str) -> dict[str, str]:
     """JSON lines by path: a file per day of the column `at`, whose values `moment` wrote."""
     found = defaultdict[str, list[Row]](list)
     for row in rows:
-        found[f"{folder}/{str(row[at])[:10]}.jsonl"].append(row)
+        found[f"landing/{str(row[at])[:10]}.jsonl"].append(row)
     return {path: jsonl_text(mine) for path, mine in sorted(found.items())}

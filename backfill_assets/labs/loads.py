@@ -1,19 +1,24 @@
-"""Labs about loads: `load`, `late-fact`, `watermark` and `incident`, each the unsafe form beside the safe one.
+"""Labs about loads and backfills: `load`, `late-fact`, `watermark`, `incident`, `mistakes`, each beside the safe form.
 
 The same days by append and by replacing each day; a sale of Monday that arrives on Wednesday; the usual script that
-takes rows beyond its mark, on sqlite; three years doubled by a job that was green. Not here: late rows of a lake of
-one's own (`operations.lateness`), and the alert that a control becomes (`orchestration.lake_definitions`).
+takes rows beyond its mark, on sqlite; three years doubled by a job that was green; four ways to spoil a backfill. Not
+here: late rows of a lake of one's own (`operations.lateness`), the alert that a control becomes
+(`orchestration.lake_definitions`), and the same checks of a plan of one's own (`backfill.preflight`).
 """
 
 import inspect
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from backfill_assets.core.days import DayRange, ranges
+import duckdb
+
+from backfill_assets.backfill.plan import PlanRequest, cut, make_plan, refuse_append
+from backfill_assets.core.days import ONE_DAY, DayRange, ranges
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.labs.lakes import (
     append,
     events,
@@ -26,8 +31,10 @@ from backfill_assets.labs.lakes import (
     with_control,
 )
 from backfill_assets.labs.model import LabStep
+from backfill_assets.lake.home import Lake
 from backfill_assets.operations.reconcile import judge_controls
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.plans.policy import Policy
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 ORDERS = events((NOON + timedelta(days=n // 2), 100 + 10 * n) for n in range(6))
@@ -155,9 +162,85 @@ def incident_steps(folder: Path) -> Iterator[LabStep]:
     yield LabStep("Appended", text, form="events after a backfill by append", expected=EVENTS, found=seen[2][1])
 
 
+FIRST_OF_NINETY, NINETY = date(2024, 1, 1), 90
+FIRST_NOON, SPAN = datetime(2024, 1, 1, 12, tzinfo=UTC), DayRange(FIRST_OF_NINETY, FIRST_OF_NINETY + ONE_DAY * NINETY)
+RIGHT = [100 + n for n in range(NINETY)]
+BY_DAY = "SELECT event_date AS day, sum(value)::BIGINT AS value FROM {} GROUP BY 1"
+SQL = {
+    "now()": f"epoch_us(now()) - epoch_us(TIMESTAMP '{FIRST_OF_NINETY}')",
+    "its day": f"DATE '{SPAN.last}' - DATE '{FIRST_OF_NINETY}'",
+}
+
+
+def mistakes_steps(folder: Path) -> Iterator[LabStep]:
+    """Commit the four mistakes on a lake of ninety days, an event each, whose sums by day and of all are known."""
+    known = {str(FIRST_OF_NINETY + ONE_DAY * n): value for n, value in enumerate(RIGHT)}
+    lake = with_control(make_lake(folder, FIRST_OF_NINETY), "each_day", BY_DAY, "day", known)
+    for mistake in (_corrections, _one_huge_run, _totals_only):
+        _write(lake, RIGHT)
+        yield from mistake(lake)
+    yield from _clock()
+
+
+def _write(lake: Lake, values: Sequence[int], days: DayRange = SPAN) -> None:
+    rows = events((FIRST_NOON + timedelta(days=n), value) for n, value in enumerate(values))
+    replace_by_day(lake, first_events(lake), [r for r in rows if r["event_date"] in days])
+
+
+def _wrong(lake: Lake) -> int:
+    return judge_controls(lake, chosen_pipeline(lake))[0].broken
+
+
+def _corrections(lake: Lake) -> Iterator[LabStep]:
+    append(lake, first_events(lake), events([(FIRST_NOON, RIGHT[0] - 20)], "again"))
+    found, right = totals(lake, first_events(lake)).total(), sum(RIGHT) - 20
+    text = "An event of 100 is corrected to 80. Who appends the correction counts both; who replaces the day does not."
+    yield LabStep("Append for corrections", text, form="the sum after an append", expected=right, found=found)
+    _write(lake, [RIGHT[0] - 20, *RIGHT[1:]])
+    found = totals(lake, first_events(lake)).total()
+    yield LabStep("", str(refuse_append()), form="the sum after a replace", expected=right, found=found)
+
+
+def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
+    text, cents = "A release gives cents. One run rebuilds ninety days before anybody looks.", [v * 100 for v in RIGHT]
+    _write(lake, cents)
+    yield LabStep("One huge run", text, form="wrong days of one run", expected=1, found=_wrong(lake))
+    _write(lake, RIGHT)
+    for chunk in cut(SPAN, Policy(chunk="7d")):
+        _write(lake, cents, chunk.days)
+        if found := _wrong(lake):
+            break
+    refusal, request = "", PlanRequest(SPAN, (first_events(lake).name,), Policy(chunk="90d"))
+    try:
+        make_plan(lake, chosen_pipeline(lake), request)
+    except BackfillError as error:
+        refusal = str(error)
+    yield LabStep("", f"A plan stops after its canary. {refusal}", form="wrong days of a plan", expected=1, found=found)
+
+
+def _totals_only(lake: Lake) -> Iterator[LabStep]:
+    _write(lake, [RIGHT[1], RIGHT[0], *RIGHT[2:]])
+    found = 0 if totals(lake, first_events(lake)).total() == sum(RIGHT) else 2
+    text = "A time zone moved the rows of two days. The sum of all days is what it was."
+    yield LabStep("Totals only", text, form="wrong days by the total", expected=2, found=found)
+    yield LabStep("", form="wrong days by the sums of each day", expected=2, found=_wrong(lake))
+
+
+def _clock() -> Iterator[LabStep]:
+    why = "The load refuses such a transform before it runs, and names the call."
+    for by, sql in SQL.items():
+        found = []
+        for _ in range(2):
+            with closing(duckdb.connect()) as engine:
+                found += [age for (age,) in engine.execute(f"SELECT {sql}").fetchall()]
+        title, text = ("now() in a transform", why) if by == "now()" else ("", "Days and times come from the chunk.")
+        yield LabStep(title, text, form=f"an age by {by}, computed again", expected=found[0], found=found[1])
+
+
 STEPS = {
     "load": load_steps,
     "late-fact": late_fact_steps,
     "watermark": watermark_steps,
     "incident": incident_steps,
+    "mistakes": mistakes_steps,
 }

@@ -1,6 +1,6 @@
 """The shape of a lab: steps with a text and a table, and for each form of the work the total it has to give.
 
-Not here: the labs (`loads`, `skew`, `mistakes`), their lakes (`lakes`), and drawing (`cli.practice`).
+Not here: the labs (`loads`, `skew`), their lakes (`lakes`), and drawing (`cli.practice`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ LABS = {  # by name: the module (`MODULES`) has its `STEPS`
     "incident": "Three years doubled by a job that succeeded: a known total finds it.",
     "mistakes": "Append for corrections, one huge run, totals only, now() in a transform.",
 }
-MODULES = {"skew": "skew", "mistakes": "mistakes"}  # others: `loads`
+MODULES = {"skew": "skew"}  # others: `loads`
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import frontiers_in
-from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.place import Place, Token, exists
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.profiles import counted_nulls
+from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, Superseded
-from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.place import Place, table_lock
 from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
+from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.columns import columns_misfit, read_footer, schema_contract

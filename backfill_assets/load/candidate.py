@@ -17,8 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import Altered, BackfillError
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
-from backfill_assets.core.plans import WriteMode
+from backfill_assets.core.plans import Work, WriteMode
 from backfill_assets.core.profiles import (
     DayProfile,
     counted_broken,
@@ -26,10 +25,10 @@ from backfill_assets.core.profiles import (
     counted_most,
     counted_nulls,
 )
+from backfill_assets.core.readings import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import SPREAD, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
-from backfill_assets.core.work import Work
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.lake.fingerprints import on_days

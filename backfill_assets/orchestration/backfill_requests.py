@@ -14,8 +14,8 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import identities, needs, run_requests
+from backfill_assets.core.plans import Work
 from backfill_assets.core.states import States
-from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import PLAIN, LakeContext, Naming

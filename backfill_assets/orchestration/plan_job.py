@@ -22,9 +22,8 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_TAG
+from backfill_assets.core.plans import PLAN_TAG, Work
 from backfill_assets.core.view import LakeView
-from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view

@@ -19,7 +19,7 @@ import dagster as dg
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCKS, read, read_json, write_json
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RECONCILED, RUNS
 from backfill_assets.lake.home import Lake

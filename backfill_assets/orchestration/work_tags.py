@@ -16,8 +16,7 @@ from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.days import DayRange, SomeDays, days_text
 from backfill_assets.core.errors import ALSO, DaysKeptBack
 from backfill_assets.core.ownership import BY, through_dagster, whoami
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG
-from backfill_assets.core.work import MANUAL, Work
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, KEEP_GOOD, MANUAL, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG, Work
 from backfill_assets.load.good_days import OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened, table_made_by

@@ -17,8 +17,7 @@ from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_REASON
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import PLAN_REASON, Work
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline

@@ -25,7 +25,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import load_lock
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest

@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.cli.common import Overrides
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.lake.view import Known
 from backfill_assets_tests.cli.typed import commands, read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

@@ -13,7 +13,7 @@ from backfill_assets.cli.backfill import chosen, foreseen, is_computed
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline

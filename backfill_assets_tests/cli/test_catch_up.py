@@ -18,9 +18,9 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.plans import Work
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
-from backfill_assets.core.work import Work
 from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.policy import Policy

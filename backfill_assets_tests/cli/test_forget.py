@@ -13,9 +13,9 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.forget import settle
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.parameters import PARAMETERS
+from backfill_assets.core.plans import Work
 from backfill_assets.core.process import LAKE_VARIABLE
-from backfill_assets.core.work import Work
+from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.view import Known

@@ -17,7 +17,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import Work
 from backfill_assets.orchestration.context import PLAIN
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets.orchestration.io_manager import as_failure

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import will_change, with_downstream
 from backfill_assets.core.needs import identities, needs, run_requests
+from backfill_assets.core.plans import Work
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
-from backfill_assets.core.work import Work
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
 from backfill_assets_tests.strategies import examples
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.needs import MOST_GAP_DAYS, identities, joined_ranges, needed_days, needs, run_requests
+from backfill_assets.core.plans import Work
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
-from backfill_assets.core.work import Work
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
 
 DAYS = tuple(map(day, range(10)))

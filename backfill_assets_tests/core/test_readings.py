@@ -13,7 +13,6 @@ import pytest
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import Digests
-from backfill_assets.core.parameters import parameters_of, parse_parameters
 from backfill_assets.core.readings import (
     NAME_END,
     SEPARATOR,
@@ -21,6 +20,8 @@ from backfill_assets.core.readings import (
     delivery_columns,
     name_of,
     narrowed,
+    parameters_of,
+    parse_parameters,
     rows_read,
 )
 from backfill_assets.core.receipts import DayEntry

@@ -24,12 +24,11 @@ from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
-from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.core.plans import PLAN_REASON, Work
+from backfill_assets.core.readings import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import Codes, State
 from backfill_assets.core.view import LakeView
-from backfill_assets.core.work import Work
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS

@@ -18,8 +18,8 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import joined_ranges, needs
+from backfill_assets.core.plans import Work
 from backfill_assets.core.states import State, States
-from backfill_assets.core.work import Work
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import Known
 from backfill_assets.load.scan import scan_all

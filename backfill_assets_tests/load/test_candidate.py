@@ -13,8 +13,8 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, make_pipeline

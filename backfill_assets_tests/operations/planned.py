@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.readings import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView

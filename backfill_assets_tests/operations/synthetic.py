@@ -14,7 +14,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.readings import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.ownership import BY, whoami
-from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG
-from backfill_assets.core.work import Work
+from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG, Work
 from backfill_assets.orchestration.backfill_requests import as_request
 from backfill_assets.orchestration.runs import BY_TAG, PARTITION, RANGE_START, days_of, range_tags
 from backfill_assets.orchestration.work_tags import tags_of, work_of

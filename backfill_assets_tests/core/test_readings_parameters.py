@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import needed_days
-from backfill_assets.core.parameters import Parameters, parse_parameters
+from backfill_assets.core.readings import Parameters, parse_parameters
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets_tests.builders import (
     AS_KNOWN,

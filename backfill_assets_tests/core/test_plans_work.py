@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plans import KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG, WriteMode
-from backfill_assets.core.work import Work, forced
+from backfill_assets.core.plans import KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG, Work, WriteMode, forced
 
 DAY = date(2024, 3, 1)
 WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"})
