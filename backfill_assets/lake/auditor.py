@@ -6,6 +6,7 @@ columns that have at most 32 on it, of which receipts keep 16.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from backfill_assets.lake.embedded import connection
 from backfill_assets.lake.engine_fingerprints import bucket, comparable, pieces, row_hash
 from backfill_assets.lake.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import FILE_DIGEST_CHARS
 from backfill_assets.lake.rules import broken_on_engine
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
@@ -35,6 +37,7 @@ HALF_BITS = 30  # of a piece: sums of halves stay within 64 bits below 2^33 rows
 FEW_TEXTS = 2 * VALUES_KEPT
 # An engine that counts few texts of a day about right never takes 32 or fewer of them for more than this.
 CERTAINLY_MANY = 2 * FEW_TEXTS
+MOST_DIGESTED = 512 << 20  # bytes of a file: a task holds all of it
 TEXTS = "few_texts"  # their name in DuckDB
 ESTIMATED = f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) FROM {TEXTS} GROUP BY ALL"
 
@@ -73,10 +76,13 @@ def _why_not_by_engine(contract: Contract, staged: Staged) -> str:
 
 
 def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contract, parts: Sets) -> Profiles:
-    """Profiles as `audit.audit` gives them of these files, counted by the lake's engine. Raises ContractBroken for text
-    that is not UTF-8, and what the engine raises."""
+    """Profiles as `audit.audit` gives them of these files, counted by the lake's engine, which takes their digests as
+    well if it computes on other machines. Raises ContractBroken for text that is not UTF-8, and what the engine raises.
+    """
     if not staged.files:
         return {}
+    if not lake_session.engine.computes_here:
+        take_digests(lake_session.spark(), staged)
     lake, day = lake_session.lake, quoted(contract.day_column)
     described = described_columns(lake, contract)
     hashes = {ROW: row_hash(contract.columns)}
@@ -95,6 +101,17 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
     most = {key_name(k): _per_day(_of_known_keys(rows, contract, k), "max(n)") for k in contract.read_by}
     texts = _frequent(lake, hashed, day, described, figures)
     return Measured(figures, repeated if contract.key else {}, groups, most, texts).profiles(contract, parts)
+
+
+def take_digests(session: "SparkSession", staged: Staged) -> None:
+    """Let Spark take the digests of the files that fit a task's memory. Not for Sail 0.7, which reads files twice."""
+    wanted = [f.path for f in staged.files if f.size <= MOST_DIGESTED]
+    if not wanted:
+        return
+    digest = f"left(sha2(content, 256), {FILE_DIGEST_CHARS})"
+    found = session.read.format("binaryFile").load(wanted).selectExpr("path", digest).collect()
+    by_name = {staged.name + path.rpartition(staged.name)[2]: of_bytes for path, of_bytes in found}
+    staged.files = tuple(replace(f, engine_digest=by_name.get(f.name, "")) for f in staged.files)
 
 
 def _rows(session: "SparkSession", staged: Staged, contract: Contract) -> "DataFrame":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.place import Place, exists, sha256_of_bytes
+from backfill_assets.core.place import Place, exists
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.columns import (
@@ -30,7 +30,6 @@ from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
     ACTIONS,
     BEFORE,
-    FILE_DIGEST_CHARS,
     FILES,
     LiveFile,
     commit_digest,
@@ -99,16 +98,16 @@ def commit_files(
     if others:
         raise _wrong(path, f"a file of {others[0]} is to be added, a day that the receipt does not name")
     are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
-    digests = "" if are_known else _digests(path, adds)
+    digests = "" if are_known else _digests(adds)
     path.sync_new([f.name for f in adds])  # before the log names them: a power cut must leave no torn file
     version = _commit(opened, path, receipt, actions, digests, committing)
     LOGS.keep(path, contract.day_column)
     return version
 
 
-def _digests(path: Place, adds: Sequence[StagedFile]) -> str:
+def _digests(adds: Sequence[StagedFile]) -> str:
     """The digests of new files, joined, by ascending path."""
-    return "".join(sha256_of_bytes(path, name)[:FILE_DIGEST_CHARS] for name in sorted(f.name for f in adds))
+    return "".join(digest for _, digest in sorted((f.name, f.digest()) for f in adds))
 
 
 def rewrite_files(
@@ -120,7 +119,7 @@ def rewrite_files(
     by_schema = schema_contract(contract, opened)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
     added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
-    digests = _digests(path, adds)
+    digests = _digests(adds)
     path.sync_new([f.name for f in adds])
     return _commit(opened, path, receipt, [*actions, *added], digests, committing)
 

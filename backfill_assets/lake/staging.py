@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.place import Gone, Place, WriteHold, exists, size
+from backfill_assets.core.place import Gone, Place, WriteHold, exists, sha256_of_bytes, size
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import TABLES, LakeFolder
-from backfill_assets.lake.log import commit_name, file_changes, find_write
+from backfill_assets.lake.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
@@ -40,6 +40,7 @@ class StagedFile:
     table: Place
     name: str  # in the table
     partition: str | None  # the text of its partition value; None: NULL, or no partition column
+    engine_digest: str = ""  # its digest, where the engine took it
 
     @property
     def path(self) -> str:
@@ -57,6 +58,10 @@ class StagedFile:
         if (found := size(self.table, self.name)) is None:
             raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
+
+    def digest(self) -> str:
+        """The digest by which a commit names its bytes, which are read unless the engine took it. Raises Gone."""
+        return self.engine_digest or sha256_of_bytes(self.table, self.name)[:FILE_DIGEST_CHARS]
 
 
 @dataclass

@@ -16,12 +16,13 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import sha256_of_bytes
 from backfill_assets.core.receipts import DayEntry, parse_receipt
 from backfill_assets.lake import committer
 from backfill_assets.lake.committer import Conflict, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import LiveFile
+from backfill_assets.lake.log import FILE_DIGEST_CHARS, LiveFile, file_changes, file_digests
 from backfill_assets.lake.log_state import KEEP_EVERY
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.state_files import kept_versions
@@ -78,6 +79,17 @@ def test_exactly_the_named_files_come_and_go_in_one_commit_with_its_receipt(lake
     newest = parse_receipt(DeltaTable(str(path_of(lake))).history(1)[0]["userMetadata"])
     assert newest is not None
     assert newest.write_id == staged.write_id
+
+
+def test_a_commit_names_the_digest_of_a_file_that_an_engine_took_and_reads_the_others(lake: Lake) -> None:
+    staged = stage_by_hand(lake, STAGING, rows(0, 1, value=7))
+    first, second = sorted(staged.files, key=lambda f: f.name)
+    staged.files = (second, replace(first, engine_digest="0123456789abcdef"))
+    version = commit(lake, staged)
+    changes = file_changes(place_of(path_of(lake)), version)
+    read = sha256_of_bytes(staged.table, second.name)[:FILE_DIGEST_CHARS]
+    named = file_digests(place_of(path_of(lake)), version, changes)
+    assert named == {first.name: "0123456789abcdef", second.name: read}
 
 
 def test_a_write_id_is_committed_once_however_often_it_is_sent(lake: Lake) -> None:

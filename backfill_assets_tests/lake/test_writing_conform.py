@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.place import sha256_of_bytes
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.auditor import audit_by_engine
+from backfill_assets.lake.auditor import audit_by_engine, take_digests
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import FILE_DIGEST_CHARS
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
@@ -81,6 +83,11 @@ def test_spark_counts_what_duckdb_counts_in_its_files_and_both_refuse_bytes_that
     by_spark = audit_by_engine(LakeSession(lake), staged, made, {"some": ("day", "at")})
     assert by_spark == audit(lake, staged.paths, made, {"some": ("day", "at")})
     assert {p.broken["i_is_whole"] for p in by_spark.values() if p.broken} == {1}
+    read = {f.name: sha256_of_bytes(staged.table, f.name)[:FILE_DIGEST_CHARS] for f in staged.files}
+    assert {f.engine_digest for f in staged.files} == {""}, "where the engine computes here, the commit reads the files"
+    take_digests(spark, staged)
+    assert {f.name: f.engine_digest for f in staged.files} == read
+    assert len(read) > 1
     torn = conform(frame.withColumn("text", F.expr("CAST(X'C328' AS STRING)")), made)
     staged = stage(lake, made, torn, 1)
     refusal = r"the table t: what was computed cannot be read back: .*Nothing was written"

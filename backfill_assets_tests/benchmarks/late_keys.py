@@ -1,0 +1,104 @@
+"""What a late batch costs that looks for its keys among all loaded days: CPU and bytes read, by keys of the lake.
+
+Lives here: a lake of made-up raw days without an engine, and three late batches. Does not live here: any assertion on
+figures, and whether the ledger is right (`load.test_arrivals_sql`).
+
+usage: python -m backfill_assets_tests.benchmarks.late_keys [KEYS [ROWS_PER_DAY]]
+"""
+
+import resource
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.columns import duckdb_name
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.view import read_view
+from backfill_assets.lake.writing import stage_query
+from backfill_assets.load.arrivals import commit_arrivals
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.pipeline.built_in import contracts
+
+FIRST, BATCH = date(2024, 3, 1), 700
+CONTRACTS = tuple(contracts().values())
+RAW = next(c for c in CONTRACTS if c.is_landed)
+# By name of the batch: which key its row i has, and its event day, for `corrected` rows of the day `on`.
+BATCHES = {
+    "new keys only": ("n", "arrived"),
+    "350 of them corrections": ("CASE WHEN i % 2 = 0 THEN (i * 7919) % {keys} ELSE n END", "NULL"),
+    "and 10 move to another event day": (
+        "CASE WHEN i % 2 = 0 THEN (i * 7919) % {keys} ELSE n END",
+        "CASE WHEN i < 20 THEN arrived END",
+    ),
+}
+
+
+def rows_of(first: int, rows: int, per_day: int, key: str = "n", event: str = "NULL") -> str:
+    """SQL of raw's rows from number `first` on, `per_day` each day, events of the day that their key names."""
+    own = f"DATE '{FIRST}' + CAST(floor(key / {per_day}) AS INT)"
+    known = {
+        "event_key": "md5(CAST(key AS VARCHAR))", "op": "'upsert'", "arrival_date": "arrived",
+        "event_ts": f"CAST(coalesce({event}, {own}) AS TIMESTAMP) + INTERVAL 1 HOUR",
+        "arrival_ts": "CAST(arrived AS TIMESTAMP) + INTERVAL 2 HOUR", "seq": "n", "row_number": "n",
+    }  # fmt: skip
+    cells = ", ".join(
+        f"CAST({known.get(c.name, _any(c.type))} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}" for c in RAW.columns
+    )
+    return (
+        f"SELECT {cells} FROM (SELECT *, {key} AS key FROM (SELECT i, {first} + i AS n, "
+        f"DATE '{FIRST}' + CAST(floor(({first} + i) / {per_day}) AS INT) AS arrived FROM range({rows}) r(i)))"
+    )
+
+
+def _any(kind: str) -> str:
+    text = {"STRING": "md5(CAST(n AS VARCHAR))", "TIMESTAMP": "CAST(arrived AS TIMESTAMP)", "DATE": "arrived"}
+    return text.get(kind, "CAST(n % 1000 AS INT)")
+
+
+def publish(lake: Lake, contract: Contract, staged: Staged) -> None:
+    """Commit what is staged, with receipts that say nothing of the rows but that there are some."""
+    days = {f.day for f in staged.files}
+    entries = {d: DayEntry(1, staged.write_id, staged.write_id) for d in days if d}
+    version = lake.store.view(contract.name, contract.day_column).version
+    replace_days(lake, Write(contract, staged, entries, version, Provenance("benchmark")), lambda of: {
+        d: entries[d].input_digest for d in of
+    })  # fmt: skip
+    staged.drop()
+
+
+def spent() -> tuple[float, float]:
+    """CPU seconds and MB read of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    read = next(line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("rchar"))
+    return used.ru_utime + used.ru_stime, int(read.split()[1]) / 1e6
+
+
+def load(lake: Lake, name: str, rows: str) -> None:
+    """Load rows and tell what bringing the ledger up to them costs."""
+    publish(lake, RAW, stage_query(lake, RAW, rows))
+    view, (cpu, read) = read_view(lake, CONTRACTS), spent()
+    commit_arrivals(LakeSession(lake), CONTRACTS, view, Provenance("benchmark"))
+    after = spent()
+    print(f"{name:42} {after[0] - cpu:8.2f} CPU s {after[1] - read:10.1f} MB read", flush=True)
+
+
+def main(keys: int, per_day: int) -> None:
+    """A lake of so many keys, then one late batch after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        lake = bare_lake(Path(folder))
+        load(lake, f"{keys:,} keys in {keys // per_day} days", rows_of(0, keys, per_day))
+        for number, (name, (key, event)) in enumerate(BATCHES.items()):
+            first = keys + number * per_day
+            load(lake, f"{BATCH} rows: {name}", rows_of(first, BATCH, per_day, key.format(keys=keys), event))
+
+
+if __name__ == "__main__":
+    asked = [int(argument) for argument in sys.argv[1:]]
+    main(asked[0] if asked else 1_000_000, asked[1] if len(asked) > 1 else 20_000)
