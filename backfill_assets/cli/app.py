@@ -33,6 +33,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "check-engine": ("compare", "Recompute days on the other engine."),
     "checklist": ("doctor", "What makes this lake trustworthy, computed."),
     "compare": ("compare", "What differs between two versions."),
+    "copy-lake": ("doctor", "A lake to another folder or bucket."),
     "controls": ("checks", "Known totals against the tables."),
     "demo": ("demo", "Make a sample lake, load it twice."),
     "doctor": ("doctor", "Find what is wrong with a lake."),
@@ -72,7 +73,7 @@ SECTIONS = {  # of the list of commands, in the order of a lake's life
     "Look": "status show sql report audit lateness checklist",
     "Correct": "plan run compare rollback release candidate",
     "Trust": "doctor verify reconcile controls prove check-engine drift mend",
-    "Keep": "snapshot export attach maintain forget server production ui",
+    "Keep": "snapshot export attach maintain copy-lake forget server production ui",
 }
 
 

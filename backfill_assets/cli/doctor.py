@@ -1,4 +1,4 @@
-"""`backfill-assets doctor`, `verify`, `checklist`, `mend` and `maintain`: checks and upkeep of a lake and its machine.
+"""`backfill-assets doctor`, `verify`, `checklist`, `mend`, `maintain`, `copy-lake`: checks and upkeep of a lake.
 
 Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`), the damage
 (`lake.inspection`) and the files that can be deleted (`operations.maintain`).
@@ -167,3 +167,22 @@ def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> Non
     if found.lines() and not yes:
         lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
     answer(found, as_json, lines)
+
+
+@click.command("copy-lake")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def copy_lake(source: str, target: str, as_json: bool) -> None:
+    """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every byte.
+
+    TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A lake that is
+    written meanwhile is copied as of one moment after the last write, or refused. FROM stays; landing folders elsewhere
+    stay where they are; Dagster's runs, locks and scratch are not copied.
+    """
+    from backfill_assets.core.addresses import local_root
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.operations.copy_lake import copy_lake as do
+
+    copied = do(open_lake(local_root(source)), local_root(target))
+    answer(copied, as_json, [copied])

@@ -1,0 +1,72 @@
+"""A lake copied into a bucket, worked on there, and copied back: the tables of a lake that was never moved.
+
+Lives here: `copy-lake` between a folder and a server of moto's, with late data, a snapshot and `verify --deep` in each
+place. Does not live here: what is copied, kills and refusals (`operations.test_copy_lake`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets.operations.maintain import maintain
+from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, machine
+from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
+from backfill_assets_tests.end_to_end.worlds import World, land, span
+
+
+def copy(source: str, target: str) -> dict[str, object]:
+    done = run("copy-lake", source, target, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.stdout)
+    assert (found["from"], found["to"]) == (source, target)
+    return found
+
+
+def assert_sound(world: World) -> None:
+    """Nothing of it differs from its receipts, by `verify --deep`."""
+    lake, pipeline = world.open()
+    checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
+    assert [d for d in checked if d.level.name != "OK"] == []
+
+
+@pytest.mark.slow
+def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
+    spark: object, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKFILL_ASSETS_STATE", str(tmp_path / "state"))
+    stays = made(tmp_path / "stays", [EARLY])
+    stays.backfill(span(RULES))
+    refused = run("copy-lake", str(stays.root), bucket_address)
+    assert "files = 'landing/**' begins at the lake's folder, and the lake lies in a bucket" in refused.output
+    text = (stays.root / FILE_NAME).read_text().replace('"landing/**"', f'"{stays.landing}/**"')
+    (stays.root / FILE_NAME).write_text(text)
+
+    copy(str(stays.root), bucket_address)
+    moved = BucketWorld(machine(bucket_address, tmp_path / "state"))
+    assert_same(moved, stays)
+    assert moved.states() == stays.states()
+    assert_sound(moved)
+
+    lake, pipeline = moved.open()
+    kept = create_snapshot(lake.lake, pipeline, SnapshotRequest("spring", ("features",), unfit="take"))
+    assert kept.tables["features"].pinned
+    land(stays, "late.jsonl", LATE)
+    for world in (stays, moved):
+        world.backfill(span(RULES))
+    assert_same(moved, stays)
+    assert [t for t in maintain(lake.lake, pipeline, keep_days=0).tables if t.replaced], "what nothing pins goes"
+    assert_sound(moved)
+
+    copy(bucket_address, str(tmp_path / "back"))
+    back = World(tmp_path / "back")
+    assert_same(back, stays)
+    assert back.states() == stays.states()
+    assert_sound(back)
+    for place in (bucket_address, str(back.root)):
+        shown = run("snapshot", "show", "spring", "--lake", place, "--json")
+        assert json.loads(shown.stdout)["digest"] == kept.digest, "every byte that it names was read"

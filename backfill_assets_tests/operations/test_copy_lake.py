@@ -1,0 +1,176 @@
+"""A lake copied to another folder: every byte, from wherever it is taken up again, and never as of two moments.
+
+Tested here: `operations.copy_lake` from folder to folder, without an engine; a kill is an error that no `except` of the
+package sees. Not tested here: buckets, and work on the copy (`end_to_end.test_copy_lake`).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from io import BufferedReader
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.states import State
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, RUNS
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.staging import filling
+from backfill_assets.operations.copy_lake import AT_ONCE, MARK, copy_lake
+from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot, find_snapshot
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.candidate_world import CandidateWorld
+from backfill_assets_tests.operations.planned import BUILT, Planned
+
+
+class Killed(BaseException):
+    """A process that dies."""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    made = Planned(tmp_path / "lake")
+    made.write("features", {3: 7})
+    create_snapshot(made.lake, made.pipeline, SnapshotRequest("spring", ("features",), unfit="take"))
+    for name in (f"{DAGSTER_FOLDER}/runs.db", f"{RUNS}/instance/run", ".venv/lib.py", f"{FORGOTTEN}/key", "sql/a.sql"):
+        made.lake.place.write(name, name.encode(), is_private=name.startswith(FORGOTTEN))
+    return made
+
+
+def files(root: Path) -> dict[str, str]:
+    """The digest of each file that a copy has."""
+    found = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
+    gone = (".locks/", ".runs/", ".dagster/", ".venv/", ".staging/", MARK)
+    candidates = {n: n.split("/", 2)[-1] if n.startswith(".candidates/") else n for n in found}
+    kept = {n: p for n, p in found.items() if not n.startswith(gone) and not candidates[n].startswith(gone)}
+    return {n: hashlib.sha256(p.read_bytes()).hexdigest() for n, p in kept.items()}
+
+
+def test_a_copy_has_every_byte_of_the_lake_and_nothing_of_the_machine(made: Planned, tmp_path: Path) -> None:
+    CandidateWorld.of(made, *BUILT).build_all(5)
+    copied = copy_lake(made.lake, tmp_path / "copy")
+    assert files(tmp_path / "copy") == files(made.root)
+    assert {p.name for p in (tmp_path / "copy").iterdir()} & {".dagster", ".runs", ".locks", ".venv", MARK} == set()
+    assert (copied.files, copied.copied) == (len(files(made.root)), len(files(made.root)) - 1)
+    assert (tmp_path / "copy" / FORGOTTEN / "key").stat().st_mode & 0o077 == 0, "for its owner alone"
+    again = Planned.reopened(tmp_path / "copy")
+    assert again.states().view == made.states().view
+    assert find_snapshot(again.lake, "spring") == find_snapshot(made.lake, "spring")
+    again.write("features", {3: 8})
+    assert again.states().of("features", day(3)) is State.FRESH
+
+
+def watched(lake: Lake, opening: Callable[[str], None]) -> Lake:
+    """The lake, with a call before one of its files is opened."""
+
+    class Watched(Folder):
+        def open(self, name: str) -> BufferedReader:
+            opening(name)
+            return super().open(name)
+
+    class WatchedLake(Lake):
+        @property
+        def place(self) -> Watched:
+            return Watched(str(self.root))
+
+    return WatchedLake(**vars(lake))
+
+
+def test_a_copy_that_was_killed_at_any_file_is_no_lake_and_the_same_command_goes_on(
+    made: Planned, tmp_path: Path
+) -> None:
+    kills, other = 0, Planned(tmp_path / "other")
+    for step in range(0, 300, 9):
+        target, opened = tmp_path / f"copy{step}", list[str]()
+
+        def dies(name: str, opened: list[str] = opened, step: int = step) -> None:
+            opened.append(name)
+            if len(opened) > step:
+                raise Killed
+
+        try:
+            copy_lake(watched(made.lake, dies), target)
+        except Killed:
+            kills += 1
+        else:
+            break
+        assert not (target / FILE_NAME).exists()
+        with pytest.raises(BackfillError, match="begins there"):
+            copy_lake(other.lake, target)
+        copied = copy_lake(made.lake, target)
+        assert files(target) == files(made.root)
+        assert copied.copied <= copied.files - step // 2 + AT_ONCE, "what was there already is not brought again"
+    assert 3 < kills < 34
+
+
+def test_a_copy_that_was_killed_when_it_held_all_is_finished_and_keeps_what_was_written_there_since(
+    made: Planned, tmp_path: Path
+) -> None:
+    copy_lake(made.lake, tmp_path / "copy")
+    (tmp_path / "copy" / MARK).write_text(json.dumps({"from": str(made.root)}))
+    again = Planned.reopened(tmp_path / "copy")
+    again.write("features", {3: 8})
+    now = files(tmp_path / "copy")
+    assert copy_lake(made.lake, tmp_path / "copy").copied == 0
+    assert files(tmp_path / "copy") == now
+    assert not (tmp_path / "copy" / MARK).exists()
+
+
+def test_what_is_written_during_a_round_comes_with_the_next_one_and_a_lake_that_never_rests_is_refused(
+    made: Planned, tmp_path: Path
+) -> None:
+    values = iter(range(10, 99))
+
+    def writing(times: list[int]) -> Callable[[str], None]:
+        def write(name: str) -> None:
+            if name == FILE_NAME and times[0] > 0:  # once a round
+                times[0] -= 1
+                made.write("features", {2: next(values)})
+
+        return write
+
+    def is_copied(target: Path, times: int) -> bool:
+        copy_lake(watched(made.lake, writing([times])), target)
+        return files(target) == files(made.root)
+
+    assert is_copied(tmp_path / "copy", 1)
+    with pytest.raises(BackfillError, match="it was written during each of 3 rounds"):
+        is_copied(tmp_path / "restless", 9)
+    assert not (tmp_path / "restless" / FILE_NAME).exists()
+    assert is_copied(tmp_path / "restless", 0)
+
+
+def test_a_write_under_way_is_waited_for(made: Planned, tmp_path: Path) -> None:
+    with filling(made.lake, made.pipeline.contract("features", "")) as staged:
+        with pytest.raises(BackfillError, match="another command writes features"):
+            copy_lake(made.lake, tmp_path / "copy")
+        staged.drop()
+    copy_lake(made.lake, tmp_path / "copy")
+
+
+def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made: Planned, tmp_path: Path) -> None:
+    other = Planned(tmp_path / "other")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("")
+    candidate = CandidateWorld.of(made, *BUILT).there.lake
+    for lake, target, words in (
+        (made.lake, other.root, "it is not empty"),
+        (made.lake, tmp_path / "full", "it is not empty"),
+        (made.lake, tmp_path / "file", "is a file"),
+        (made.lake, made.root / "copy", "lies in it"),
+        (made.lake, tmp_path, "lies in it"),
+        (candidate, tmp_path / "copy", "it is a candidate"),
+    ):
+        before = files(made.root) | files(other.root)
+        with pytest.raises(BackfillError, match=words):
+            copy_lake(lake, target)
+        assert files(made.root) | files(other.root) == before
+    (made.root / "tables" / "orders").mkdir()
+    (made.root / "tables" / "orders" / "others-1").symlink_to(tmp_path)
+    with pytest.raises(BackfillError, match="orders is read from the folder of others by a link"):
+        copy_lake(open_lake(made.root), tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
