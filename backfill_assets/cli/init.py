@@ -19,7 +19,6 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.place import AlreadyThere, Place, exists
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import refuse_file
-from backfill_assets.lake.in_bucket import refuse_relative
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME, lake_toml
 from backfill_assets.operations.first_columns import ticked
@@ -68,7 +67,6 @@ def init(
     ask = (sys.stdin.isatty() if ask is None else ask) and select is None and not sources
     files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
     globs = _named_globs(sources) or {"": None if files == ANYWHERE else files}
-    refuse_relative(root, [glob or ANYWHERE for glob in globs.values()])
     landed = {} if select is not None else _landed(root, form, globs)
     if not landed:
         _write_example(place, files, form, select, named)

@@ -4,10 +4,10 @@ Not here: reading and writing what lies there (`bucket`), and the address (`core
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from backfill_assets.core.addresses import ADDRESS, address_of, bucket_address
+from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, read
 from backfill_assets.lake.files import Folder
@@ -24,11 +24,13 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
     """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look at, and the files that
     its pipeline may reach; those that are gone from the bucket are deleted here."""
     place, here = place_at(root), Folder(str(root))
-    wanted = {FILE_NAME, *(_own_files(place) if any(getattr(settings.pipeline, key) for key in CODE) else ())}
+    landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
+    has_code = any(getattr(settings.pipeline, key) for key in CODE)
+    wanted = {FILE_NAME, *(_own_files(place, {TABLES, *landings}) if has_code else ())}
     for name in wanted:
         if (content := read(place, name)) != _known(here, name):
             here.write(name, content)
-    for name in {*_own_files(here)} - wanted:
+    for name in {*_own_files(here, {TABLES})} - wanted:
         here.delete(name)
 
 
@@ -36,18 +38,17 @@ def _known(here: Folder, name: str) -> bytes | None:
     return read(here, name) if here.token(name) is not None else None
 
 
-def _own_files(place: Place) -> Iterator[str]:
+def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
     """The names of Python and SQL files beside a lake's own folders: at its top, and below folders that are not its."""
     for name in place.names():
         if OWN_FILE.search(name):
             yield name
-        elif "." not in name and name != TABLES:
+        elif "." not in name and name not in others:
             yield from (file for file in place.below(name) if OWN_FILE.search(file))
 
 
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
-    refuse_relative(root, [source.files for source in settings.delivered.values()])
     for name, export in settings.exports.items():
         if "://" not in export.to and not Path(export.to).is_absolute():
             raise _refused(
@@ -64,16 +65,6 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
             root, f"[spark] engine = {settings.spark.engine!r} computes on machines that do not see the copies of data "
             "files on this one", 'Set engine = "embedded", or keep this lake in a folder that all of them see',
         )  # fmt: skip
-
-
-def refuse_relative(root: Path, globs: Iterable[str]) -> None:
-    """Raise SettingsError where files of a source of a lake in a bucket are named from the lake's folder."""
-    for glob in globs if bucket_address(root) else ():
-        if not ADDRESS.fullmatch(glob) and not Path(glob).expanduser().is_absolute():
-            raise _refused(
-                root, f"files = {glob!r} begins at the lake's folder, and the lake lies in a bucket",
-                "Write the absolute path of the landing folder",
-            )  # fmt: skip
 
 
 def refuse_in_bucket(root: Path, what: str, fix: str) -> None:

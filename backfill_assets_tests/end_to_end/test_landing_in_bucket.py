@@ -15,12 +15,14 @@ from types import FrameType
 
 import pytest
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake import objects
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import read_files
-from backfill_assets.lake.places import prefix_at
+from backfill_assets.lake.places import place_at, prefix_at
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import accept_all, scan_all
@@ -185,3 +187,25 @@ def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(tmp_p
     with requests_of() as counted:
         assert compared(lake_session)[0].is_scanned
     assert counted == {"tokens": 1}, "a tick with nothing to do"
+
+
+def test_a_lake_in_a_bucket_reads_what_landed_below_its_address_and_needs_no_folder(
+    tmp_path: Path, address: str
+) -> None:
+    twins = Twins(tmp_path, address)
+    far = World(local_root(f"{address}/far"))
+    place = place_at(far.root)
+    place.write(FILE_NAME, (twins.of_folder.root / FILE_NAME).read_bytes())
+    for name, content in (("dt=2024-03-05/a.jsonl", rows(*FIRST)), ("b.jsonl.gz", b"\x1f\x8b{")):
+        land_bytes(twins.of_folder, name, content)
+        place.write(f"landing/{name}", content)
+    reports = [replace(scan_all(world.open()[0]), example="") for world in (twins.of_folder, far)]
+    assert reports[0] == reports[1]
+    for world in (twins.of_folder, far):
+        world.backfill(SPAN, "raw")
+    found, wanted = (world.fingerprints()["raw"] for world in (far, twins.of_folder))
+    assert found == wanted
+    assert found
+    assert not compared(far.open()[0])[0].fresh
+    copies = [n for n in place.at(".stock").names() if n.endswith(".parquet")]
+    assert len(copies) == 2, "the content store lies in the bucket"

@@ -21,20 +21,20 @@ def settings(files: str = "/landing/*.csv", **others: Any) -> LakeSettings:
     return LakeSettings.model_validate({"start_date": date(2024, 3, 1), "source": source, **others})
 
 
-def test_settings_that_need_no_folder_of_the_lake_are_taken() -> None:
-    refuse_unreachable(local_root("s3://bucket/lake"), settings())
+@pytest.mark.parametrize("files", ["/landing/*.csv", "landing/*.csv", "s3://other/landing/*.csv"])
+def test_settings_that_need_no_folder_of_the_lake_are_taken(files: str) -> None:
+    refuse_unreachable(local_root("s3://bucket/lake"), settings(files))
 
 
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
-        (settings("landing/*.csv"), "begins at the lake's folder, .*Write the absolute path of the landing folder"),
         (settings(tables={"orders": {"external": "/orders", "day": "day"}}), "tables of others .* in a folder only"),
         (settings(spark={"engine": "sc://host:15002"}), "computes on machines that do not see"),
         (settings(spark={"engine": "spark://host:7077"}), "computes on machines that do not see"),
         (settings(exports={"days": {"table": "raw", "to": "export"}}), "begins at the lake's folder"),
     ],
-    ids=["relative files", "tables of others", "Connect elsewhere", "a cluster", "a relative export"],
+    ids=["tables of others", "Connect elsewhere", "a cluster", "a relative export"],
 )
 def test_settings_that_cannot_work_in_a_bucket_are_refused_by_name(refused: LakeSettings, why: str) -> None:
     with pytest.raises(SettingsError, match=f"s3://bucket/lake/lake.toml.*{why}"):
