@@ -25,6 +25,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 COMMANDS = {  # by name: the module, and the line in a list
+    "adopt": ("adopt", "A Delta table becomes one of the lake."),
     "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
     "audit": ("report", "Every write: who, when, why."),
     "backfill": ("backfill", "Make days of tables again."),
@@ -69,7 +70,7 @@ COMMANDS = {  # by name: the module, and the line in a list
 }
 SECTIONS = {  # of the list of commands, in the order of a lake's life
     "Begin": "guide demo example lab drill init",
-    "Load": "scan catch-up backfill landing replay-late",
+    "Load": "scan catch-up backfill landing adopt replay-late",
     "Look": "status show sql report audit lateness checklist",
     "Correct": "plan run compare rollback release candidate",
     "Trust": "doctor verify reconcile controls prove check-engine drift mend",

@@ -14,6 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, raise_first
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
+from backfill_assets.lake.adopting import is_followed
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
@@ -113,7 +114,7 @@ def opened_now() -> tuple[Lake, Pipeline]:
     """Open the chosen lake and its pipeline after a look at the tables that others write; say what changed there, and
     what cannot be read, of which the days that the lake has seen stand."""
     lake, pipeline = opened()
-    if not any(c.external for c in pipeline.contracts):
+    if not any(is_followed(lake, c) for c in pipeline.contracts):
         return lake, pipeline
     for error in _observe(lake, pipeline):
         remark(f"Error: {error}")

@@ -21,6 +21,7 @@ from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import DECLARED, SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated, external_in, follow
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
+from backfill_assets.lake.adopting import is_adopted
 from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
@@ -165,8 +166,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake, context), GivenRows.of(obj)
         upstream = {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
-        known = find_declared(lake.place, table_of(context.asset_key))
-        return rows, declared_by(context, rows, DECLARED.of(context.op_def), known, upstream, self.schema_changes)
+        known, rules = find_declared(lake.place, table_of(context.asset_key)), DECLARED.of(context.op_def)
+        if known is not None and not rules.unique and is_adopted(lake, known.contract):
+            rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
+        return rows, declared_by(context, rows, rules, known, upstream, self.schema_changes)
 
     def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""

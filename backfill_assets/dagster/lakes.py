@@ -42,15 +42,17 @@ def lake_at(folder: str | Path) -> Lake:
     return lake
 
 
-def lake_for(folder: str | Path, start: date) -> Lake:
-    """The lake in a folder for an asset whose first day is `start`: made where there is none, its `start_date` lowered
-    where it only holds what assets return. Raises SettingsError for a lake of landed files that begins later."""
+def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
+    """The lake in a folder for an asset whose first day is `start`: made where there is none (`readers`: with these in
+    `[access]`), its `start_date` lowered where it only holds what assets return. Raises SettingsError for a lake of
+    landed files that begins later."""
     root = local_root(folder)
     refuse_file(root)
     place = place_at(root)
     if not exists(place, FILE_NAME):
         with suppress(AlreadyThere):
-            place.write(FILE_NAME, NEW_LAKE.format(start=start).encode(), if_absent=True)
+            access = f'\n[access]\nreaders = "{readers}"\n' if readers else ""
+            place.write(FILE_NAME, (NEW_LAKE.format(start=start) + access).encode(), if_absent=True)
     while True:
         seen = place.token(FILE_NAME)
         lake = lake_at(root)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract
@@ -15,7 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.columns import type_of_arrow
+from backfill_assets.lake.columns import read_footer, type_of_arrow
 from backfill_assets.lake.data_files import damaged, folder_of
 from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
 from backfill_assets.lake.fingerprints import (
@@ -185,10 +186,9 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
 def as_written(contract: Contract, file: str) -> Contract:
     """The contract of the columns that a data file of the table has, in a wider type where the contract has one, by
     which no canonical text differs. It judges no row."""
-    import pyarrow.parquet as pq
-
-    wanted = {c.name: c.kind for c in contract.columns}
-    written = {f.name: kind for f in pq.read_schema(file) if (kind := type_of_arrow(f.type)) is not None}
+    wanted, by = {c.name: c.kind for c in contract.columns}, contract.partition_column
+    schema = (f for f in read_footer(Path(file)).schema if f.name != by)  # others' files may hold it, too
+    written = {f.name: kind for f in schema if (kind := type_of_arrow(f.type)) is not None}
     written |= {name: kind for name, kind in wanted.items() if kind.holds(written.get(name))}
     columns = [Column(name, str(kind), name, nullable=True) for name, kind in written.items()]
     laid_out = [contract.column(contract.partition_column)] if contract.partition_column else []

@@ -88,6 +88,15 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
     return {f.name: type_of_arrow(f.type) for f in pa.schema(opened.schema().to_arrow())}
 
 
+def kinds_of(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | None]:
+    """As `column_types`. A day that files are laid out by is a DATE, also where the schema of an adopted table has a
+    STRING: folders name both alike."""
+    kinds = column_types(opened)
+    if opened.metadata().partition_columns == [day_column] and kinds[day_column] == ColumnType("STRING"):
+        kinds[day_column] = ColumnType("DATE")
+    return kinds
+
+
 def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, give columns the wider types that it has, and allow NULL in
     columns that it no longer requires.
@@ -95,7 +104,7 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     Returns whether it wrote. Raises ContractBroken if a column has another type that is not wider, or a new one the
     name of another but for its case. The caller holds the lock.
     """
-    present, types = {f.name: f for f in opened.schema().fields}, column_types(opened)
+    present, types = {f.name: f for f in opened.schema().fields}, kinds_of(opened, contract.day_column)
     wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
     _refuse_other_types(path, contract, {name: kind for name, kind in types.items() if name not in wider})
     absent = [c for c in contract.columns if c.name not in present]
@@ -138,7 +147,7 @@ def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnT
 def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
     """Contract with the columns of the table's schema, which files of earlier versions fit. Columns of types that
     contracts do not know are left out."""
-    kinds, fields = column_types(opened), opened.schema().fields
+    kinds, fields = kinds_of(opened, contract.day_column), opened.schema().fields
     columns = tuple(Column(f.name, str(kinds[f.name]), "", f.nullable) for f in fields if kinds[f.name] is not None)
     return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
@@ -181,7 +190,7 @@ def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[
 def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
     """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`, and from narrower
     types, which readers cast; "" if they do not."""
-    columns = {f.name: arrow_name(f.type) for f in schema}
+    columns = {f.name: arrow_name(f.type) for f in schema if f.name != contract.partition_column}
     needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
     found = {f.name: type_of_arrow(f.type) for f in schema}
     kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
@@ -206,7 +215,15 @@ def read_footer(source: Path | BinaryIO) -> Footer:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(source) as file:
-        return Footer(file.metadata, file.schema_arrow)
+        return Footer(file.metadata, _with_instants(file.schema_arrow))
+
+
+def _with_instants(schema: "pa.Schema") -> "pa.Schema":
+    """The columns of a file, INT96 as the instants that Spark writes so: Arrow sees nanoseconds without a zone."""
+    import pyarrow as pa
+
+    instant = arrow_type(ColumnType("TIMESTAMP"))
+    return pa.schema([f.with_type(instant) if f.type == pa.timestamp("ns") else f for f in schema])
 
 
 def file_statistics(footer: Footer) -> str:

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.core.place import Place, size
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
-from backfill_assets.lake.columns import column_types, read_footer, type_of_arrow
+from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
@@ -146,8 +146,9 @@ def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> t
     return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
-def columns(lake: LakeFolder, table: str) -> dict[str, str]:
-    """Type of each column of the newest version as contracts write it (another engine's word for other types).
+def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
+    """Type of each column of the newest version as contracts write it (another engine's word for other types); of the
+    day that files are laid out by as `kinds_of` has it.
 
     Empty if there is no table or its log cannot be opened.
     """
@@ -160,7 +161,7 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
         opened = LOGS.opened(path)
     except DeltaError:
         return {}
-    kinds = column_types(opened)
+    kinds = kinds_of(opened, day_column)
     return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
 
 
@@ -211,9 +212,8 @@ def plain_files(table: Place, version: int, day_column: str, days: Collection[da
     """The files of a version with rows of these days (None: all); None if the files alone do not give its rows: the
     table is not laid out by its day, or another program gave it what our tables do not have."""
     opened = LOGS.opened(table, version)
-    kinds = column_types(opened)
+    kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
-    laid_out = opened.metadata().partition_columns
     if (
         laid_out not in ([day_column], [])
         or opened.protocol().min_reader_version > PLAIN_READER

@@ -27,7 +27,16 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.kept_files import pins
-from backfill_assets.lake.log import LOG, LiveFile, commits, data_names, file_changes, torn_checkpoints
+from backfill_assets.lake.log import (
+    LOG,
+    LiveFile,
+    checkpoint_name,
+    commits,
+    data_names,
+    file_changes,
+    first_of,
+    torn_checkpoints,
+)
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import WRITES, Staged, filling, markers
 from backfill_assets.lake.store import changed_by_others
@@ -65,7 +74,7 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     program may be about to commit it; and what a snapshot pins. Raises BackfillError if the log has a gap or is torn.
     """
     table = lake.table_place(contract.name)
-    removed = _removed(table)
+    removed, is_adopted = _removed(table), bool(first_of(table))
     gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
     data_files, replaced, no_version = data_names(table), list[str](), list[str]()
     under_way = {*lake.place.names(markers(contract.name))}  # last: a marker is there before its first file
@@ -75,7 +84,9 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
             continue
         if name in gone:
             replaced.append(name)
-        elif name not in removed and (token := table.token(name)) and token.changed_at < since.timestamp():
+        elif name in removed or (is_adopted and first != WRITES):  # what others left in their table is theirs
+            continue
+        elif (token := table.token(name)) and token.changed_at < since.timestamp():
             no_version.append(name)
     pinned = pins(lake.place) if replaced else {}  # asked last: a snapshot that is begun from now on keeps none of them
     replaced = [n for n in replaced if f"{TABLES}/{contract.name}/{n}" not in pinned] if pinned is not None else []
@@ -119,7 +130,8 @@ def _old_checkpoints(table: Place) -> list[str]:
     """Whole checkpoints before the newest ones; a torn one is left to `mend`."""
     torn = torn_checkpoints(table)
     named = (n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet"))
-    return [f"{LOG}/{name}" for name in named if name not in torn][:-KEPT_CHECKPOINTS]
+    others = checkpoint_name(first_of(table))  # an adopted table is opened by it, or by one before it
+    return [n for name in named if name not in torn and (n := f"{LOG}/{name}") > others][:-KEPT_CHECKPOINTS]
 
 
 def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
@@ -138,7 +150,10 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
         return {}
     view = lake.store.view(contract.name, contract.day_column)
     own_days = {str(d) for d, r in view.latest.items() if d not in view.foreign and r.entry.built is not Built.HELD}
-    own = ((value, group) for value, group in sorted(by_partition.items()) if value in own_days)
+    own = (
+        (value, group) for value, group in sorted(by_partition.items())
+        if value in own_days and all(f.path.startswith(f"{WRITES}/") for f in group)
+    )  # fmt: skip
     return {value: group for value, group in own if _is_uneven([f.size for f in group], file_bytes)}
 
 

@@ -22,14 +22,17 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import rewritten_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
+    BEFORE,
+    FILE_DIGEST_CHARS,
     LOG,
     FileChange,
     LiveFile,
+    commit_digest,
+    commit_info,
     commit_name,
     data_names,
-    edited_commits,
     file_changes,
-    file_digests,
+    first_of,
     is_whole,
     open_delta,
     read_commit,
@@ -37,8 +40,10 @@ from backfill_assets.lake.log import (
     torn_checkpoints,
     versions,
 )
+from backfill_assets.lake.log import FILES as DIGESTS
 from backfill_assets.lake.log_state import false_states
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.staging import WRITES
 
 REASON = "mend"
 
@@ -106,7 +111,8 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
     """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every version's."""
     path = lake.table_place(contract.name)
     ended, present = _ended(path), versions(path)
-    lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
+    first = first_of(path)
+    lacking = tuple(sorted(set(range(first, present[-1] + 1)) - set(present))) if present else ()
     torn = tuple(v for v in present if not is_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
@@ -114,14 +120,15 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
     active = replayed.active
     sizes = {file: size(path, file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
-    lost = [size(path, name) or 0 for name in data_names(path) if name not in replayed.named]
+    nameless = [n for n in data_names(path) if n not in replayed.named and (not first or n.startswith(WRITES))]
+    lost = [size(path, name) or 0 for name in nameless]
     return Inspection(
         commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()),
         foreign=tuple(replayed.foreign),
         absent=tuple(file for file, found in sizes.items() if found is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
-        edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
+        edited=_edited_commits(path, present, rewritten_commits(lake, contract.name)),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
         flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
         false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
@@ -238,3 +245,26 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         elif versions(path) and not given:
             commit_receipt(path, receipt)
         return damaged
+
+
+def _edited_commits(table: Place, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
+    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
+    or, for the newest, that the note beside the log names; except digests that an erasure left there (`rewritten`, by
+    version). Commits of other programs and of earlier versions of this package name no digest."""
+    edited, digest, version = [], "", -1
+    for version in present:
+        named = commit_info(table, version).get(BEFORE, digest)
+        if digest and named != digest and digest not in rewritten.get(version - 1, ()):
+            edited.append(version - 1)
+        digest = commit_digest(table, version)
+    head = read_head(table)
+    if digest and head.get("version") == version and head["sha256"] != digest:
+        edited += [version] if digest not in rewritten.get(version, ()) else []
+    return tuple(edited)
+
+
+def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
+    """Digests of the files that these changes of a commit added, by path, as far as the commit names them."""
+    named, length = commit_info(table, version).get(DIGESTS, ""), FILE_DIGEST_CHARS
+    added = sorted(c.path for c in changes if c.is_added)
+    return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())}

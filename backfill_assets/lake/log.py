@@ -6,7 +6,7 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 
 import json
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
+from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -58,9 +59,17 @@ class LiveFile:
     size: int
 
 
-def versions(table: Place) -> list[int]:
-    """Commit versions in the log, ascending; empty if there is no table."""
-    return sorted(int(n[:-5]) for n in table.names(LOG) if n.endswith(".json") and n[:-5].isdigit())
+def first_of(table: Place) -> int:
+    """The version with which the lake's history of a table begins: 0 unless it was adopted."""
+    return first_version(table.names(LOG))
+
+
+def versions(table: Place, *, whole: bool = False) -> list[int]:
+    """Commit versions of the lake's history of a table, ascending; empty if there is no table. `whole`: also those
+    before the table was adopted."""
+    names = table.names(LOG)
+    first = 0 if whole else first_version(names)
+    return sorted(v for n in names if n.endswith(".json") and n[:-5].isdigit() and (v := int(n[:-5])) >= first)
 
 
 def data_names(table: Place) -> list[str]:
@@ -79,7 +88,7 @@ def commits(table: Place, after: int = -1) -> Iterator[Commit]:
     Raises BackfillError if the log has a gap or its newest commit is torn.
     """
     present = versions(table)
-    for expected, version in enumerate(present):
+    for expected, version in enumerate(present, first_of(table)):
         if version != expected:
             raise _lacking(table, expected)
     if present and present[-1] > after:
@@ -161,13 +170,16 @@ class FileChange:
 
 
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
-    """Changes of data files by one commit, in its order; raises BackfillError at a torn line."""
+    """Changes of data files by one commit, in its order; the one that adopted a table brings the files that it had.
+    Raises BackfillError at a torn line."""
     for action in actions(table, version):
-        if change := action.get("add") or action.get("remove"):
-            yield FileChange(
-                unquote(change["path"]), action.get("add") is not None, int(change.get("size") or 0),
-                change.get("partitionValues") or {}, bool(change.get("dataChange", True)), change.get("stats") or "",
-            )  # fmt: skip
+        is_adoption = ADOPTION in action.get("commitInfo", ())
+        for one in files_before(table.uri(), version) if is_adoption else (action,):
+            if change := one.get("add") or one.get("remove"):
+                values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
+                path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
+                is_added, size = one.get("add") is not None, int(change.get("size") or 0)
+                yield FileChange(path, is_added, size, values, moves_rows, stats)
 
 
 def _torn(table: Place, version: int) -> BackfillError:
@@ -219,29 +231,6 @@ def read_head(table: Place) -> Mapping[str, Any]:
     return read_json(table, f"{LOG}/{HEAD}")
 
 
-def edited_commits(table: Place, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
-    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
-    or, for the newest, that the note beside the log names; except digests that an erasure left there (`rewritten`, by
-    version). Commits of other programs and of earlier versions of this package name no digest."""
-    edited, digest, version = [], "", -1
-    for version in present:
-        named = commit_info(table, version).get(BEFORE, digest)
-        if digest and named != digest and digest not in rewritten.get(version - 1, ()):
-            edited.append(version - 1)
-        digest = commit_digest(table, version)
-    head = read_head(table)
-    if digest and head.get("version") == version and head["sha256"] != digest:
-        edited += [version] if digest not in rewritten.get(version, ()) else []
-    return tuple(edited)
-
-
-def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
-    """Digests of the files that these changes of a commit added, by path, as far as the commit names them."""
-    named, length = commit_info(table, version).get(FILES, ""), FILE_DIGEST_CHARS
-    added = sorted(c.path for c in changes if c.is_added)
-    return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())}
-
-
 def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
@@ -285,9 +274,10 @@ def torn_checkpoints(table: Place) -> list[str]:
     """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole commit; and of a
     hint that names such a checkpoint or a missing one."""
     named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
-    file_of = {int(version): n for n, version in named if n != version and version.isdigit()}
+    first = first_of(table)  # checkpoints before it are others'
+    file_of = {int(v): n for n, v in named if n != v and v.isdigit() and int(v) >= first}
     whole = {v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)}
     whole = {v for v in whole if is_whole(table, v)}
     torn = [name for v, name in file_of.items() if v not in whole]
     hint = read_json(table, f"{LOG}/{HINT}")  # readers ignore one that they cannot read
-    return [*torn, HINT] if "version" in hint and hint["version"] not in [*whole] else torn
+    return [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn

@@ -4,10 +4,12 @@ Not here: the files of the log (`log`), states kept in files (`state_files`), an
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from backfill_assets.core.days import ONE_DAY
@@ -75,13 +77,13 @@ class LogCache:
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
             first, known = before if before is not None and before[0] <= after else (after, [])
-            return first, [*known, *_up_to(last, commits(table, first + len(known)))]
+            return first, [*known, *_up_to(last, commits(table, known[-1].version if known else first))]
 
         first, found = self.value(table, COMMITS, read)
         if first > after:  # fewer were wanted before
             self._kept.pop((table, COMMITS), None)
             first, found = self.value(table, COMMITS, read)
-        return found[after - first :]
+        return found[bisect_right(found, after, key=attrgetter("version")) :]
 
     def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does.

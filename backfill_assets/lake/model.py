@@ -169,10 +169,14 @@ def _typed(value: object) -> list[str]:
     return [type(value).__name__, str(value)]
 
 
+def confs_of(lake: Lake) -> dict[str, str]:
+    """The settings of Spark SQL in `lake.toml`, which count as settings of every table."""
+    return {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
+
+
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
-    confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
-    pipeline, reads = make_pipeline(tables, confs), lake.settings.gates.reads
+    pipeline, reads = make_pipeline(tables, confs_of(lake)), lake.settings.gates.reads
     pipeline = replace(pipeline, tables=tuple(_with_reads(t, reads) for t in pipeline.tables)) if reads else pipeline
     gates = lake.settings.gates.tables
     _refuse_unknown(lake, "[gates.tables]", gates, [t.name for t in pipeline.tables], "the lake has no such table")

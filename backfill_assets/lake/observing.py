@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, ranges
-from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import columns_of, name_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.adopting import entity_in_logs, entry_of, is_followed, judge_others
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.committer import commit_references
 from backfill_assets.lake.data_files import gone_or_altered
@@ -67,11 +67,13 @@ class Observed:
     version: int  # of the others' log
     days: tuple[date, ...] = ()  # whose rows are new, or others than before
     without_day: int = 0  # rows that have none
+    is_adopted: bool = False  # others wrote to a table of the lake, and their days were judged
 
     def __str__(self) -> str:
         changed = f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
         without = f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
-        return f"external   {self.table}: version {self.version} there, {changed}{without}"
+        kind = "adopted " if self.is_adopted else "external"
+        return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
 
     def to_dict(self) -> dict[str, Any]:
         """What was found as JSON values."""
@@ -81,16 +83,19 @@ class Observed:
 def unseen(lake: Lake, contract: Contract) -> str:
     """What the newest version of a table of others is called, if the lake has not seen it; else "". Opens its log
     only; raises BackfillError where that cannot be read."""
+    if not contract.external:
+        view = lake.store.view(contract.name, contract.day_column)
+        return f"version {view.version}, by others" if view.foreign else ""
     opened = open_external(contract.name, Path(contract.external))
     return "" if _is_seen(lake, contract, opened) else _version_text(lake, contract, opened)
 
 
 def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
-    """Observe every table of others among the lake's contracts; an error for each that cannot be. A candidate sees
-    what the lake beside it has observed."""
+    """Observe every table of others, and each that others may write, too; an error for each that cannot be. A candidate
+    sees what the lake beside it has observed."""
     found, failed = [], []
     for contract in contracts:
-        if contract.external and lake.writes(contract.name):
+        if is_followed(lake, contract) and lake.writes(contract.name):
             try:
                 found.append(observe(lake, contracts, contract))
             except BackfillError as error:
@@ -101,6 +106,9 @@ def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observ
 def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Observed:
     """Take in the newest version of a table of others, under its lock, in at most one commit. Raises BackfillError for
     a table that cannot be read, and a column that has another type now."""
+    if not contract.external:
+        days = judge_others(lake, contracts, contract)
+        return Observed(contract.name, lake.store.head(contract.name), days, is_adopted=True)
     with lake.store.lock(contract.name):
         opened = open_external(contract.name, Path(contract.external))
         version = opened.version()
@@ -113,7 +121,8 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
 
 def entity_there(lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """For each table of others whose newest observed version has rows with these values, by column: that they are
-    there, and what to do about it. A table that lacks one of the columns is passed over."""
+    there, and what to do about it; the same of logs of adopted tables. A table without one of the columns is left out.
+    """
     for contract in (c for c in contracts if c.external and {*values} <= {*c.column_names}):
         rows = selection(lake.store.data_files(contract), contract) if lake.store.exists(contract.name) else ""
         with connection(lake) as engine:
@@ -122,6 +131,7 @@ def entity_there(lake: Lake, contracts: Sequence[Contract], values: Mapping[str,
         if found:
             fix = f"Have its owner remove them in {contract.external}, then `backfill-assets catch-up`"
             yield f"{contract.name}, which others write, has {found} row(s) of it, and they come back", fix
+    yield from entity_in_logs(lake, contracts, values)
 
 
 def is_entity(values: Mapping[str, str]) -> str:
@@ -250,18 +260,14 @@ class _Look:
         """The entries of days whose rows, or columns, are others than their receipts say."""
         profiles = self._profiles(touched)
         self.without_day += profiles[None].rows if None in profiles else 0
-        known, columns = self.before.latest, columns_of(self.contract)
+        known = self.before.latest
         found = {d: p for d, p in profiles.items() if d is not None and self.start <= d <= self.end}
         emptied = {d for d in known if (touched is None or d in touched) and d not in found}
         entries, read = {}, rows_read(self.contracts, self.contract.name)
         for day, profile in {**{d: DayProfile() for d in emptied | self._between({*known, *found})}, **found}.items():
             if day in known and self._is_as_before(known[day].entry, profile):
                 continue
-            counts = kept_counts(profile, self.contract.nullable_columns)
-            parts = {name: profile.parts[name] for name in read if name in profile.parts}
-            entries[day] = DayEntry(
-                profile.rows, profile.fingerprint, digest_of([]), counts=counts, parts=parts, columns=columns
-            )
+            entries[day] = entry_of(self.contract, profile, read)
         return entries
 
     def _is_as_before(self, before: DayEntry, profile: DayProfile) -> bool:

@@ -253,7 +253,7 @@ def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Prove
 def _origin(history: Sequence[Commit], day: date, version: int) -> int:
     """The version of the write whose content `day` holds since its hold at `version`; -1 if it was never made."""
     while True:
-        receipt = history[version].receipt
+        receipt = _receipt_at(history, version)
         if receipt is None or receipt.days[day].built is not Built.HELD:
             return version
         target = target_of(receipt, day)
@@ -261,15 +261,19 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
             culprit = f"the receipt of version {version} holds {day} and does not say to which version it was put back"
             fix = "Put the day back once more, naming the version, then release it"
             raise BackfillError(f"the table {receipt.table}", culprit, "Its hold was not ended", fix)
-        before = [c.version for c in history[: target + 1] if c.names(day)]
+        before = [c.version for c in history if c.version <= target and c.names(day)]
         if not before:
             return -1
         version = before[-1]
 
 
+def _receipt_at(history: Sequence[Commit], version: int) -> Receipt | None:
+    return history[version - history[0].version].receipt  # that of an adopted table does not begin with 0
+
+
 def _released(history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance) -> Receipt:
     """Receipt of the write `origin` repeated for these days; for days never written, one that makes them stale."""
-    before = history[origin].receipt if origin >= 0 else None
+    before = _receipt_at(history, origin) if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))

@@ -232,11 +232,12 @@ class ExportSettings(Section):
 
 class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables: its folder `external` (relative to
-    lake.toml), and `day`, its column with the day (DATE)."""
+    lake.toml), and `day`, its column with the day (DATE). Of an adopted table: that `others_may_write` it, too."""
 
-    external: Text
-    day: Text
+    external: str = ""
+    day: str = ""
     description: str = ""
+    others_may_write: bool = Field(default=False, strict=True)
 
 
 class RetentionSettings(Section):

@@ -114,7 +114,7 @@ def empty_tables(file: TableFile) -> "list[pa.Table]":
 
 def versions(table: Path) -> range:
     """The versions whose commits are in the log. Raises LandingError where one between the first and the last lacks."""
-    found = versions_in_log(Folder(str(table)))
+    found = versions_in_log(Folder(str(table)), whole=True)
     if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
         raise missing_versions(table, *gaps[0])
     return range(found[0], found[-1] + 1) if found else range(0)

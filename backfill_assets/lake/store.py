@@ -20,7 +20,7 @@ from backfill_assets.core.place import Place, exists, table_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
-from backfill_assets.lake.columns import column_types, delta_schema
+from backfill_assets.lake.columns import delta_schema, kinds_of
 from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, stale
 from backfill_assets.lake.data_files import (
     files_of,
@@ -83,7 +83,8 @@ class TableStore:
 
     def newest_commits(self, table: str) -> Iterator[Commit]:
         """The commits of a table, newest first, each read when it is wanted."""
-        return (log.read_commit(self.lake.table_place(table), v) for v in range(self.head(table), -1, -1))
+        place = self.lake.table_place(table)
+        return (log.read_commit(place, v) for v in reversed(log.versions(place)))
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all) are the same.
@@ -136,7 +137,7 @@ class TableStore:
         """Type of each column of the contract in a version of its table, which may have been narrower, and the table's
         id in Delta's log: another one after its folder was moved away and it was made again."""
         opened = LOGS.opened(self.lake.table_place(contract.name), version)
-        kinds = column_types(opened)
+        kinds = kinds_of(opened, contract.day_column)
         return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(opened.metadata().id)
 
     def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from backfill_assets.lake.decoding import (
 )
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import Folder
-from backfill_assets.lake.folder import DAGSTER_FOLDER, LakeFolder
+from backfill_assets.lake.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
@@ -165,8 +165,10 @@ class Search:
     homes: Collection[Path] = ()
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
-        """What the files below some folders hold, by ascending path; links are not followed."""
-        paths = {p for root in roots for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
+        """What the files below some folders hold, by ascending path; links are not followed, but those to tables that
+        were adopted."""
+        adopted = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink() and self.lake.root in roots]
+        paths = {p for root in (*roots, *adopted) for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
         return {path: self.of(path) for path in sorted(paths)}
 
     def of(self, path: Path) -> SearchResult:

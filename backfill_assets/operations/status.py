@@ -106,7 +106,8 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     view, frontiers, wanted = states.view, states.frontiers, days or known_days(states.view)
     tables = day_rows(lake, states, wanted or (), why)
     outdated = [name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)]
-    changes = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
+    known = ((c, columns(lake, c.name, c.day_column)) for c in map(states.contracts.__getitem__, outdated))
+    changes = {contract.name: column_changes(contract, there) for contract, there in known}
     held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
     planned = days_of_active_plans(lake)
     return StatusReport(

@@ -18,6 +18,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
 from backfill_assets.core.texts import plain
+from backfill_assets.lake.adopting import is_followed
 from backfill_assets.lake.observing import unseen
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import is_complete
@@ -178,7 +179,8 @@ def _news(tick: Tick, state: TickState) -> list[object]:
     found = list[object]()
     for contract in state.states.contracts.values():
         try:
-            found += [[contract.name, news]] if contract.external and (news := unseen(state.lake, contract)) else []
+            follows = is_followed(state.lake, contract)
+            found += [[contract.name, news]] if follows and (news := unseen(state.lake, contract)) else []
         except BackfillError as error:
             tick.alarm(f"external {contract.name}", str(error))
     return found

@@ -43,7 +43,8 @@ def tables_at(root: Path) -> TablesOf:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         given = [Table(d.contract, code_version=d.code) for d in declared(root) if d.contract.made_by]
-        of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in settings.tables.items())
+        externals = ((n, t) for n, t in settings.tables.items() if t.external or not t.others_may_write)
+        of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in externals)
         given += [Table(contract_of(root, table)) for table in of_others]
         if not named and not sql:
             return _in_order("of assets", [*_built_in(settings), *given], settings) if given else _built_in(settings)

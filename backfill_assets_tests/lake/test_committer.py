@@ -22,7 +22,8 @@ from backfill_assets.lake import committer
 from backfill_assets.lake.committer import Conflict, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import FILE_DIGEST_CHARS, LiveFile, file_changes, file_digests
+from backfill_assets.lake.inspection import file_digests
+from backfill_assets.lake.log import FILE_DIGEST_CHARS, LiveFile, file_changes
 from backfill_assets.lake.log_state import KEEP_EVERY
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.state_files import kept_versions

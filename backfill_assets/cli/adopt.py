@@ -1,0 +1,48 @@
+"""`backfill-assets adopt`: an existing daily Delta table becomes a table of the lake, where it lies. No JVM.
+
+Not here: what is adopted, and what is refused (`lake.adopting`, `lake.adoptable`).
+"""
+
+from pathlib import Path
+
+import click
+
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, lake_root
+from backfill_assets.lake.adoptable import Adoption, readers_of
+from backfill_assets.lake.adopting import adopt as adopt_table
+from backfill_assets.lake.adopting import first_day
+from backfill_assets.lake.home import access_of
+from backfill_assets.lake.settings import AccessSettings
+from backfill_assets.lake.versions import record
+from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
+
+
+@click.command()
+@click.argument("table", type=TEXT)
+@click.option("--from", "place", required=True, metavar="DIR", type=TEXT, help="The folder of the Delta table.")
+@click.option("--day", required=True, metavar="COLUMN", type=TEXT, help="The column that its folders are named by.")
+@click.option("--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL.")
+@click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
+@json_and_lake
+def adopt(table: str, place: str, day: str, key: str, note: str, as_json: bool) -> None:
+    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its name there.
+
+    No data file is touched or copied. One commit to the table's own log gives each day a receipt; from then on days are
+    rebuilt, put back, compared and watched as of any table, and readers of the folder see them. Where there is no lake,
+    one is made. Killed at any moment, the same command goes on. Tables that cannot be kept so are refused by name.
+    """
+    from backfill_assets.dagster.lakes import lake_for  # it imports Dagster
+
+    if not NAME.fullmatch(table):
+        raise click.BadParameter("use small letters, digits and _, a letter first", param_hint="TABLE")
+    columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
+    wanted = Adoption(table, Path(place).expanduser().resolve(), day, columns, note)
+    start = first_day(wanted)
+    lake = lake_for(lake_root(), start, readers_of(wanted.place, AccessSettings().umask))
+    with access_of(lake):
+        adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
+        pipeline = chosen_pipeline(lake)
+        record(lake, pipeline.contracts, f"adopt {table}")
+    maker = pipeline.table(table).contract.made_by
+    who = f"the asset {maker} makes its days, by a LakeIOManager" if maker else "the lake makes its days"
+    answer(adopted.to_dict(), as_json, [adopted, f"from now on {who}"])

@@ -1,0 +1,38 @@
+"""Where the lake's history of an adopted table begins: the mark in its log, and the files that the table had then.
+
+Not here: adopting a table (`adopting`). The commits before belong to others: they may be cleaned, and nobody here reads
+them. The mark is a name beside the commits, which every listing of the log shows; no reader of Delta looks at it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+MARK = ".adopted."  # begins the name, beside the commits, that ends with the first version
+ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
+
+
+def mark_of(version: int) -> str:
+    """The name, in the log of a table, of the mark that its history here begins with a version."""
+    return f"{MARK}{version:020d}"
+
+
+def first_version(names: Iterable[str]) -> int:
+    """The version with which a table's history begins, by the names in its log: 0 unless the table was adopted."""
+    return max((int(name.removeprefix(MARK)) for name in names if name.startswith(MARK)), default=0)
+
+
+def files_before(uri: str, version: int) -> Iterator[dict[str, Any]]:
+    """The data files of a table at a version, as actions that add them: what a reader of its history begins with."""
+    from deltalake import DeltaTable
+
+    added = DeltaTable(uri, version=version).get_add_actions(flatten=True)
+    columns = {name: added.column(name).to_pylist() for name in added.schema.names}
+    rows = columns.get("num_records", [None] * added.num_rows)
+    laid_out = {n.removeprefix("partition."): values for n, values in columns.items() if n.startswith("partition.")}
+    for number, (path, size) in enumerate(zip(columns["path"], columns["size_bytes"], strict=True)):
+        values = {n: None if of[number] is None else str(of[number]) for n, of in laid_out.items()}
+        stats = {} if rows[number] is None else {"numRecords": rows[number]}
+        yield {"add": {
+            "path": path, "size": size, "partitionValues": values, "dataChange": False, "stats": json.dumps(stats),
+        }}  # fmt: skip

@@ -1,0 +1,270 @@
+"""Adopting a daily Delta table of others in its place: the lake's history of it begins with receipts of all its days.
+
+No data file is touched or copied. The lake's own commits go to the table's own log from then on, so that readers of
+its folder see what the lake writes; `tables/NAME` of the lake leads there. Commits of others stay foreign, or are days
+to judge where `[tables.NAME] others_may_write` says so. Not here: where the history begins, for who reads it
+(`adopted`).
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+import stamina
+
+from backfill_assets.core.clock import utc_now, utc_today
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ranges
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.place import exists
+from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_days, refuse_taken, refuse_unfit, refused
+from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
+from backfill_assets.lake.audit import Profiles, audit
+from backfill_assets.lake.columns import kinds_of
+from backfill_assets.lake.committer import Conflict, commit_receipt
+from backfill_assets.lake.data_files import files_of, gone_or_altered
+from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
+from backfill_assets.lake.external import open_external, references
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.folder import TABLES
+from backfill_assets.lake.gates import Judged, Surroundings, TableGate, judge
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import (
+    LOG,
+    commit_info,
+    commit_name,
+    find_write,
+    first_of,
+    read_commit,
+    read_head,
+    sync_log,
+    versions,
+    vouch,
+)
+from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.model import Table, confs_of, make_pipeline
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ADOPT, JUDGE = "adopt", "judge"  # reasons of receipts
+ADOPTED = "adopted"  # the tag with version, table id and folder of what was adopted, and the lake
+RETENTION = "delta.deletedFileRetentionDuration"
+ATTEMPTS = 5
+# What determines days that others made: no input that is known here. Code that makes them now finds them outdated.
+FROM_NOTHING = Parameters((), False, None, timedelta(0), date.min).to_json()
+MANY = 10  # days that a refusal names one by one
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """An adopted table."""
+
+    table: str
+    version: int  # of its log: the commit with the receipts
+    days: tuple[date, ...]  # that have rows
+    rows: int
+
+    def __str__(self) -> str:
+        span = f"{len(self.days)} day(s), {ranges(self.days)}" if self.days else "no day"
+        return f"adopted    {self.table}: {span}, {self.rows} row(s), by version {self.version}; no file was touched"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        return {"table": self.table, "version": self.version, "days": list(map(str, self.days)), "rows": self.rows}
+
+
+def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopted:
+    """Make a table of others one of the lake, in at most one commit; goes on where a killed call stopped.
+
+    `contracts` are those of the lake's tables: where one of them has the name, the lake makes its days from now on,
+    else the asset of that name. Raises BackfillError, naming the culprit, for a table that cannot be kept as it lies,
+    and Conflict where others write it all the time; then nothing was written.
+    """
+    with lake.store.lock(wanted.name):
+        for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                opened = open_external(wanted.name, wanted.place)
+                receipt = _adopted_by(lake, wanted)
+                if receipt is None:
+                    refuse_unfit(wanted, opened)
+                    refuse_taken(lake, wanted, opened, contracts)
+                    receipt = _commit(lake, wanted, opened, _receipt(lake, wanted, opened))
+                _lead_there(lake, wanted, contract_there(wanted, opened), contracts)
+                rows = sum(entry.rows for entry in receipt.days.values())
+                return Adopted(wanted.name, first_of(_there(wanted)), tuple(receipt.days), rows)
+    raise AssertionError("unreachable: the retry context returns or raises")
+
+
+def first_day(wanted: Adoption) -> date:
+    """The first day of a table to adopt, today for one without rows. Raises BackfillError for one that does not fit."""
+    opened = open_external(wanted.name, wanted.place)
+    refuse_unfit(wanted, opened)
+    files = references(opened, contract_there(wanted, opened))
+    refuse_days(wanted, files)
+    return min((date.fromisoformat(r.file.partition) for r in files if r.file.partition), default=utc_today())
+
+
+def _there(wanted: Adoption) -> Folder:
+    return Folder(str(wanted.place))
+
+
+def _lead_there(lake: Lake, wanted: Adoption, contract: Contract, contracts: Sequence[Contract]) -> None:
+    """Let the lake's name of the table lead to its folder, and declare it, unless a table of the lake has the name."""
+    lake.place.point(f"{TABLES}/{wanted.name}", wanted.place)
+    known = next((c for c in contracts if c.name == wanted.name), None)
+    if (known is None or known.made_by) and find_declared(lake.place, wanted.name) is None:
+        declare(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
+
+
+def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
+    """The receipt of an earlier call, which may have been killed; None without one. Raises BackfillError where another
+    lake has the table."""
+    table = _there(wanted)
+    first = first_version(table.names(LOG))
+    if not first or first not in versions(table, whole=True) or ADOPTION not in commit_info(table, first):
+        if read_head(table):
+            raise refused(wanted.name, "a lake made it", "Read it as an external table, or name another")
+        return None
+    receipt = read_commit(table, first).receipt
+    if receipt is None or receipt.table != wanted.name or not receipt.tags[ADOPTED].endswith(_home(lake)):
+        where = receipt.tags[ADOPTED] if receipt is not None else "unknown"
+        fix = f"Work on that lake. If it is no more, delete {LOG}/{mark_of(first)} and {LOG}/.head below the table"
+        raise refused(wanted.name, f"a lake has adopted it already ({where})", fix)
+    return receipt
+
+
+def _home(lake: Lake) -> str:
+    return f" by the lake {lake.root}"
+
+
+def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
+    """The receipt of all days of the table as it was opened. Raises BackfillError for rows without a day or a key, for
+    keys that are not unique, and for files that are gone."""
+    place, contract = _there(wanted), contract_there(wanted, opened)
+    there = references(opened, contract)
+    refuse_days(wanted, there)
+    if lost := gone_or_altered(place, [r.file for r in there]):
+        raise refused(
+            wanted.name, f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}", "Restore them"
+        )
+    profiles = audit(lake, [place.uri(r.file.path) for r in there], contract)
+    if broken := _broken(contract, profiles, TableGate(empty="allow")):
+        fix = "Correct these days there, or name other columns as its --key"
+        raise refused(wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix)
+    codes = make_pipeline([Table(contract)], confs_of(lake)).codes[contract.name]
+    entries = {day: entry_of(contract, profile, {}) for day, profile in profiles.items() if day is not None}
+    text = f"version {opened.version()} of {opened.metadata().id} in {place}{_home(lake)}"
+    return Receipt(
+        uuid.uuid4().hex, contract.name, ADOPT, dict(sorted(entries.items())), code_digest=codes.code_digest,
+        settings_digest=codes.settings_digest, tags={ADOPTED: text, PARAMETERS: FROM_NOTHING},
+    )  # fmt: skip
+
+
+def entry_of(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -> DayEntry:
+    """The entry of a day that nothing known here determines: its rows, and the fingerprints of sets of columns that
+    others `read`."""
+    counts = kept_counts(profile, contract.nullable_columns)
+    parts = {name: profile.parts[name] for name in read if name in profile.parts}
+    columns = columns_of(contract)
+    return DayEntry(profile.rows, profile.fingerprint, digest_of([]), counts=counts, parts=parts, columns=columns)
+
+
+def _broken(contract: Contract, profiles: Profiles, bounds: TableGate) -> dict[date, str]:
+    """Why each of these days may not stand."""
+    around = Surroundings(may_be_empty=True)
+    found = {d: judge(Judged(contract, d, p, bounds, around)) for d, p in profiles.items() if d is not None}
+    words = {d: "; ".join(f.message for f in findings if f.refuses) for d, findings in sorted(found.items())}
+    return {day: why for day, why in words.items() if why}
+
+
+def _listed(broken: Mapping[date, str]) -> str:
+    return "; ".join(f"{day}: {why}" for day, why in [*broken.items()][:MANY])
+
+
+def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt) -> Receipt:
+    """Commit the receipt with the properties that keep log and files, and no file."""
+    from deltalake import CommitProperties, Transaction
+
+    table, before = _there(wanted), opened.version()
+    properties = {
+        "delta.enableExpiredLogCleanup": "false", "delta.logRetentionDuration": "interval 36500 days",
+        "delta.enableDeletionVectors": "false", RETENTION: f"interval {lake.settings.retention.rollback_days} days",
+    }  # fmt: skip
+    if RETENTION in opened.metadata().configuration:
+        properties.pop(RETENTION)
+    receipt = replace(receipt, note=wanted.note)
+    table.write(f"{LOG}/{mark_of(before + 1)}", b"")  # first: nobody reads the receipt as one commit among others'
+    failed = None
+    try:
+        opened.alter.set_table_properties(
+            properties, raise_if_not_exists=False,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": receipt.to_json(), ADOPTION: "true"}, max_commit_retries=0,
+                app_transactions=[Transaction(receipt.write_id, 1, int(utc_now().timestamp() * 1000))],
+            ),
+        )  # fmt: skip
+    except Exception as error:  # noqa: BLE001  # the log decides whether it happened
+        failed = error
+    if find_write(table, receipt.write_id, before) is None:
+        if exists(table, commit_name(before + 1)) or failed is None:
+            raise Conflict(f"the table {wanted.name}", "others wrote it meanwhile", "Nothing was written", "Run again")
+        raise refused(wanted.name, " ".join(str(failed).split()), "Have its owner set that right") from failed
+    sync_log(table, before + 1)
+    vouch(table, before + 1)
+    return receipt
+
+
+def is_adopted(lake: Lake, contract: Contract) -> bool:
+    """Whether others made the table, and the lake adopted it."""
+    return first_of(lake.table_place(contract.name)) > 0
+
+
+def entity_in_logs(lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """For each adopted table with the columns of an entity: that its log may name the values, and what to do."""
+    for contract in (c for c in contracts if {*values} <= {*c.column_names} and is_adopted(lake, c)):
+        fix = "Have its owner delete the rows and vacuum it, write what is left anew, and adopt that"
+        yield f"{contract.name} was adopted: what others wrote to its log names values, and stays", fix
+
+
+def is_followed(lake: Lake, contract: Contract) -> bool:
+    """Whether commits of others to a table are looked for, and their days taken in: no alarm."""
+    named = lake.settings.tables.get(contract.name)
+    may_write = named is not None and named.others_may_write
+    return bool(contract.external) or (may_write and is_adopted(lake, contract))
+
+
+def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+    """Judge the days of an adopted table that others wrote, by its key, rules and bounds, and give receipts to those
+    that hold, in one commit; returns these days. Raises BackfillError, afterwards, for days that do not, which stay an
+    alarm; for rows without a day; and for columns that the table has not."""
+    name = contract.name
+    with lake.store.lock(name):
+        view, path = lake.store.view(name, contract.day_column), lake.table_place(name)
+        if not view.foreign:
+            return ()
+        kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
+        if new := sorted({*kinds} - {*contract.column_names}):
+            raise refused(name, f"others gave it {', '.join(new)}", "Have the asset return it, too", "judged")
+        if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
+            raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
+        read = rows_read(contracts, name)
+        found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
+        paths = lake.store.data_files(contract, view.version, view.foreign)
+        found |= audit(lake, paths, contract, read)
+        broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
+        good = sorted(d for d in found if d is not None and d not in broken)
+        entries = {d: entry_of(contract, found[d], read) for d in good}
+        if entries:
+            adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
+            tags, write_id = {PARAMETERS: FROM_NOTHING}, uuid.uuid4().hex
+            commit_receipt(path, replace(adopted, write_id=write_id, reason=JUDGE, note="", days=entries, tags=tags))
+        if broken:
+            fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
+            raise refused(name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted")
+        return tuple(entries)

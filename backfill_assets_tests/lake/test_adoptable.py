@@ -1,0 +1,139 @@
+"""Which tables of others a lake adopts, and which it refuses by name before it writes anything.
+
+Not tested here: tables that Spark wrote with features of its own (`end_to_end/test_adopted_tables_of_spark.py`).
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.core.clock import utc_today
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.adoptable import Adoption, contract_there, readers_of
+from backfill_assets.lake.adopting import adopt
+from backfill_assets.lake.external import open_external
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.testing import new_lake
+
+D1, D2 = date(2024, 1, 1), date(2024, 1, 2)
+PLAIN = {"day": pa.array([D1, D2], pa.date32()), "id": ["a", "b"], "amount": pa.array([1, 2], pa.int64())}
+
+
+def written(folder: Path, columns: dict[str, Any], by: list[str] | None = None, **more: Any) -> Path:
+    """A table of others, by day unless said otherwise."""
+    write_deltalake(folder / "theirs", pa.table(columns), partition_by=["day"] if by is None else by or None, **more)
+    return folder / "theirs"
+
+
+def refusal(folder: Path, place: Path, *, day: str = "day", key: tuple[str, ...] = ("id",), **settings: Any) -> str:
+    """The refusal to adopt a table; nothing was written then."""
+    lake = new_lake(folder / "lake", D1, **{"assets_only": True, "access": {"readers": "everyone"}, **settings})
+    before = {p for p in place.rglob("*") if p.is_file()} if place.exists() else set()
+    with pytest.raises(BackfillError) as caught:
+        adopt(lake, Adoption("orders", place, day, key), chosen_pipeline(lake).contracts)
+    assert before == ({p for p in place.rglob("*") if p.is_file()} if place.exists() else set())
+    assert not lake.table_place("orders").local().exists()
+    assert lake.place.names(".assets") == []
+    return str(caught.value)
+
+
+def constrained(folder: Path) -> Path:
+    place = written(folder, PLAIN)
+    DeltaTable(place).alter.add_constraint({"positive": "amount > 0"})
+    return place
+
+
+LATER = utc_today() + timedelta(days=400)
+REFUSED: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
+    "no table": (lambda f: f / "nothing", {}, "no Delta table lies in"),
+    "by nothing": (lambda f: written(f, PLAIN, by=[]), {}, "laid out by nothing: a day can be replaced"),
+    "by another column": (lambda f: written(f, PLAIN, by=["id"]), {}, "laid out by id"),
+    "by two columns": (lambda f: written(f, PLAIN, by=["day", "id"]), {}, "laid out by day, id"),
+    "a day that is no day": (
+        lambda f: written(f, {**PLAIN, "day": ["2024-01-01", "other"]}), {}, "'other', which is no day until next year",
+    ),
+    "a day written otherwise": (lambda f: written(f, {**PLAIN, "day": ["20240101", "20240102"]}), {}, "is no day"),
+    "a number as day": (
+        lambda f: written(f, {**PLAIN, "day": pa.array([1, 2], pa.int64())}), {}, "no DATE, and no STRING with one",
+    ),
+    "a far day": (
+        lambda f: written(f, {**PLAIN, "day": pa.array([D1, LATER], pa.date32())}), {}, "which is no day until",
+    ),
+    "no day": (lambda f: written(f, {**PLAIN, "day": pa.array([D1, None], pa.date32())}), {}, "1 row(s) have no day"),
+    "no key": (lambda f: written(f, {**PLAIN, "id": ["a", None]}), {}, "break what its key promises: 2024-01-02"),
+    "a repeated key": (
+        lambda f: written(f, {**PLAIN, "day": pa.array([D1, D1], pa.date32()), "id": ["a", "a"]}), {},
+        "1 day(s) break what its key promises: 2024-01-01",
+    ),
+    "an unknown key": (lambda f: written(f, PLAIN), {"key": ("number",)}, "it has no column number"),
+    "a type of none": (
+        lambda f: written(f, {**PLAIN, "weight": pa.array([1, 2], pa.float32())}), {},
+        "no column of a lake has the type of weight",
+    ),
+    "a constraint": (constrained, {}, "the table has a CHECK constraint (delta.constraints.positive)"),
+    "appends only": (
+        lambda f: written(f, PLAIN, configuration={"delta.appendOnly": "true"}), {}, "no day can be replaced",
+    ),
+    "an input": (
+        lambda f: written(f, PLAIN), {"tables": {"theirs": {"external": "../theirs", "day": "day"}}},
+        "is a source or a table of this lake already",
+    ),
+    "more readers": (
+        lambda f: written(f, PLAIN), {"access": {"readers": "owner"}}, 'Write readers = "everyone" below [access]',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_lake_cannot_keep_as_it_lies_is_refused_by_name(case: str, tmp_path: Path) -> None:
+    make, more, words = REFUSED[case]
+    place = make(tmp_path)
+    if place.exists():
+        place.chmod(0o755)
+    assert words in refusal(tmp_path, place, **more)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    place = written(tmp_path, PLAIN)
+    lost = sorted(place.glob("day=2024-01-02/*"))[0]
+    lost.unlink()
+    assert f"1 file(s) that are gone, first day=2024-01-02/{lost.name}" in refusal(tmp_path, place)
+
+
+def test_a_table_that_a_lake_made_is_refused(tmp_path: Path) -> None:
+    place = written(tmp_path, PLAIN)
+    (place / "_delta_log" / ".head").write_text('{"version": 0, "sha256": ""}')
+    assert "a lake made it" in refusal(tmp_path, place)
+
+
+def test_a_name_that_the_lake_has_is_refused(tmp_path: Path) -> None:
+    place, lake = written(tmp_path, PLAIN), new_lake(tmp_path / "lake", D1, assets_only=True)
+    place.chmod(0o700)
+    other = lake.table_place("orders").prepared("_delta_log").parent
+    with pytest.raises(BackfillError, match=f"the lake has a table orders, in {other}"):
+        adopt(lake, Adoption("orders", place, "day", ("id",)), ())
+
+
+def test_its_contract_is_what_the_table_is(tmp_path: Path) -> None:
+    place = written(tmp_path, {**PLAIN, "day": ["2024-01-01", "2024-01-02"]}, description="What was sold.")
+    contract = contract_there(Adoption("shop__orders", place, "day", ("id",)), open_external("shop__orders", place))
+    assert [(c.name, c.type, c.nullable) for c in contract.columns] == [
+        ("day", "DATE", False), ("id", "STRING", False), ("amount", "BIGINT", True),
+    ]  # fmt: skip
+    assert (contract.description, contract.made_by, contract.key) == ("What was sold.", "shop/orders", ("id",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "umask", "readers"),
+    [(0o700, 0o077, ""), (0o750, 0o077, "group"), (0o755, 0o027, "everyone"), (0o755, 0o022, "")],
+)
+def test_readers_of_the_folder_are_compared_with_those_of_the_lake(
+    tmp_path: Path, mode: int, umask: int, readers: str
+) -> None:
+    tmp_path.chmod(mode)
+    assert readers_of(tmp_path, umask) == readers

@@ -1,0 +1,230 @@
+"""Adopting a table in one commit, killed and raced; and days that others write to it afterwards.
+
+Not tested here: what is refused (`test_adoptable.py`), and everything else done to such tables
+(`end_to_end/test_adopted_tables.py`).
+"""
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.states import State
+from backfill_assets.lake.adoptable import Adoption
+from backfill_assets.lake.adopted import mark_of
+from backfill_assets.lake.adopting import ADOPT, FROM_NOTHING, JUDGE, Adopted, adopt
+from backfill_assets.lake.declared import find_declared
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.observing import Observed, observe, observe_each, unseen
+from backfill_assets.lake.view import read_view
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.testing import new_lake, rows_of
+
+D1, D2, D3 = (date(2024, 1, n) for n in (1, 2, 3))
+
+
+def rows(*given: tuple[date | None, str | None, int]) -> pa.Table:
+    days, ids, amounts = zip(*given, strict=True)
+    return pa.table({"day": pa.array(days, pa.date32()), "id": pa.array(ids, pa.string()), "amount": list(amounts)})
+
+
+class World:
+    """A table of others and a lake that may adopt it."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder, self.place = folder, folder / "theirs"
+        write_deltalake(self.place, rows((D1, "a", 1), (D1, "b", 2)), partition_by="day")
+        write_deltalake(self.place, rows((D2, "a", 4)), mode="append")
+        self.lake = self.another("lake", **settings)
+
+    def another(self, name: str, **settings: Any) -> Lake:
+        """A lake beside the table."""
+        return new_lake(self.folder / name, D1, assets_only=True, access={"readers": "everyone"}, **settings)
+
+    def adopt(self, lake: Lake | None = None, note: str = "") -> Adopted:
+        """Adopt the table as `orders`."""
+        lake = lake or self.lake
+        return adopt(lake, Adoption("orders", self.place, "day", ("id",), note), chosen_pipeline(lake).contracts)
+
+    def data(self) -> dict[str, str]:
+        """The digest of each data file there."""
+        found = (p for p in self.place.rglob("*.parquet") if "_delta_log" not in p.parts)
+        return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+
+    def write(self, given: pa.Table, predicate: str = "") -> None:
+        """Append as others do, or overwrite."""
+        more = {"mode": "overwrite", "predicate": predicate} if predicate else {"mode": "append"}
+        write_deltalake(self.place, given, **more)  # type: ignore[call-overload]
+
+    def states(self) -> dict[str, State]:
+        """The state of each day that has a receipt."""
+        pipeline = chosen_pipeline(self.lake)
+        states = pipeline.states(read_view(self.lake, pipeline.contracts))
+        return {str(d): states.of("orders", d) for d in states.view.table("orders").latest}
+
+    def look(self) -> Observed:
+        """Look at what others wrote."""
+        contracts = chosen_pipeline(self.lake).contracts
+        return observe(self.lake, contracts, contracts[0])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> World:
+    """An adopted table that others may write."""
+    made = World(tmp_path, tables={"orders": {"others_may_write": True}})
+    made.adopt()
+    return made
+
+
+def test_one_commit_gives_each_day_a_receipt_and_touches_no_file(world: World) -> None:
+    before = world.data()
+    assert world.adopt(note="from the old job") == Adopted("orders", 2, (D1, D2), 3)
+    assert (world.data(), DeltaTable(world.place).version()) == (before, 2)
+    receipt = world.lake.store.receipt("orders", 2)
+    assert receipt is not None
+    assert (receipt.reason, receipt.note) == (ADOPT, "from the old job")
+    assert {d: (e.rows, dict(e.columns or {})) for d, e in receipt.days.items()} == {
+        D1: (2, {"day": "DATE", "id": "STRING", "amount": "BIGINT"}),
+        D2: (1, {"day": "DATE", "id": "STRING", "amount": "BIGINT"}),
+    }
+    assert world.states() == {str(D1): State.FRESH, str(D2): State.FRESH}
+    assert [r["amount"] for r in rows_of(world.lake, "orders", D1)] == [1, 2]
+
+
+def test_log_and_replaced_files_are_kept_from_then_on(world: World) -> None:
+    world.adopt()
+    properties = DeltaTable(world.place).metadata().configuration
+    assert properties["delta.enableExpiredLogCleanup"] == "false"
+    assert properties["delta.deletedFileRetentionDuration"] == "interval 90 days"
+
+
+def test_a_log_whose_beginning_was_cleaned_is_adopted(world: World) -> None:
+    opened = DeltaTable(world.place)
+    opened.create_checkpoint()
+    (world.place / "_delta_log" / f"{0:020d}.json").unlink()
+    world.adopt()
+    found = inspect(world.lake, chosen_pipeline(world.lake).contracts[0], read=True, deep=True)
+    assert (found.commits, found.files, found.rows, found.lacking, found.lost) == (1, 2, 3, (), 0)
+    assert (found.checkpoints_torn, found.foreign, found.day_rows) == (False, (), {D1: 2, D2: 1})
+
+
+def test_a_second_call_writes_nothing(world: World) -> None:
+    first = world.adopt()
+    assert world.adopt() == first
+    assert DeltaTable(world.place).version() == 2
+
+
+def test_another_lake_is_refused_by_name(world: World) -> None:
+    world.adopt()
+    with pytest.raises(BackfillError, match=f"a lake has adopted it already .*by the lake {world.lake.root}"):
+        world.adopt(world.another("second"))
+
+
+def test_of_two_lakes_at_once_one_adopts_it(world: World) -> None:
+    lakes = [world.lake, world.another("second")]
+
+    def tried(lake: Lake) -> list[str]:
+        with suppress(BackfillError):
+            world.adopt(lake)
+            return [lake.root.name]
+        return []
+
+    with ThreadPoolExecutor(2) as pool:
+        done = [name for names in pool.map(tried, lakes) for name in names]
+    assert len(done) == 1
+    (winner,) = (lake for lake in lakes if lake.root.name == done[0])
+    assert [c.version for c in winner.store.commits("orders")] == [2]
+
+
+def test_what_a_killed_call_left_is_no_obstacle(world: World) -> None:
+    mark = world.place / "_delta_log" / mark_of(2)
+    mark.touch()  # it was killed before its commit, and others wrote meanwhile
+    world.write(rows((D3, "c", 8)))
+    assert world.adopt().version == 3
+    assert [c.version for c in world.lake.store.commits("orders")] == [3]
+
+
+def test_a_call_that_was_killed_after_its_commit_goes_on(world: World) -> None:
+    done = world.adopt()
+    world.lake.table_place("orders").local().unlink()
+    world.lake.place.delete(".assets/orders.json")
+    assert world.adopt() == done
+    assert find_declared(world.lake.place, "orders") is not None
+    assert world.lake.store.head("orders") == 2
+
+
+def test_writes_of_others_stay_an_alarm(world: World) -> None:
+    world.adopt()
+    world.write(rows((D2, "z", 9)))
+    world.write(rows((D1, "a", 1), (D1, "b", 2)), "day = '2024-01-01'")
+    assert world.states() == {str(D1): State.STALE, str(D2): State.STALE}
+    assert observe_each(world.lake, chosen_pipeline(world.lake).contracts) == ([], [])
+
+
+def test_a_compaction_by_others_changes_nothing(world: World) -> None:
+    world.write(rows((D1, "c", 3)))
+    world.adopt()
+    DeltaTable(world.place).optimize.compact()
+    assert set(world.states().values()) == {State.FRESH}
+
+
+def test_days_that_others_may_write_are_judged(shared: World) -> None:
+    shared.write(rows((D2, "b", 9), (D3, "c", 8)))
+    assert unseen(shared.lake, chosen_pipeline(shared.lake).contracts[0]) == "version 3, by others"
+    found = shared.look()
+    assert found == Observed("orders", 4, (D2, D3), is_adopted=True)
+    assert str(found) == "adopted    orders: version 4 there, rows of 2024-01-02..2024-01-03 are new or others"
+    assert set(shared.states().values()) == {State.FRESH}
+    receipt = shared.lake.store.receipt("orders", 4)
+    assert receipt is not None
+    assert (receipt.reason, {d: e.rows for d, e in receipt.days.items()}) == (JUDGE, {D2: 2, D3: 1})
+    assert receipt.tags["made with"] == FROM_NOTHING
+    assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
+
+
+def test_a_day_that_others_emptied_is_empty(shared: World) -> None:
+    DeltaTable(shared.place).delete("day = '2024-01-02'")
+    assert shared.look().days == (D2,)
+    assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == 0
+
+
+def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World) -> None:
+    shared.write(rows((D2, "a", 9), (D3, "c", 8)))
+    with pytest.raises(BackfillError, match="others wrote days that break its rules: 2024-01-02"):
+        shared.look()
+    assert shared.states() == {str(D1): State.FRESH, str(D2): State.STALE, str(D3): State.FRESH}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (rows((None, "x", 1)), "have no day"),
+        (rows((D3, "c", 1)).append_column("colour", pa.array(["red"])), "others gave it colour"),
+    ],
+)
+def test_what_no_day_of_the_table_can_hold_is_named(shared: World, given: pa.Table, words: str) -> None:
+    write_deltalake(shared.place, given, mode="append", schema_mode="merge")
+    with pytest.raises(BackfillError, match=words):
+        shared.look()
+
+
+def test_the_mark_and_the_link_are_all_that_is_new(world: World) -> None:
+    before = {*Folder(str(world.place)).below()}
+    world.adopt()
+    new = {*Folder(str(world.place)).below()} - before
+    assert new == {f"_delta_log/{name}" for name in (mark_of(2), f"{2:020d}.json", ".head")}
+    assert world.lake.table_place("orders").local().readlink() == world.place
