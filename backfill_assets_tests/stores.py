@@ -24,6 +24,7 @@ from backfill_assets_tests.processes import until
 # moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue.
 MOTO = """
 import json, sys, threading
+from urllib.parse import parse_qs
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 one, inner, seen = threading.Lock(), DomainDispatcherApplication(create_backend_app), []
@@ -33,8 +34,9 @@ def app(environ, start_response):
             start_response("200 OK", [])
             told, seen[:] = json.dumps(seen).encode(), []
             return [told]
-        listed = environ["REQUEST_METHOD"] == "GET" and "list-type" in environ["QUERY_STRING"]
-        seen.append(("LIST" if listed else environ["REQUEST_METHOD"]) + " " + environ["PATH_INFO"])
+        query, method = parse_qs(environ["QUERY_STRING"]), environ["REQUEST_METHOD"]
+        listed = query.get("prefix", [""])[0] if "list-type" in query else None
+        seen.append(f"{method if listed is None else 'LIST'} {environ['PATH_INFO']}{listed or ''}")
         return [b"".join(inner(environ, start_response))]
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
 """

@@ -8,7 +8,7 @@ addresses (Spark, DuckDB, delta-rs) get them from `uri` and `local`.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from backfill_assets.core.errors import TransientError
 
 LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
+FEW = 3  # files that a store is asked about one by one
 LOCKS = ".locks"  # outside the tables, so that no reader sees them
 
 
@@ -58,8 +59,8 @@ class Token(NamedTuple):
 class WriteHold(Protocol):
     """A marker that a process holds."""
 
-    def __call__(self) -> None:
-        """Give it up."""
+    def __call__(self, is_deleted: bool = False) -> None:
+        """Give it up; `is_deleted`: the marker is gone already."""
 
     def committing(self, version: int) -> None:
         """Atomic. Say that the holder tries to commit that version of its table next. Raises TransientError where
@@ -72,7 +73,7 @@ class LockedMarker:
 
     descriptor: int
 
-    def __call__(self) -> None:
+    def __call__(self, is_deleted: bool = False) -> None:
         """Give it up. Not idempotent."""
         os.close(self.descriptor)
 
@@ -197,6 +198,14 @@ def size(place: Place, name: str) -> int | None:
     """Bytes of a file; None if it is gone. Raises OSError if the place does not say."""
     token = place.token(name)
     return None if token is None else token.size
+
+
+def sizes(place: Place, names: Sequence[str]) -> dict[str, int | None]:
+    """Bytes of files, as `size` gives them; of many in a store by one listing of what they have in common."""
+    if not place.is_store or len(names) <= FEW:
+        return {name: size(place, name) for name in names}
+    found = place.tokens(os.path.commonpath([name.rpartition("/")[0] or "." for name in names]).removeprefix("."))
+    return {name: found[name].size if name in found else None for name in names}
 
 
 def read(place: Place, name: str) -> bytes:

@@ -35,7 +35,6 @@ from backfill_assets.lake.log import (
     commit_digest,
     commit_name,
     find_write,
-    open_delta,
     refuse_torn,
     sync_log,
     vouch,
@@ -58,7 +57,7 @@ class Conflict(TransientError):
 
 def open_table(path: Place) -> "DeltaTable":
     """The table at its newest version; raises BackfillError if that is torn, or version 0.1 made the table."""
-    opened = open_delta(path)
+    opened = LOGS.opened_to_write(path)
     refuse_torn(path, [opened.version()])  # delta-rs takes an empty file for a commit of nothing
     if FEATURE_OF_BEFORE in (opened.protocol().writer_features or ()):
         raise BackfillError(

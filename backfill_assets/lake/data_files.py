@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
-from backfill_assets.core.place import Place, size
+from backfill_assets.core.place import Place, sizes
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
@@ -78,8 +78,8 @@ def folder_of(address: str) -> str:
 
 def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
     """Data files whose size is not the log's, each with its size now (None: it is gone)."""
-    sizes = ((f, size(table, f.path)) for f in candidates)
-    return [(f, now) for f, now in sizes if now != f.size]
+    of_path = {f.path: f for f in candidates}
+    return [(of_path[path], now) for path, now in sizes(table, [*of_path]).items() if now != of_path[path].size]
 
 
 def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:

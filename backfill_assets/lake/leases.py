@@ -86,11 +86,11 @@ class Lease:
                     "removed its files", "Nothing was written", "Run again",
                 )  # fmt: skip
 
-    def __call__(self) -> None:
+    def __call__(self, is_deleted: bool = False) -> None:
         """As the port's `WriteHold` says."""
         self._ended.set()
         with self._one, suppress(OSError):
-            if not self.is_lost:
+            if not self.is_lost and not is_deleted:
                 self.renew(seconds=0)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
+from backfill_assets.core.place import Place, Token, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
 
@@ -72,6 +72,13 @@ def versions(table: Place, *, whole: bool = False) -> list[int]:
     return sorted(v for n in names if n.endswith(".json") and n[:-5].isdigit() and (v := int(n[:-5])) >= first)
 
 
+def commit_tokens(table: Place, first: int = -1) -> dict[int, Token]:
+    """The tokens of the commits from a version on (-1: all), by one listing. Not for long logs in a folder."""
+    found = table.tokens(LOG, commit_name(first)[:-1] if first >= 0 else "").items()
+    stems = {name[len(LOG) + 1 : -5]: token for name, token in found if name.endswith(".json")}
+    return {int(stem): token for stem, token in stems.items() if stem.isdigit()}
+
+
 def data_names(table: Place) -> list[str]:
     """The names in a table of all its data files, whatever version names them."""
     return [n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}]
@@ -108,8 +115,8 @@ def _lacking(table: Place, version: int) -> BackfillError:
 
 
 def refuse_torn(table: Place, present: list[int]) -> None:
-    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so."""
-    if present and not is_whole(table, present[-1]):
+    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so, but in a store."""
+    if present and not table.is_store and not is_whole(table, present[-1]):
         raise _torn(table, present[-1])
 
 
@@ -221,8 +228,7 @@ def commit_digest(table: Place, version: int) -> str:
 
 
 def vouch(table: Place, version: int) -> None:
-    """Note the digest of the newest commit, which no later commit names yet. A process that is killed before this
-    leaves the note of the version before, which is harmless."""
+    """Note the digest of the newest commit, which no later one names yet. A kill leaves the older note: harmless."""
     write_json(table, f"{LOG}/{HEAD}", {"version": version, "sha256": commit_digest(table, version)})
 
 
@@ -267,7 +273,8 @@ def checkpoint_names(table: Place, version: int) -> list[str]:
 
 def sync_log(table: Place, version: int) -> None:
     """Write a commit, its checkpoint and the names in the log to the disk; raises OSError."""
-    table.sync(commit_name(version), *checkpoint_names(table, version), LOG)
+    if not table.is_store:  # nothing waits there to be written
+        table.sync(commit_name(version), *checkpoint_names(table, version), LOG)
 
 
 def torn_checkpoints(table: Place) -> list[str]:

@@ -22,7 +22,16 @@ from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
+from backfill_assets.lake.log import (
+    Commit,
+    FileChange,
+    commit_name,
+    commit_tokens,
+    commits,
+    file_changes,
+    open_delta,
+    versions,
+)
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
 
 if TYPE_CHECKING:
@@ -44,9 +53,12 @@ class LogCache:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
+        self._listed: dict[Place, dict[int, Token]] = {}  # commits of tables in a store, as of the last listing
 
     def head(self, table: Place) -> int:
         """The newest version; -1 where there is no table. A log without a commit after the one known is not listed."""
+        if table.is_store:
+            return self._listed_head(table)
         known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
         is_there = token is not None and table.token(commit_name(known)) == token
         if is_there and not exists(table, commit_name(known + 1)):
@@ -55,6 +67,22 @@ class LogCache:
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
         return newest
 
+    def _listed_head(self, table: Place) -> int:
+        """The newest version by one listing from the newest known commit on: a store tells tokens with names."""
+        listed = self._listed.setdefault(table, {})
+        known = max(listed, default=-1)
+        found = commit_tokens(table, known)
+        if known >= 0 and found.get(known) != listed[known]:  # another log took its place
+            listed.clear()
+            found = commit_tokens(table)
+        listed |= found
+        return max(listed, default=-1)
+
+    def _token(self, table: Place, version: int) -> Token | None:
+        """The token of a commit; of one that was listed without asking again, since commits in a store never change."""
+        listed = self._listed.get(table, {}) if table.is_store else {}
+        return listed.get(version) or (table.token(commit_name(version)) if version >= 0 else None)
+
     def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).
 
@@ -62,9 +90,9 @@ class LogCache:
         of an earlier version of the same log, or None.
         """
         last = self.head(table) if version is None else version
-        token = table.token(commit_name(last))
+        token = self._token(table, last)
         known, known_token, value = self._kept.pop((table, name), (-1, None, None))
-        is_whole = known_token is not None and table.token(commit_name(known)) == known_token
+        is_whole = known_token is not None and self._token(table, known) == known_token
         if known != last or token is None or token != known_token:
             value = read(cast("T", value) if is_whole and known < last else None, last)
         while len(self._kept) >= KEPT_VALUES:
@@ -93,7 +121,7 @@ class LogCache:
 
         def read(before: TableView | None, last: int) -> TableView:
             start = before or TableView()
-            if last - start.version >= KEEP_EVERY or before is None:
+            if last >= 0 and (last - start.version >= KEEP_EVERY or before is None):
                 start = newest_state(table, day_column, start.version, last) or start
             return _fold(start, table, day_column, _up_to(last, commits(table, start.version)))
 
@@ -107,6 +135,12 @@ class LogCache:
         """
         newest: DeltaTable = self.value(table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None))
         return newest if version in (None, newest.version()) else open_delta(table, version)
+
+    def opened_to_write(self, table: Place) -> "DeltaTable":
+        """The newest version of a table for one commit, which changes the object: nobody else gets it."""
+        opened = self.opened(table) if table.is_store else open_delta(table)
+        self._kept.pop((table, "opened"), None)
+        return opened
 
     def keep(self, table: Place, day_column: str) -> None:
         """Keep the state at the newest version in a file, if the newest kept one that fits the log is `KEEP_EVERY`

@@ -89,7 +89,7 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
 def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
     """Do what `replace_days` does; the caller holds the table's lock."""
     table = write.contract.name
-    sweep(lake, table)
+    sweep(lake, table, write.staged.write_id if write.staged is not None else "")
     for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
         with attempt:
             view = lake.store.view(table, write.contract.day_column)

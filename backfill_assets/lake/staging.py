@@ -120,22 +120,23 @@ class Staged:
         if self._give_up is not None and not self.tried:
             self.table.delete_below(self.name)
             self._unmark()
-        self._release()
+        self._release(is_deleted=not self.tried)
 
     def keep(self, published: Collection[str]) -> None:
         """Delete every file that is not published, and give up the hold. Idempotent."""
         if self._give_up is not None:
-            _keep(self.table, self.name, published)
+            if not self.table.is_store or any(f.name not in published for f in self.files):
+                _keep(self.table, self.name, published)  # to a store only published files were sent
             self._unmark()
-        self._release()
+        self._release(is_deleted=True)
 
     def _unmark(self) -> None:
         self.lake.delete(f"{markers(self.table.name)}/{self.write_id}")
 
-    def _release(self) -> None:
+    def _release(self, *, is_deleted: bool) -> None:
         give_up, self._give_up = self._give_up, None
         if give_up is not None:
-            give_up()
+            give_up(is_deleted)
 
 
 def _keep(table: Place, folder: str, published: Collection[str]) -> None:
@@ -226,13 +227,16 @@ def _value(folder: str, column: str) -> str | None:
     return None if value == NO_VALUE else unquote(value)
 
 
-def sweep(lake: LakeFolder, table: str) -> int:
-    """Remove the never published files of killed processes; returns the number of their writes.
+def sweep(lake: LakeFolder, table: str, own: str = "") -> int:
+    """Remove the never published files of killed processes; returns the number of their writes. `own`: the id of the
+    caller's write, without others of which nothing is looked at.
 
     Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or the lake's.
     """
     swept, place = 0, lake.table_place(table)
     lake.place.refuse_link(markers(table))
+    if {*lake.place.names(markers(table))} <= {own}:
+        return 0
     for write_id in _abandoned(lake.place, table):
         folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
         place.refuse_link(folder)

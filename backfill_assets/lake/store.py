@@ -194,20 +194,20 @@ class TableStore:
         commit came first, also one that wrote days after version `since` (-1: before the first), BackfillError if a
         file is not as it should be; then it wrote nothing. Tried once.
         """
-        self._ensure_table(contract)
+        self._ensure_table(contract, since)
         adds, removes = self._files(contract, staged, days)
-        sized = replace(receipt, bytes=sum(f.size for f in adds))
-        return self._commit(contract, staged, sized, (adds, removes), since)
+        return self._commit(contract, staged, replace(receipt, bytes=sum(f.size for f in adds)), (adds, removes), since)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
-        self._ensure_table(contract)
+        self._ensure_table(contract, -1)
         return self._commit(contract, staged, receipt, (staged.files, ()))
 
-    def _ensure_table(self, contract: Contract) -> None:
+    def _ensure_table(self, contract: Contract, known: int | None) -> None:
         self.lake.refuse_shared(contract.name)
         refuse_external(contract)
-        ensure_table(self.lake, contract)
+        if known is None or known < 0:
+            ensure_table(self.lake, contract)
 
     def _commit(
         self, contract: Contract, staged: Staged | None, receipt: Receipt,
@@ -217,7 +217,7 @@ class TableStore:
         table, (adds, removes) = self.lake.table_place(contract.name), files
 
         def committing(version: int) -> None:
-            """The lock may have been lost, which a store does not prevent; then others wrote what nobody looked at."""
+            """The lock may have been lost; then others wrote what nobody looked at."""
             if since is not None and (moved := log.days_written(table, max(since, 0), version)):
                 raise stale(table, f"version {moved} wrote days meanwhile")
             if staged is not None:

@@ -245,7 +245,7 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
         with lake.store.lock(files.name):
-            sweep(lake, files.name)
+            sweep(lake, files.name, staged.write_id)
             lake.store.append(files, staged, receipt)
     finally:
         staged.drop()

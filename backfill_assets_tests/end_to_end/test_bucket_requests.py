@@ -1,0 +1,87 @@
+"""What a lake in a bucket asks of its store, as moto counts it: budgets that fail when a step asks more.
+
+Lives here: requests of one write, a day of six tables, a late batch, a look, a tick with nothing to do. Does not live
+here: what they do (`test_bucket_lake`). A request costs some 30 ms; a thousand PUT or LIST 0.005 $, GET 0.0004 $.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.status import status
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, bare_bucket, machine, written
+from backfill_assets_tests.end_to_end.test_invariance import RULES, made
+from backfill_assets_tests.end_to_end.worlds import land, span
+from backfill_assets_tests.stores import StoreServer
+
+BUDGETS = {
+    "a first day of six tables": 620,
+    "a late batch": 530,
+    "status": 80,
+    "the states, for a machine that knows nothing": 120,
+    "landing_tick": 40,
+    "late_data_tick": 40,
+}
+
+
+def counted(server: StoreServer, step: Callable[[], object]) -> Counter[str]:
+    """The requests of a step by their kind."""
+    server.seen()
+    step()
+    return Counter(request.partition(" ")[0] for request in server.seen())
+
+
+def test_one_write_of_one_day_asks_no_more_than_its_budget(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path)
+    for value in (1, 2):
+        written(lake, value, 0)
+    found = counted(moto_server, lambda: written(lake, 3, 0))
+    assert found.total() <= 36, found
+    assert found["PUT"] <= 6, found
+    lake.store.view("staging", "event_date")
+    again = counted(moto_server, lambda: lake.store.view("staging", "event_date"))
+    assert again == {"LIST": 1}, "one listing says that nothing is new"
+
+
+@pytest.mark.slow
+def test_a_day_a_late_batch_a_look_and_a_tick_ask_no_more_than_their_budgets(
+    spark: object, moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path / "folder", [EARLY])
+    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
+    world = BucketWorld(machine(bucket_address, tmp_path / "state"))
+    place_at(world.root).write(FILE_NAME, text.encode())
+    first = DayRange(RULES.start, RULES.start + ONE_DAY)
+    found = {"a first day of six tables": counted(moto_server, lambda: world.backfill(first))}
+    world.backfill(span(RULES))
+    land(folder, "late.jsonl", LATE[:3])
+    found["a late batch"] = counted(moto_server, lambda: world.backfill(span(RULES)))
+
+    def look() -> None:
+        lake = open_lake(world.root)
+        status(lake, chosen_pipeline(lake))
+
+    found["status"] = counted(moto_server, look)
+    anew = BucketWorld(machine(bucket_address, tmp_path / "another"))
+    found["the states, for a machine that knows nothing"] = counted(moto_server, anew.look)
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = LakeContext(world.root, tables)
+        for tick in (landing_tick, late_data_tick):
+            tick(instance, context, utc_now())
+            found[tick.__name__] = counted(moto_server, partial(tick, instance, context, utc_now()))
+    assert {step: n.total() for step, n in found.items() if n.total() > BUDGETS[step]} == {}, found
