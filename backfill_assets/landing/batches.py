@@ -29,24 +29,20 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """`size` consecutive records from number `first` (the first record of a file is 1).
+    """Consecutive records of a file."""
 
-    `columns` hold `size` texts each (a sequence or an Arrow array), NULL for an unusable record; `bad` has text and
-    reason per position in the batch.
-    """
-
-    first: int
-    size: int
-    columns: Mapping[str, Values]
-    bad: Mapping[int, tuple[str, str]]
+    first: int  # number of the first one; the first record of a file is 1
+    size: int  # records
+    columns: Mapping[str, Values]  # `size` texts each, a sequence or an Arrow array; NULL for an unusable record
+    bad: Mapping[int, tuple[str, str]]  # position in the batch -> text and reason of an unusable record
 
 
 @dataclass(frozen=True)
 class PlainLines:
-    """A pattern of whole lines that a library can read, and `read`, which gives their columns or None."""
+    """Lines that a library can read."""
 
-    pattern: re.Pattern[bytes]
-    read: Callable[[bytes], Mapping[str, Values] | None]
+    pattern: re.Pattern[bytes]  # of whole lines
+    read: Callable[[bytes], Mapping[str, Values] | None]  # gives their columns, or None where it cannot
 
 
 class TextParser(ABC, Generic[Row]):

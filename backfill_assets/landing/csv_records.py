@@ -35,10 +35,10 @@ class _End(Enum):
 
 
 class _Cut(NamedTuple):
-    """A record as bytes; with a `reason` the beginning of an unusable one."""
+    """A record, cut out of a file."""
 
-    record: bytes
-    reason: str | None = None
+    record: bytes  # of an unusable one its beginning
+    reason: str | None = None  # why it is unusable
 
 
 class _Grammar:

@@ -27,22 +27,21 @@ KEPT_BYTES = 16 << 10  # of a text that this process keeps
 
 @dataclass(frozen=True)
 class DeclaredTotals:
-    """What a manifest (its path) declares of a file: rows, and sums by column; or why it cannot be read (`fault`)."""
+    """What a manifest declares of a file."""
 
-    manifest: str
-    rows: int | None = None
-    sums: Mapping[str, Decimal] = field(default_factory=dict)
-    fault: str = ""
+    manifest: str  # its path
+    rows: int | None = None  # None: it declares none
+    sums: Mapping[str, Decimal] = field(default_factory=dict)  # by column
+    fault: str = ""  # why it cannot be read; it then declares nothing
 
 
 @dataclass(frozen=True)
 class Declarations:
-    """What manifests declare, by the paths of the files; manifests that cannot be read (path -> reason), and declared
-    files that do not exist (path -> manifest)."""
+    """What the manifests of a listing declare."""
 
-    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    absent: Mapping[str, str] = field(default_factory=dict)
+    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)  # by the path of the file
+    refused: Mapping[str, str] = field(default_factory=dict)  # path of a manifest that cannot be read -> reason
+    absent: Mapping[str, str] = field(default_factory=dict)  # path of a declared file that does not exist -> manifest
 
 
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:

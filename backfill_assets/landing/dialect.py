@@ -40,26 +40,19 @@ ANY_LINE = "\x01\x02\x03"  # fits a glob of wildcards alone, which could take a 
 
 
 class Dialect(BaseModel):
-    """How text files are written; what is left out is as RFC 4180 has it, in UTF-8.
-
-    separator, quote: one ASCII sign each; quote "": none, so that no field holds the separator or a line feed.
-    encoding: utf-8 (with a byte order mark or without), latin-1, cp1252, utf-16 (with a mark), utf-16-le, utf-16-be.
-    names: those of the columns of files without a header.
-    preamble, trailer: a glob for each line before the header and behind the last record; other lines are refused.
-    numbers: columns of numbers with `decimal` before the fraction and `thousands` between groups of three digits.
-    """
+    """How text files are written; what is left out is as RFC 4180 has it, in UTF-8."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    separator: str = ","
-    quote: str = '"'
-    encoding: str = "utf-8"
-    names: tuple[str, ...] = ()
-    preamble: tuple[str, ...] = Field(default=(), max_length=100)
-    trailer: tuple[str, ...] = Field(default=(), max_length=100)
-    numbers: tuple[str, ...] = ()
-    decimal: str = "."
-    thousands: str = ""
+    separator: str = ","  # one ASCII sign
+    quote: str = '"'  # one ASCII sign; empty: none, so that no field holds the separator or a line feed
+    encoding: str = "utf-8"  # with a byte order mark or without; or latin-1, cp1252, utf-16 (with a mark), -le, -be
+    names: tuple[str, ...] = ()  # of the columns of files without a header
+    preamble: tuple[str, ...] = Field(default=(), max_length=100)  # a glob for each line before the header
+    trailer: tuple[str, ...] = Field(default=(), max_length=100)  # and for each line behind the last record
+    numbers: tuple[str, ...] = ()  # columns of numbers
+    decimal: str = "."  # before their fraction
+    thousands: str = ""  # between groups of three of their digits
 
     @field_validator("separator", "quote")
     @classmethod

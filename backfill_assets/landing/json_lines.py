@@ -38,11 +38,11 @@ class _Number(str):
 
 
 class _PlainValue(NamedTuple):
-    """The pattern of a simple value between its quotes, if any, and the kind of its column."""
+    """A simple value of a line."""
 
-    quote: str
-    pattern: str
-    kind: int
+    quote: str  # around it, if any
+    pattern: str  # of the value itself
+    kind: int  # of its column
 
 
 PLAIN: dict[type, _PlainValue] = {

@@ -31,9 +31,9 @@ TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", 
 
 @dataclass(frozen=True)
 class RefusedFile:
-    """A file or folder (name ends in `/`) below the root that is not read. `name` is escaped for printing."""
+    """A file or folder below the root that is not read."""
 
-    name: str
+    name: str  # escaped for printing; of a folder it ends in `/`
     reason: str
 
 
@@ -41,8 +41,8 @@ class RefusedFile:
 class Listing:
     """The files below the fixed root of a pattern, sorted by name, or the contents of a Delta table by version."""
 
-    files: tuple[LandedFile, ...] = ()
-    refused: tuple[RefusedFile, ...] = ()
+    files: tuple[LandedFile, ...] = ()  # offered for reading
+    refused: tuple[RefusedFile, ...] = ()  # all others
     root_missing: bool = False  # the root does not exist
     manifests: tuple[LandedFile, ...] = ()  # they may declare totals of files
     declared: Declarations = field(default_factory=Declarations)  # what manifests say, once they were read
@@ -51,14 +51,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Glob:
-    """A parsed pattern: the fixed root, and one wildcard text per folder and file below it (`names_file`: one name).
+    """A parsed pattern. Case counts, and a wildcard never spans a slash, so that all machines list alike."""
 
-    Matching is case-sensitive and a wildcard never spans a slash, so that all machines list alike.
-    """
-
-    root: Path  # of a bucket: `/BUCKET/PREFIX`
-    segments: tuple[str, ...]
-    names_file: bool = False
+    root: Path  # the fixed root; of a bucket `/BUCKET/PREFIX`
+    segments: tuple[str, ...]  # one wildcard text per folder and file below the root
+    names_file: bool = False  # it has no wildcard: the only segment is a name
     scheme: str = ""  # of a bucket's address
 
     @property

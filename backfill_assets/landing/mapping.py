@@ -105,16 +105,14 @@ def mapped(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The expressions of `select`, with casts that give NULL and with casts that raise, and the payload.
+    """The expressions of `select`."""
 
-    `free`, `free_strict`: the same as they are computed, without what the session would decide."""
-
-    forgiving: tuple[str, ...]
-    strict: tuple[str, ...]
+    forgiving: tuple[str, ...]  # with casts that give NULL
+    strict: tuple[str, ...]  # with casts that raise
     payload: tuple[PayloadColumn, ...]
     engine: Engine = SPARK
-    free: tuple[str, ...] = ()
-    free_strict: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()  # `forgiving` as it is computed, without what the session would decide
+    free_strict: tuple[str, ...] = ()  # `strict` likewise
 
     def freed(self, types: Mapping[str, str]) -> "_Chosen":
         """Return these over columns of these types. Raises UnfitSelect for what the clock decides."""

@@ -124,13 +124,13 @@ def freed(text: str, types: Types, strict: bool = False) -> str:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call in a text: its name in small letters, its place, and the places of its arguments and of a cast's type."""
+    """A call in a text."""
 
-    name: str
-    start: int
+    name: str  # in small letters
+    start: int  # its place in the text, `end` not included
     end: int
-    arguments: tuple[tuple[int, int], ...]
-    type: str = ""
+    arguments: tuple[tuple[int, int], ...]  # the place of each
+    type: str = ""  # of a cast
 
     def has_literal_type(self, text: str) -> bool:
         """Whether a parser's type is written out: no function finds it, as `schema_of_csv` does in a sample."""

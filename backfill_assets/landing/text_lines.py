@@ -21,37 +21,27 @@ OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a landed file. The first group decides which rows are refused, the second only how a file is read.
+    """Bounds on a landed file. The first group decides which rows are refused, the second only how a file is read."""
 
-    max_row_bytes 1 MiB: the longest event of our sources has 40 KiB, and one row must fit many times into memory.
-    max_bytes 8 GiB, after decompression: a day of more text should come in several files.
-    max_ratio 250, counted from bomb_floor_bytes 64 MiB on: logs compress 10 to 100 fold, deflate ends at 1,032 fold.
-    max_depth 100 levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
-    max_columns 2,000: beyond it Spark's generated code no longer compiles well.
-    max_window_bytes 256 MiB for 4,096 rows of parquet, which Spark decodes at once: a quarter of its default heap at
-    two tasks.
-    max_bad_rows 100,000 unusable rows of a file, and one for every 4 bytes of it: 65 kB of gzip can hold 33 million.
-    text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file.
-    batch_rows 512, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
-    larger batches are slower, because Python's garbage collector walks over all waiting rows (measured).
-    plain_bytes 16 KiB: the least for a call of pyarrow, which costs as much as parsing 50 rows here.
-    """
+    max_row_bytes: int = 1 << 20  # the longest event of our sources has 40 KiB; a row must fit many times into memory
+    max_bytes: int = 8 << 30  # after decompression: a day of more text should come in several files
+    max_ratio: int = 250  # logs compress 10 to 100 fold, deflate ends at 1,032 fold
+    bomb_floor_bytes: int = 64 << 20  # from which on the ratio counts
+    max_depth: int = 100  # levels of JSON: MongoDB's bound, far below where Python's own parser gives up
+    max_columns: int = 2_000  # beyond it Spark's generated code no longer compiles well
+    max_window_bytes: int = (
+        256 << 20
+    )  # of 4,096 rows of Parquet: Spark decodes them at once, two tasks in 1 GiB of heap
+    max_bad_rows: int = 100_000  # and one for every 4 bytes of a file: 65 kB of gzip can hold 33 million
+    text_bytes: int = 8 << 10  # kept of an unusable record: enough to find it in the landed file
 
-    max_row_bytes: int = 1 << 20
-    max_bytes: int = 8 << 30
-    max_ratio: int = 250
-    bomb_floor_bytes: int = 64 << 20
-    max_depth: int = 100
-    max_columns: int = 2_000
-    max_window_bytes: int = 256 << 20
-    max_bad_rows: int = 100_000
-    text_bytes: int = 8 << 10
-
+    # At most some 100 MB of Python objects, whatever the file; larger batches are slower, because Python's garbage
+    # collector walks over all waiting rows (measured).
     block_bytes: int = 256 << 10
     batch_rows: int = 512
     batch_bytes: int = 8 << 20
     batch_cells: int = 1_000_000
-    plain_bytes: int = 16 << 10
+    plain_bytes: int = 16 << 10  # the least for a call of pyarrow, which costs as much as parsing 50 rows here
 
     def deciding(self) -> tuple[int, ...]:
         """The limits that decide over rows, in a fixed order; a stored copy is valid only under equal ones."""
