@@ -29,9 +29,7 @@ class Limits:
     bomb_floor_bytes: int = 64 << 20  # from which on the ratio counts
     max_depth: int = 100  # levels of JSON: MongoDB's bound, far below where Python's own parser gives up
     max_columns: int = 2_000  # beyond it Spark's generated code no longer compiles well
-    max_window_bytes: int = (
-        256 << 20
-    )  # of 4,096 rows of Parquet: Spark decodes them at once, two tasks in 1 GiB of heap
+    max_window_bytes: int = 256 << 20  # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
     max_bad_rows: int = 100_000  # and one for every 4 bytes of a file: 65 kB of gzip can hold 33 million
     text_bytes: int = 8 << 10  # kept of an unusable record: enough to find it in the landed file
 

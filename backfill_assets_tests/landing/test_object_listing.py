@@ -4,13 +4,17 @@ Tested here: names and sizes, through the port alone. Not tested here: the listi
 (`end_to_end.test_landing_in_bucket`).
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.place import Token
 from backfill_assets.lake.files import Folder
 from backfill_assets.landing.listing import list_landing, parse_pattern
-from backfill_assets.landing.object_listing import list_objects
+from backfill_assets.landing.object_listing import MANY, WHOLE_SECONDS, list_objects, listed
 
 NAMES = (
     "a.csv", "A.CSV", "b.txt", ".hidden.csv", "_half.csv", "c.csv.tmp", "d.csv.gz", "dt=2024-03-01/a b%20+=ü.csv",
@@ -40,3 +44,42 @@ def test_an_empty_object_in_place_of_a_folder_is_no_file_and_an_empty_prefix_is_
     root.write("notes", b"1")
     found = list_objects(glob, root, "csv")
     assert ([r.name for r in found.refused], found.root_missing) == (["notes"], False)
+
+
+@dataclass(frozen=True)
+class Counted(Folder):
+    """A place with these tokens, which notes from where it was listed."""
+
+    names_of: Callable[[], Iterable[str]] = tuple
+    asked: list[str] = field(default_factory=list, compare=False)
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        self.asked.append(after)
+        return {name: Token((name,), 1, 0.0) for name in self.names_of() if name > after}
+
+
+def of_days(folder: str = "") -> list[str]:
+    days = (date(2024, 3, 1) + timedelta(n) for n in range(20))
+    return [f"{folder}dt={day}/{number:04d}.csv" for day in days for number in range(MANY // 20)]
+
+
+def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_minutes(tmp_path: Path) -> None:
+    names = of_days()
+    root = Counted(str(tmp_path / "ascending"), lambda: names)
+    assert len(listed(root, 0)) == MANY
+    names += ["dt=2024-03-20/new.csv", "dt=2024-03-02/late.csv"]
+    names.remove("dt=2024-03-19/0000.csv")
+    found = listed(root, 1)
+    assert found.keys() ^ names == {"dt=2024-03-02/late.csv"}
+    assert listed(root, WHOLE_SECONDS).keys() == {*names}
+    assert root.asked == ["", "dt=2024-03-12/0499.csv", ""]
+
+
+@pytest.mark.parametrize(
+    "names", [of_days()[1:], of_days("b/") + of_days("a/"), [*of_days(), "x.csv"]], ids=["few", "two", "dayless"]
+)
+def test_few_objects_and_names_that_do_not_ascend_by_day_are_listed_whole(tmp_path: Path, names: list[str]) -> None:
+    root = Counted(str(tmp_path / str(len(names))), lambda: names)
+    for now in range(2):
+        assert listed(root, now).keys() == {*names}
+    assert root.asked == ["", ""]
