@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.addresses import ADDRESS, address_of, bucket_address
+from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import (
@@ -32,9 +32,9 @@ from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, OWN_FOLDERS, RUNS, TABLES, refuse_file
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.in_bucket import refuse_unreachable
+from backfill_assets.lake.landings import roots_here
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.source_log import root_of
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.whole import CANDIDATES
@@ -141,7 +141,7 @@ def _begin(lake: Lake, target: Place) -> None:
 def _content(lake: Lake) -> dict[str, Token]:
     """The files of a lake that a copy holds, by name."""
     sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
-    roots = [root_of(s, lake.root) for s in sources if not ADDRESS.fullmatch(s.files)]
+    roots = roots_here(sources, lake.root)
     landings = tuple(f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root))
     return {n: t for n, t in lake.place.tokens().items() if _is_copied(n) and not n.startswith(landings)}
 
