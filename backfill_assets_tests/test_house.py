@@ -22,6 +22,7 @@ LOCK = ".ci/requirements.txt"
 TOP_LEVEL = {"pyproject.toml", PACKAGE, TESTS, "workspace.yaml", "dagster.yaml", "README.md"}
 
 SENTENCE_END = re.compile(r"[.!?…](?=\s|$|[`\"')])")
+SIGNPOST = re.compile(r"`([a-z_]+)\.(?!toml`|yaml`)([a-z_]+)(?:\.\w+)*`")
 # Written in pieces, so that this file does not offend against its own rule.
 MACHINE_PATH = re.compile(
     r"(?<![\w.$}/-])/(?:" + "|".join(("tmp", "root", "work", "farm", "opt", "home", "Users")) + r")/[\w.-]+"
@@ -102,6 +103,19 @@ def test_every_module_has_a_sign_of_two_sentences_or_more() -> None:
         for f in sources(*EVERYWHERE)
         if not _is_empty_door(f)
         and len(SENTENCE_END.findall(ast.get_docstring(f.tree) or "")) < FEWEST_SENTENCES_PER_SIGN
+    ]
+    assert not offences
+
+
+def test_signs_lead_to_modules_that_exist() -> None:
+    """`room.module` in a sign: whoever moves a module takes its name along, also where others send a reader to it."""
+    files = {tuple(Path(f.place).with_suffix("").parts[:3]) for f in sources(PACKAGE, TESTS)}
+    rooms = {parts[1] for parts in files if len(parts) > 2}
+    offences = [
+        f"{f.place}: {room}.{module}"
+        for f in sources(*EVERYWHERE)
+        for room, module in SIGNPOST.findall(ast.get_docstring(f.tree) or "")
+        if room in rooms and not {(top, room, module) for top in (PACKAGE, TESTS)} & files
     ]
     assert not offences
 

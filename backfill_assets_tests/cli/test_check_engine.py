@@ -1,6 +1,6 @@
 """`check-engine` as a person meets it: lines, JSON and the exit code.
 
-Not tested here: the opinion (`operations.test_check_engine`).
+Not tested here: the opinion (`operations.test_prove_check_engine`).
 """
 
 from pathlib import Path

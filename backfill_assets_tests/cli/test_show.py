@@ -1,6 +1,6 @@
 """`show` as a person meets it: one day of one table, for people and for programs. No JVM.
 
-Tested here: `cli.show`. Not tested here: what is collected (`operations.test_show`).
+Tested here: `cli.status`. Not tested here: what is collected (`operations.test_show`).
 """
 
 import shutil

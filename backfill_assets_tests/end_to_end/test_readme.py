@@ -36,7 +36,7 @@ MAY_FIND = (
     "rollback",
     "release",
 )  # exit code 1: found something, or nothing to do
-UNTIL_INTERRUPTED = ("ui",)  # asked for its help alone; `cli.test_ui` runs it
+UNTIL_INTERRUPTED = ("ui",)  # asked for its help alone; `cli.test_server_ui` runs it
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
 FIRST_SCREEN = 25  # lines

@@ -1,6 +1,6 @@
 """The lab `incident`: the append doubles every year, and the control names each of them.
 
-Tested here: events and the control's words. Not tested here: the alert (`orchestration.test_proofs`).
+Tested here: events and the control's words. Not tested here: the alert (`orchestration.test_lake_definitions_proofs`).
 """
 
 from pathlib import Path

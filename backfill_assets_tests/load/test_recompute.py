@@ -1,6 +1,6 @@
 """Which days are passed over when others are computed again, and what is not asked of Sail; no engine is asked.
 
-Not tested here: computing (`operations.test_check_engine`).
+Not tested here: computing (`operations.test_prove_check_engine`).
 """
 
 from dataclasses import replace
