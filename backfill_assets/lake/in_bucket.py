@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import Place, read
+from backfill_assets.core.place import Place, exists, read
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.places import place_at
@@ -17,6 +17,7 @@ from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 
 OWN_FILE = re.compile(r"\.(py|sql)$")
 ELSEWHERE = re.compile(r"^(sc|spark|k8s)://|^yarn$")  # engines whose machines do not see the copies of this one
+FROZEN = re.compile(r"\.plans/code/\w+")  # the folder of older code that a plan works by (`backfill.code`)
 CODE = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
 
 
@@ -27,11 +28,20 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
     landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
     has_code = any(getattr(settings.pipeline, key) for key in CODE)
     wanted = {FILE_NAME, *(_own_files(place, {TABLES, *landings}) if has_code else ())}
+    for folder in {found[0] for key in CODE if (found := FROZEN.match(getattr(settings.pipeline, key) or ""))}:
+        wanted |= {*place.below(folder)}
     for name in wanted:
         if (content := read(place, name)) != _known(here, name):
             here.write(name, content)
     for name in {*_own_files(here, {TABLES})} - wanted:
         here.delete(name)
+
+
+def fetched(root: Path, name: str) -> Path:
+    """The path of a file that people keep in a lake, on this machine with its content of now; it need not exist."""
+    if bucket_address(root) and exists(place := place_at(root), name):
+        Folder(str(root)).write(name, read(place, name))
+    return root / name
 
 
 def _known(here: Folder, name: str) -> bytes | None:

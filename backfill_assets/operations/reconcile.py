@@ -22,6 +22,7 @@ from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, unwritable_folder
+from backfill_assets.lake.in_bucket import fetched
 from backfill_assets.lake.matched_columns import (
     DOUBLED_LEFT,
     DOUBLED_RIGHT,
@@ -283,8 +284,8 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
 def _path_from_base_lake(lake: Lake, path: str) -> Path:
     """The path below the lake; of a candidate below its base lake, from which its lake.toml was copied, unless the
     candidate has the file itself."""
-    own = lake.root / path
-    return own if lake.shared is None or own.exists() else lake.shared / path
+    own = fetched(lake.root, path)
+    return own if lake.shared is None or own.exists() else fetched(lake.shared, path)
 
 
 def _words(report: ReconcileReport) -> str:

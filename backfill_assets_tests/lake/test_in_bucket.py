@@ -4,13 +4,17 @@ Tested here: `lake.in_bucket`. Not tested here: what lies in it (`end_to_end.tes
 """
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backfill_assets.core.addresses import local_root
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.in_bucket import refuse_unreachable
+from backfill_assets.core.place import read
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.in_bucket import fetch_own, fetched, refuse_unreachable
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import LakeSettings
 
 SELECT = "id AS event_key, at AS event_ts, at AS arrival_ts, 0 AS seq, entity, value, flag"
@@ -24,6 +28,38 @@ def settings(files: str = "/landing/*.csv", **others: Any) -> LakeSettings:
 @pytest.mark.parametrize("files", ["/landing/*.csv", "landing/*.csv", "s3://other/landing/*.csv"])
 def test_settings_that_need_no_folder_of_the_lake_are_taken(files: str) -> None:
     refuse_unreachable(local_root("s3://bucket/lake"), settings(files))
+
+
+def test_own_files_and_the_frozen_code_that_a_plan_works_by_are_on_this_machine_as_they_are_now(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    root = local_root(bucket_address)
+    place = place_at(root)
+    names = ["lake.toml", "own.py", "lib/more.py", ".plans/code/abc1/own.py", ".plans/code/abc1/sql/a.sql"]
+    for name in (*names, ".plans/code/def2/own.py", "tables/raw/x.py"):
+        place.write(name, name.encode())
+    of_plan = settings(pipeline={"tables": ".plans/code/abc1/own.py:tables", "sql": ".plans/code/abc1/sql/*.sql"})
+    fetch_own(root, of_plan)
+    here = Folder(str(root))
+    assert {n: read(here, n).decode() for n in here.below() if not n.startswith(".bucket/")} == {n: n for n in names}
+    place.delete("lib/more.py")
+    place.write("own.py", b"changed")
+    fetch_own(root, settings(pipeline={"tables": "own.py:tables"}))
+    assert read(here, "own.py") == b"changed"
+    assert not (root / "lib" / "more.py").exists()
+
+
+def test_a_file_that_people_keep_in_a_lake_is_read_as_it_is_now(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    root = local_root(bucket_address)
+    for content in (b"day,value\n", b"day,value\n2024-03-01,1\n"):
+        place_at(root).write("expected/totals.csv", content)
+        assert fetched(root, "expected/totals.csv").read_bytes() == content
+    assert not fetched(root, "none.csv").exists()
+    assert fetched(tmp_path, "a.csv") == tmp_path / "a.csv"
 
 
 @pytest.mark.parametrize(
