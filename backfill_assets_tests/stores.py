@@ -63,9 +63,9 @@ class StoreServer:
         told: list[str] = requests.get(f"{self.endpoint}/seen", timeout=60).json()
         return told
 
-    def new_bucket(self) -> str:
-        """The address of a new bucket."""
-        name = f"b{uuid.uuid4().hex[:12]}"
+    def new_bucket(self, name: str = "") -> str:
+        """The address of a new bucket; "": of a name that no other has."""
+        name = name or f"b{uuid.uuid4().hex[:12]}"
         if self.buckets is not None:
             (self.buckets / name).mkdir()
         else:

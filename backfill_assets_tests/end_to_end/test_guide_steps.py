@@ -4,7 +4,7 @@ Lives here: the blocks of each guide, run from an empty folder as a reader would
 cannot run (`console`), settings, SQL and links (`test_guides`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from backfill_assets.cli.practice import guides
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
+from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
 
@@ -29,9 +30,21 @@ def spark_server(tmp_path: Path) -> Iterator[Path]:
         stop_server(settings.parent, force=True)
 
 
+@pytest.fixture
+def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
+    """The environment of a guide: that of a lake in a bucket reaches a store with the bucket that it names."""
+    if name != "buckets":
+        return {}
+    server: StoreServer = request.getfixturevalue("moto_server")
+    server.new_bucket("my-bucket")
+    return server.environment
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
-def test_every_command_of_a_guide_runs_and_what_it_shows_comes_out(spark_server: Path, name: str) -> None:
-    printed = run_steps(STEPS[name], spark_server, {}, all_printed=True)
+def test_every_command_of_a_guide_runs_and_what_it_shows_comes_out(
+    spark_server: Path, name: str, around: Mapping[str, str]
+) -> None:
+    printed = run_steps(STEPS[name], spark_server, around, all_printed=True)
     told = {s.commands: differs(s.shown, p) for s, p in zip(STEPS[name], printed, strict=True) if s.shown is not None}
     assert {commands: lines for commands, lines in told.items() if lines} == {}
