@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from backfill_assets.core.errors import TransientError
+from backfill_assets.core.errors import BackfillError, TransientError
 
 LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
 FEW = 3  # files that a store is asked about one by one
@@ -235,9 +235,12 @@ def sha256_of_bytes(place: Place, name: str) -> str:
 
 
 def read_json(place: Place, name: str) -> dict[str, Any]:
-    """The object in a small JSON file; empty where there is no readable one."""
+    """The object in a small JSON file; empty where there is no readable one. Raises what a store says that does not
+    answer."""
     try:
         found = json.loads(read(place, name))
+    except BackfillError:
+        raise
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

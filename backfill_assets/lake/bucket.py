@@ -1,7 +1,8 @@
-"""An object store that fills the port `Place` (S3, Azure, Google Cloud), and the one function that picks a filling.
+"""An object store that fills the port `Place` (S3, Azure, Google Cloud).
 
-Not here: requests (`objects`), leases and markers (`leases`), and files on this machine (`local_copies`). An object is
-whole when it is seen and durable when it is written, so nothing is synced but what engines prepare on this machine.
+Not here: which filling a lake has (`places`), requests (`objects`), leases and markers (`leases`), and files on this
+machine (`local_copies`). An object is whole when it is seen and durable when it is written, so nothing is synced but
+what engines prepare on this machine.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -12,29 +13,13 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCK_SECONDS, Place, Token
 from backfill_assets.lake import leases
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.local_copies import LocalCopies
 from backfill_assets.lake.objects import Objects
 
-SCHEMES = ("s3", "az", "abfss", "gs")
 AT_ONCE = 8  # files that are sent
-
-
-def place_at(address: str, local: Path) -> Place:
-    """The place of a lake: a bucket if it has an address like `s3://bucket/prefix`, whose files on this machine lie
-    below `local`; else the folder `local`. Raises SettingsError for an address that no filling takes."""
-    if not address:
-        return Folder(str(local))
-    scheme, _, rest = address.partition("://")
-    if scheme not in SCHEMES or not rest.strip("/"):
-        raise SettingsError(
-            f"the address {address}", "it is none of a bucket", "Nothing was done",
-            f"Write it as {', '.join(f'{s}://BUCKET/PREFIX' for s in SCHEMES)}; gs:// is untested",
-        )  # fmt: skip
-    return Bucket(f"{scheme}://{rest.strip('/')}", str(local))
 
 
 @dataclass(frozen=True)

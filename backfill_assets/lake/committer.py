@@ -207,8 +207,20 @@ def _not_committed(path: Place, before: int, failed: Exception | None) -> Except
             "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
-        return failed
+        return _refused_by_store(path, failed) if path.is_store else failed
     return stale(path, str(failed)[:200])
+
+
+def _refused_by_store(path: Place, failed: Exception) -> Exception:
+    """The error of a request for a commit that a store did not do, as it met another one (409) or gave no answer."""
+    from deltalake.exceptions import DeltaError
+
+    if not isinstance(failed, (DeltaError, OSError)):
+        return failed
+    return TransientError(
+        str(path), f"the store did not take the commit ({type(failed).__name__})",
+        "Its log does not hold the write", "Run again",
+    )  # fmt: skip
 
 
 def stale(path: Place, why: str) -> Conflict:

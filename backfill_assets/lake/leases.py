@@ -43,6 +43,7 @@ class Lease:
     token: Token
     body: dict[str, Any]
     is_lost: bool = False
+    _tried: set[str] = field(default_factory=set)  # nonces of writes of which nobody knows whether they were done
     _seen: float = field(default_factory=time.monotonic)  # the last time that the file was surely ours
     _ended: threading.Event = field(default_factory=threading.Event)
     _one: threading.Lock = field(default_factory=threading.Lock)
@@ -60,12 +61,24 @@ class Lease:
     def renew(self, **news: object) -> bool:
         """Write it again, with `news` in its body. Returns whether it is still ours; raises OSError."""
         began, body = time.monotonic(), {**self.body, **news, "nonce": uuid.uuid4().hex}
+        self._tried.add(body["nonce"])
         try:
             self.token = self.place.write(self.name, _bytes(body), if_unchanged=self.token)
         except Changed:
+            if self._is_own():
+                return self.renew(**news)
             self.is_lost = True
             return False
-        self.body, self._seen = body, began
+        self.body, self._seen, self._tried = body, began, set()
+        return True
+
+    def _is_own(self) -> bool:
+        """Whether an earlier write of this lease, whose answer was lost, made the file that is there."""
+        token, body = self.place.token(self.name), read_json(self.place, self.name)
+        if token is None or body.get("nonce") not in self._tried:
+            return False
+        self.token, self.body = token, body
+        self._tried.remove(body["nonce"])
         return True
 
     def release(self) -> None:
@@ -183,11 +196,14 @@ def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) ->
         if (seen := watch.look()) is None:  # its process has just ended the write
             continue
         clock, body = watch.clock, watch.body
-        if body.get("state") != DEAD:
-            if not watch.is_over() or (body.get("state") == COMMITTING and not is_past(name, body["version"])):
+        if (state := body.get("state")) != DEAD:
+            if not watch.is_over() or state not in (STAGED, COMMITTING):
                 continue
+            if state == COMMITTING and not is_past(name, body["version"]):
+                continue
+            dead = {**body, "state": DEAD, "seconds": 0, "nonce": uuid.uuid4().hex}
             try:
-                place.write(f"{folder}/{name}", _bytes({**body, "state": DEAD, "seconds": 0}), if_unchanged=seen)
+                place.write(f"{folder}/{name}", _bytes(dead), if_unchanged=seen)
             except Changed:  # it shows itself again, or another process sweeps it
                 continue
         yield name

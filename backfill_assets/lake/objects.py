@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
-from backfill_assets.lake.store_errors import Busy, answered
+from backfill_assets.lake.store_errors import Busy, ChangedAfterAll, answered, lost
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -108,10 +108,12 @@ class Objects:
                         self._store, key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
                     )
                 return Token((done["e_tag"] or "", done["version"] or ""), len(content), utc_now().timestamp())
-            except (AlreadyThere, Changed):
-                if (own := self._own(key, nonce)) is None:
-                    raise
-                return own
+            except (AlreadyThere, Changed) as error:
+                if (own := self._own(key, nonce)) is not None:
+                    return own
+                if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
+                    raise lost(self.uri(key)) from None
+                raise
             except Busy:
                 if turn == AGAIN - 1:
                     raise
@@ -163,14 +165,20 @@ class _Ranges(io.RawIOBase):
         self._at = max(0, offset + (0, self._at, self._size)[whence])
         return self._at
 
+    def readall(self) -> bytes:
+        start, self._at = self._at, max(self._at, self._size)
+        return b"" if start >= self._size else self._part(start, self._size)
+
+    def _part(self, start: int, end: int) -> bytes:
+        if self._content is not None:
+            return self._content[start:end]
+        return self._objects.part(self._key, start, end, self._e_tag)
+
     def readinto(self, buffer: Any) -> int:
         start, end = self._at, min(self._at + len(buffer), self._size)
         if end <= start:
             return 0
-        if self._content is not None:
-            found = self._content[start:end]
-        else:
-            found = self._objects.part(self._key, start, end, self._e_tag)
+        found = self._part(start, end)
         buffer[: len(found)] = found
         self._at += len(found)
         return len(found)

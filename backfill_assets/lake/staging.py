@@ -21,6 +21,7 @@ from backfill_assets.core.place import Gone, Place, WriteHold, exists, sha256_of
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import TABLES, LakeFolder
+from backfill_assets.lake.leases import Swept
 from backfill_assets.lake.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
 
 WRITES, STAGING = "writes", ".staging"
@@ -113,7 +114,11 @@ class Staged:
         """Say that the next thing that this process does is to try to commit that version with the files. Raises Swept
         where another process took the write for dead, and its files: then it commits nothing."""
         if self._give_up is not None:
-            self._give_up.committing(version)
+            try:
+                self._give_up.committing(version)
+            except Swept:
+                self.tried = False  # what this process wrote after the sweep is its own to delete
+                raise
 
     def drop(self) -> None:
         """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the hold. Idempotent."""

@@ -14,6 +14,7 @@ from backfill_assets.core.place import AlreadyThere, Changed, Gone
 from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
+REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
@@ -39,6 +40,10 @@ class Busy(StoreLost):
     """The store meets another request for the same name (409): nothing was written, and it may be tried again."""
 
 
+class ChangedAfterAll(Changed):
+    """The object is another now, and the request was repeated: an earlier turn of it may have been done before that."""
+
+
 @contextmanager
 def answered(address: str) -> Iterator[None]:
     """Raise what the store answers about an address as the port's condition, or as an error that names the address."""
@@ -60,15 +65,16 @@ def error_of(address: str, error: Exception) -> OSError:
         return _no_bucket(address)
     if state == "409":
         return Busy(address, "the store meets another request for the same name (409)", NOTHING, "Run again")
+    changed = ChangedAfterAll if REPEATED.search(text) else Changed
     for kind, condition, number in (
         (FileNotFoundError, Gone, errno.ENOENT),
         (of.AlreadyExistsError, AlreadyThere, errno.EEXIST),
-        (of.PreconditionError, Changed, errno.ESTALE),
+        (of.PreconditionError, changed, errno.ESTALE),
         (of.NotModifiedError, Changed, errno.ESTALE),
     ):
         if isinstance(error, kind):
             return condition(number, os.strerror(number), address)
-    return _refused(address, text, code, state) or _lost(address, text, code, state)
+    return _refused(address, text, code, state) or lost(address, text, code, state)
 
 
 def _no_bucket(address: str) -> StoreRefused:
@@ -108,7 +114,8 @@ def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | N
     return None
 
 
-def _lost(address: str, text: str, code: str, state: str) -> StoreLost:
+def lost(address: str, text: str = "", code: str = "", state: str = "") -> StoreLost:
+    """The error of a request of which nobody knows whether it was done."""
     culprit = f"the store answers {code or state} again and again" if code or state else "the store does not answer"
     if "timed out" in text or "TimedOut" in text:
         culprit = "the store does not answer in time"

@@ -7,6 +7,7 @@ Lives here: objects with a clock, a place of them for one actor, and the actor. 
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader, BytesIO
@@ -70,7 +71,8 @@ class Actor:
         while (what := getcurrent().parent.switch()) == BEAT:
             if self.lease is not None and not self.lease.is_lost:
                 lease, self.lease = self.lease, None
-                lease.renew()
+                with suppress(OSError):
+                    lease.renew()
                 self.lease = lease
         if what == REFUSE:
             raise StoreLost("a request", "it is refused", "Nothing was done", "Try again")
@@ -158,8 +160,5 @@ class SteppedPlace:
     def refuse_link(self, folder: str) -> None:
         pass
 
-    def abandoned(self, folder: str, is_past: Callable[[str, int], bool] | None = None) -> Iterator[str]:
-        def has_version(_name: str, version: int) -> bool:
-            return self.at("tables/t").token(f"_delta_log/{version:020d}.json") is not None
-
-        return leases.abandoned(self, folder, is_past or has_version)  # type: ignore[arg-type]
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+        return leases.abandoned(self, folder, is_past)  # type: ignore[arg-type]

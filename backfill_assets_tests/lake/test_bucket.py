@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, exists, read
-from backfill_assets.lake.bucket import Bucket, place_at
-from backfill_assets.lake.files import Folder
+from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.objects import READ_BYTES
 from backfill_assets_tests import stores
 from backfill_assets_tests.core import test_place
@@ -33,20 +32,12 @@ def place(server: stores.StoreServer, tmp_path: Path, monkeypatch: pytest.Monkey
     """An empty place."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    return place_at(f"{server.new_bucket()}/some/lake", tmp_path / "local")
-
-
-def test_an_address_picks_the_filling(tmp_path: Path) -> None:
-    assert place_at("", tmp_path) == Folder(str(tmp_path))
-    assert place_at("s3://bucket/a/b/", tmp_path) == Bucket("s3://bucket/a/b", str(tmp_path))
-    for wrong in ("http://bucket/a", "s3://", "/a/folder"):
-        with pytest.raises(SettingsError, match="it is none of a bucket"):
-            place_at(wrong, tmp_path)
+    return Bucket(f"{server.new_bucket()}/some/lake", str(tmp_path / "local"))
 
 
 def test_what_is_prepared_is_seen_by_this_machine_alone_until_it_is_sent(place: Place, tmp_path: Path) -> None:
     assert isinstance(place, Bucket)
-    other = place_at(place.address, tmp_path / "another machine")
+    other = Bucket(place.address, str(tmp_path / "another machine"))
     prepared = place.prepared("t/writes/1/day=2026-01-01") / "part-0.parquet"
     prepared.write_bytes(b"rows")
     name = "t/writes/1/day=2026-01-01/part-0.parquet"

@@ -15,7 +15,7 @@ import requests
 
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.bucket import place_at
+from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.objects import Objects
 from backfill_assets.lake.store_errors import StoreLost, StoreRefused, error_of
 
@@ -70,7 +70,7 @@ def test_a_store_that_is_not_there_is_told_by_its_address(monkeypatch: pytest.Mo
 
 
 def test_a_bucket_that_is_not_there_is_refused_by_its_address(bucket_address: str, tmp_path: Path) -> None:
-    place = place_at("s3://none-of-that-name/lake", tmp_path)
+    place = Bucket("s3://none-of-that-name/lake", str(tmp_path))
     for asked in (lambda: place.names(), lambda: place.write("a", b"")):
         with pytest.raises(StoreRefused, match=r"^s3://none-of-that-name/lake.*: there is no such bucket"):
             asked()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def writes(place: SteppedPlace, write_id: str) -> None:
         for _ in range(ATTEMPTS):
             head = max(versions(cast(Any, table)), default=-1)
             staged.tried = True
-            committing(staged, held, head + 1)
+            staged.committing(head + 1)
             lost: list[Exception] = []
             try:
                 table.write(commit_name(head + 1), commit_of(write_id, names[:1]), if_absent=True)
@@ -60,15 +61,6 @@ def writes(place: SteppedPlace, write_id: str) -> None:
         if place.actor.ended != "died":
             staged.drop()
     raise AlreadyThere
-
-
-def committing(staged: Staged, held: leases.Lease, version: int) -> None:
-    """As a commit says what it tries."""
-    try:
-        held.committing(version)
-    except leases.Swept:
-        staged.tried = False
-        raise
 
 
 def sweeps(place: SteppedPlace) -> None:
@@ -168,6 +160,19 @@ def test_a_writer_that_goes_on_while_its_files_are_swept_commits_nothing() -> No
     world.finish(writer)
     world.finish(sweeper)
     assert (writer.ended, sweeper.ended, world.named) == ("Swept", "done", {})
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_a_renewal_whose_answer_was_lost_is_the_writers_own_unless_it_was_swept(is_swept: bool) -> None:
+    world = World()
+    writer, sweeper = world.actors[:2]
+    writer.run_to("write writes")
+    writer.step(BEAT)
+    writer.step(LOSE)
+    world.store.now += 130 if is_swept else 1
+    world.finish(sweeper)
+    world.finish(writer)
+    assert writer.ended == ("Swept" if is_swept else "done")
 
 
 def test_a_writer_that_commits_while_a_sweeper_takes_it_for_dead_is_left_alone() -> None:

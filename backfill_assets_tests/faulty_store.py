@@ -1,0 +1,129 @@
+"""A way to an object store on which answers are lost, come as errors after the request was done or instead of it, and
+on which listings are old.
+
+Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
+any assertion. A third of the requests meets a fault that chance draws, the same in every run if they come in order.
+"""
+
+import http.client
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import requests
+
+from backfill_assets_tests.processes import PIPES, start
+
+LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = "lost answer", "500 after success", "503", "409", "old listing"
+CODES = {DONE_500: (500, "InternalError"), BUSY_503: (503, "SlowDown"), BUSY_409: (409, "ConditionalRequestConflict")}
+BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
+SHARE, MET = 1 / 3, "/met"
+
+
+class Faults:
+    """Draws a fault for a share of the requests: 409 only for writes, an old listing only for listings."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.met = random.Random(seed), Counter[str]()
+
+    def __call__(self, method: str, path: str) -> str:
+        known = [LOST, BUSY_503, DONE_500] + [BUSY_409] * (method == "PUT") + [OLD_LIST] * ("list-type" in path)
+        fault = self.chance.choice(known) if self.chance.random() < SHARE else ""
+        self.met[fault] += 1
+        return fault
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    upstream: str
+    faults: Faults
+    listings: dict[str, tuple[int, list[tuple[str, str]], bytes]]
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _forward(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path == MET:
+            met = json.dumps(self.faults.met).encode()
+            self._answer(200, [("Content-Length", str(len(met)))], met)
+            return
+        fault = self.faults(self.command, self.path)
+        if fault in (BUSY_503, BUSY_409):
+            self._refuse(fault)
+            return
+        answer = self.listings.get(self.path) if fault == OLD_LIST else None
+        answer = answer or self._asked(body)
+        if fault == LOST:
+            self.close_connection = True
+            return
+        if fault == DONE_500:
+            self._refuse(fault)
+            return
+        if "list-type" in self.path:
+            self.listings.setdefault(self.path, answer)
+        self._answer(*answer)
+
+    def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        store = http.client.HTTPConnection(self.upstream, timeout=60)
+        try:
+            store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                store.putheader(name, value)
+            store.endheaders(body or None)
+            answer = store.getresponse()
+            headers = [(k, v) for k, v in answer.getheaders() if k.lower() not in BY_CONNECTION]
+            length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            content = answer.read()
+            return answer.status, [*headers, ("Content-Length", length or str(len(content)))], content
+        finally:
+            store.close()
+
+    def _refuse(self, fault: str) -> None:
+        status, code = CODES[fault]
+        body = b"" if self.command == "HEAD" else f"<Error><Code>{code}</Code></Error>".encode()
+        self._answer(status, [("Content-Length", str(len(body)))], body)
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward  # names of the standard library's
+
+
+@contextmanager
+def faulty(endpoint: str, seed: int = 7) -> Iterator[str]:
+    """The address of a proxy to a store on which a request may meet a fault."""
+    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed))
+    with start(*words, fresh=True, **(PIPES | {"stderr": subprocess.DEVNULL})) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+def faults_met(address: str) -> "Counter[str]":
+    """How often a proxy drew each fault."""
+    return Counter(requests.get(address + MET, timeout=60).json())
+
+
+def main(endpoint: str, seed: str) -> None:
+    """Serve until killed; prints the port."""
+    known: dict[str, object] = {"upstream": urlsplit(endpoint).netloc, "faults": Faults(int(seed)), "listings": {}}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
