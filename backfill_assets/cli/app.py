@@ -1,5 +1,6 @@
 """The program `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
+A new command is an entry in `SECTIONS` and a function of its name, with `_` for `-`, in the module that it names.
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told to, 130
 interrupted (143 by TERM).
 """
@@ -24,58 +25,63 @@ from backfill_assets.core.texts import did_you_mean
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
-COMMANDS = {  # by name: the module, and the line in a list
-    "adopt": ("adopt", "A Delta table becomes one of the lake."),
-    "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
-    "audit": ("report", "Every write: who, when, why."),
-    "backfill": ("backfill", "Make days of tables again."),
-    "candidate": ("candidate", "Tables built beside, switched at once."),
-    "catch-up": ("catch_up", "Load and rebuild all that needs it."),
-    "check-engine": ("compare", "Recompute days on the other engine."),
-    "checklist": ("doctor", "What makes this lake trustworthy, computed."),
-    "compare": ("compare", "What differs between two versions."),
-    "copy-lake": ("doctor", "A lake to another folder or bucket."),
-    "controls": ("checks", "Known totals against the tables."),
-    "demo": ("demo", "Make a sample lake, load it twice."),
-    "doctor": ("doctor", "Find what is wrong with a lake."),
-    "drift": ("checks", "Days whose values are off, ranked."),
-    "drill": ("practice", "Faults to mend against a clock."),
-    "example": ("demo", "Lakes to learn from, step by step."),
-    "export": ("sql", "Changed days to a folder or database."),
-    "forget": ("forget", "Erase an entity for good."),
-    "guide": ("practice", "Guides: list them, or print one."),
-    "init": ("init", "A lake.toml that fits your files."),
-    "lab": ("practice", "Unsafe forms fail beside safe ones."),
-    "landing": ("landing", "Accept altered or missing files."),
-    "lateness": ("lateness", "How late rows arrive."),
-    "maintain": ("doctor", "Delete what nothing needs any more."),
-    "mend": ("doctor", "Mend a table's damaged log."),
-    "plan": ("plan", "Plan a backfill in chunks, with a price."),
-    "production": ("server", "A dagster.yaml for servers."),
-    "prove": ("checks", "Recompute days in another order."),
-    "reconcile": ("reconcile", "A table against another side, by key."),
-    "release": ("rollback", "Allow rebuilds of days put back."),
-    "replay-late": ("catch_up", "Let rows that came too late count."),
-    "report": ("report", "The whole lake on one page."),
-    "rollback": ("rollback", "Put days back to what they held."),
-    "run": ("run", "Run a plan: chunk, gate, chunk."),
-    "scan": ("landing", "Take stock of the landing folder."),
-    "server": ("server", "Start or stop the lake's server."),
-    "show": ("status", "Receipt, inputs and history of a day."),
-    "snapshot": ("candidate", "Keep days under a name, for ever."),
-    "sql": ("sql", "A SELECT over the lake's tables."),
-    "status": ("status", "States of all days and tables."),
-    "ui": ("server", "Dagster's pages, for you alone."),
-    "verify": ("doctor", "Rows, bytes and logs against receipts."),
+SECTIONS = {  # in the order of a lake's life: by command its module in this room, and its line in the list
+    "Begin": {
+        "guide": ("practice", "Guides: list them, or print one."),
+        "demo": ("demo", "Make a sample lake, load it twice."),
+        "example": ("demo", "Lakes to learn from, step by step."),
+        "lab": ("practice", "Unsafe forms fail beside safe ones."),
+        "drill": ("practice", "Faults to mend against a clock."),
+        "init": ("init", "A lake.toml that fits your files."),
+    },
+    "Load": {
+        "scan": ("landing", "Take stock of the landing folder."),
+        "catch-up": ("catch_up", "Load and rebuild all that needs it."),
+        "backfill": ("backfill", "Make days of tables again."),
+        "landing": ("landing", "Accept altered or missing files."),
+        "adopt": ("adopt", "A Delta table becomes one of the lake."),
+        "replay-late": ("catch_up", "Let rows that came too late count."),
+    },
+    "Look": {
+        "status": ("status", "States of all days and tables."),
+        "show": ("status", "Receipt, inputs and history of a day."),
+        "sql": ("sql", "A SELECT over the lake's tables."),
+        "report": ("report", "The whole lake on one page."),
+        "audit": ("report", "Every write: who, when, why."),
+        "lateness": ("lateness", "How late rows arrive."),
+        "checklist": ("doctor", "What makes this lake trustworthy, computed."),
+    },
+    "Correct": {
+        "plan": ("plan", "Plan a backfill in chunks, with a price."),
+        "run": ("run", "Run a plan: chunk, gate, chunk."),
+        "compare": ("compare", "What differs between two versions."),
+        "rollback": ("rollback", "Put days back to what they held."),
+        "release": ("rollback", "Allow rebuilds of days put back."),
+        "candidate": ("candidate", "Tables built beside, switched at once."),
+    },
+    "Trust": {
+        "doctor": ("doctor", "Find what is wrong with a lake."),
+        "verify": ("doctor", "Rows, bytes and logs against receipts."),
+        "reconcile": ("reconcile", "A table against another side, by key."),
+        "controls": ("checks", "Known totals against the tables."),
+        "prove": ("checks", "Recompute days in another order."),
+        "check-engine": ("compare", "Recompute days on the other engine."),
+        "drift": ("checks", "Days whose values are off, ranked."),
+        "mend": ("doctor", "Mend a table's damaged log."),
+    },
+    "Keep": {
+        "snapshot": ("candidate", "Keep days under a name, for ever."),
+        "export": ("sql", "Changed days to a folder or database."),
+        "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
+        "maintain": ("doctor", "Delete what nothing needs any more."),
+        "copy-lake": ("doctor", "A lake to another folder or bucket."),
+        "forget": ("forget", "Erase an entity for good."),
+        "server": ("server", "Start or stop the lake's server."),
+        "production": ("server", "A dagster.yaml for servers."),
+        "ui": ("server", "Dagster's pages, for you alone."),
+    },
 }
-SECTIONS = {  # of the list of commands, in the order of a lake's life
-    "Begin": "guide demo example lab drill init",
-    "Load": "scan catch-up backfill landing adopt replay-late",
-    "Look": "status show sql report audit lateness checklist",
-    "Correct": "plan run compare rollback release candidate",
-    "Trust": "doctor verify reconcile controls prove check-engine drift mend",
-    "Keep": "snapshot export attach maintain copy-lake forget server production ui",
-}
+COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in commands.items()}
 
 
 class _Group(click.Group):
@@ -103,9 +109,9 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        for title, names in SECTIONS.items():
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split() if name in COMMANDS])
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an error of the product is one line on stderr and exit code 1 or 2."""
