@@ -127,12 +127,14 @@ class Bucket:
     def _is_waiting(self, name: str) -> bool:
         return self._local.waiting(self._below(name)) is not None
 
-    def point(self, name: str, folder: Path) -> None:
-        """Refused by BackfillError: no object stands for files that lie elsewhere."""
-        raise BackfillError(
-            f"the lake {self.address}", f"{folder} lies in a folder, to which a bucket cannot point",
-            "Nothing was written", "Name tables of others by their address in a bucket, or keep this lake in a folder",
-        )  # fmt: skip
+    def point(self, name: str, theirs: Path) -> None:
+        """A file is copied. A folder is refused by BackfillError: no object stands for files that lie elsewhere."""
+        if theirs.is_dir():
+            raise BackfillError(
+                f"the lake {self.address}", f"{theirs} is a folder, to which a bucket cannot point",
+                "Nothing was written", "Keep a lake with tables of others in a folder",
+            )  # fmt: skip
+        self._objects.send(self._key(name), theirs)
 
     def delete(self, name: str) -> None:
         """As the port says."""

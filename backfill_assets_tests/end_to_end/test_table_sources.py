@@ -16,8 +16,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.counting import ingested
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import scan_all
@@ -83,6 +86,23 @@ def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: P
     assert found == wanted
     assert len(found["training"]) > 3
     assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], "nothing is copied"
+
+
+def test_a_lake_in_a_bucket_copies_what_a_table_of_a_folder_brings(
+    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    here, far = world_of(tmp_path / "lake", table := of_others(tmp_path)), World(local_root(bucket_address))
+    place_at(far.root).write(FILE_NAME, (here.root / FILE_NAME).read_bytes())
+    for world in (here, far):
+        world.backfill(DAYS, "raw")
+    assert far.fingerprints()["raw"] == here.fingerprints()["raw"] != {}
+    shutil.rmtree(table)
+    assert {path.is_file() for path in map(far.open()[0].lake.stock.local, copies_in(far))} == {True}
+
+
+def copies_in(world: World) -> list[str]:
+    return [name for name in world.open()[0].lake.stock.names() if name.endswith(".parquet")]
 
 
 def story(table: Path, **options: Any) -> None:

@@ -89,6 +89,10 @@ def test_a_large_object_is_read_in_ranges_of_one_content(place: Place) -> None:
             opened.read()
 
 
-def test_a_bucket_points_nowhere(place: Place, tmp_path: Path) -> None:
+def test_a_bucket_points_to_no_folder_and_copies_a_file(place: Place, tmp_path: Path) -> None:
     with pytest.raises(BackfillError, match="to which a bucket cannot point"):
         place.point("a", tmp_path)
+    (theirs := tmp_path / "theirs").write_bytes(b"1")
+    place.point("a", theirs)
+    theirs.unlink()
+    assert (read(place, "a"), place.local("a").read_bytes()) == (b"1", b"1")
