@@ -20,11 +20,12 @@ from functools import lru_cache
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind, reads
 from backfill_assets.core.payload import MACHINERY
 from backfill_assets.core.receipts import Columns, DayEntry, kept_columns
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.view import LakeView, Source
 
 NAME_CHARS = 12
 _WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
 SEPARATOR, NAME_END = "|", ":"
+LACKING = f"{SEPARATOR}lacking{NAME_END}"  # ends the ledger's text of a day whose files lacked a column of raw's then
 Sets = Mapping[str, tuple[str, ...]]  # the columns by the name of their set
 
 
@@ -76,6 +77,14 @@ def fingerprint_in(text: str, name: str = "") -> str:
     whole, *parts = text.split(SEPARATOR)
     start = f"{name}{NAME_END}"
     return next((p.removeprefix(start) for p in parts if name and p.startswith(start)), whole)
+
+
+def columns_again(source: Source, raw: Contract) -> set[date]:
+    """The arrival days of `raw` whose fingerprints in the ledger were taken while their files lacked a column, and that
+    have all columns now: a column has its former name again. The next load takes them anew."""
+    marked = {a for rows in source.arrivals.values() for a, text in rows if text.endswith(LACKING)}
+    latest = source.loaded.latest
+    return {a for a in marked if a in latest and not lacking_columns(latest[a].entry, raw.columns)}
 
 
 def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:

@@ -5,7 +5,7 @@ from raw's files. To find the other deliveries of a loaded key it reads event_ke
 once; a second time only for a load that moves keys of other days to another event day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -13,7 +13,15 @@ from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.readings import NAME_END, SEPARATOR, Sets, deliveries_read
+from backfill_assets.core.readings import (
+    LACKING,
+    NAME_END,
+    SEPARATOR,
+    Sets,
+    columns_again,
+    deliveries_read,
+    lacking_columns,
+)
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.audit import audit
@@ -38,14 +46,14 @@ def commit_arrivals(
 
     `view` is read after raw's commit; the caller holds the load lock. `contracts`: of all tables; each set of columns
     that they read of a delivery has its own fingerprint. Computed are the days whose raw receipt is newer than the
-    version that the ledger names, so that the next load completes one that was cut off; all days after another program
-    changed the ledger.
+    version that the ledger names, so that the next load completes one that was cut off; the days that have all columns
+    again; all days after another program changed the ledger.
     """
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
     head, recorded_version = source.loaded, source.loaded_version
-    moved = {d for d, r in head.latest.items() if r.version > recorded_version}
+    moved = {d for d, r in head.latest.items() if r.version > recorded_version} | columns_again(source, raw)
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
     if moved or doubted_days:
         affected, staged = _staged(lake, raw, source, moved, _parts(contracts, raw))
@@ -88,10 +96,11 @@ def _staged(lake: Lake, raw: Contract, source: Source, moved: set[date], parts: 
     """
     loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
     ledger, files, head = of_source(ARRIVALS, raw.source), lake.store.data_files, source.loaded.version
+    lacking = {d for d in loaded if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
     whole = source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded)
     if whole or source.doubted_arrivals():
         with materialized(lake, files(raw, head, loaded), raw) as arrived:
-            return moved | loaded, stage_query(lake, ledger, ledger_rows(arrived, None, raw, parts))
+            return moved | loaded, stage_query(lake, ledger, ledger_rows(arrived, None, raw, parts, lacking))
     # Where the ledger has nothing of these days, no key had an event day because of them.
     known = moved if any(a in moved for rows in source.arrivals.values() for a, _ in rows) else set[date]()
     others = files(raw, head, loaded - moved)
@@ -105,20 +114,23 @@ def _staged(lake: Lake, raw: Contract, source: Source, moved: set[date], parts: 
         if not touched:
             placed = f"FROM ({after}) UNION ALL FROM ({near})"
             with materialized(lake, files(raw, head, moved & loaded), raw) as arrived:
-                return moved, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts))
+                return moved, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts, lacking))
     days = moved | touched
     with (
         materialized(lake, files(raw, head, days & loaded), raw) as arrived,
         materialized(lake, files(raw, head, None), raw, lambda rows: of_keys(placed_keys(rows), arrived)) as placed,
     ):
-        return days, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts))
+        return days, stage_query(lake, ledger, ledger_rows(arrived, placed, raw, parts, lacking))
 
 
-def ledger_rows(arrived: str, placed: str | None, raw: Contract, parts: Sets | None = None) -> str:
+def ledger_rows(
+    arrived: str, placed: str | None, raw: Contract, parts: Sets | None = None, lacking: Collection[date] = ()
+) -> str:
     """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
     `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more (None: of `arrived`).
-    `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
+    `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`). `lacking`: the arrival
+    days whose files lack a column of raw's, which reads as NULL: their fingerprints say so (`LACKING`).
     """
     columns = [c for c in raw.columns if c.name not in LANDED]
     hashes = {"hashed": row_hash(columns), **part_hashes(raw, parts or {})}
@@ -134,7 +146,7 @@ several AS (SELECT event_key FROM days GROUP BY 1 HAVING count(*) > 1),
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
             FROM (SELECT *, {hashed} FROM arrived) GROUP BY 1, 2),
 counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
-                   count(several.event_key) AS moved_keys, {_fingerprints(sums, parts or {})} AS fingerprint
+                   count(several.event_key) AS moved_keys, {_fingerprints(sums, parts or {}, lacking)} AS fingerprint
             FROM per_key JOIN days USING (event_key) LEFT JOIN several ON several.event_key = days.event_key
             GROUP BY 1, 2),
 late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
@@ -145,12 +157,16 @@ SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys,
 FROM counted LEFT JOIN late USING (arrival_date, event_date)"""
 
 
-def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
+def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
     """The expression of the text that `core.readings.fingerprint_in` reads, over the sums of each fingerprint."""
     pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
     texts = [f"concat_ws('.', {', '.join(f'sum({s})' for s in pair)})" for pair in pairs]
     named = [f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
-    return f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
+    usual = f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
+    if not lacking:
+        return usual
+    days = ", ".join(f"DATE '{d}'" for d in sorted(lacking))
+    return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING}' ELSE {usual} END"
 
 
 def placed_keys(rows: str) -> str:

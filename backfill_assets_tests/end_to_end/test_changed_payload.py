@@ -4,6 +4,7 @@ Lives here: a column added, dropped and given another type, day by day through t
 table's schema by itself (`lake.test_columns_evolution`).
 """
 
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -85,6 +86,35 @@ def test_only_what_reads_a_changed_column_or_feature_is_made_again(tmp_path: Pat
     assert {t for t, found in world.states().items() if found != {"fresh"}} == {"raw", "staging"}
     world.backfill(DECLARED_DAYS, "raw", "staging")
     assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody read what was dropped"
+
+
+def test_a_column_that_has_its_former_name_again_leaves_no_trace_of_the_other_in_the_ledger(tmp_path: Path) -> None:
+    """Between the two renames, the ledger was computed from files that lacked the column; nobody took it anew."""
+
+    def lands(world: World, name: str, key: str, day: str) -> None:
+        text = f"id,at,shop,till,sold\n{key},2024-03-{day} 10:00:00,a,7,8\n"
+        land_bytes(world, f"dt=2024-03-{name}/x.csv", text.encode())
+
+    def ledger(root: Path) -> list[tuple[object, ...]]:
+        rows = World(root, delivered).content("arrivals")
+        return sorted((r["arrival_date"], r["event_date"], r["fingerprint"]) for r in rows)
+
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    declare(kept, shop="STRING NOT NULL", till="INT")
+    world = World(kept, delivered)
+    lands(world, "01", "moves", "01")
+    world.backfill(DECLARED_DAYS, "raw")
+    declare(kept, shop="STRING NOT NULL", sold="INT")
+    lands(world, "03", "moves", "02")
+    world.backfill(DayRange(date(2024, 3, 3), date(2024, 3, 4)), "raw")
+    declare(kept, shop="STRING NOT NULL", till="INT")
+    world.backfill(DECLARED_DAYS, "raw")
+    new = tmp_path / "new"
+    shutil.copytree(kept / "landing", new / "landing")
+    declare(new, shop="STRING NOT NULL", till="INT")
+    World(new, delivered).backfill(DECLARED_DAYS, "raw")
+    assert ledger(kept) == ledger(new)
 
 
 def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(tmp_path: Path) -> None:
