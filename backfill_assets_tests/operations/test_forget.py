@@ -3,6 +3,7 @@
 Tested here: `operations.forget`. Not tested here: an erasure from end to end (`end_to_end.test_forget`).
 """
 
+import json
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -85,6 +86,23 @@ def test_what_stands_against_it_is_named_with_the_way_out(request_: ForgetReques
     assert told(request_) == []
     assert "the note names it" in told(replace(request_, note="for ann-77"))[0]
     assert "this is a candidate" in told(replace(request_, lake=replace(request_.lake, shared=Path("x"))))[0]
+
+
+def test_a_snapshot_that_pins_a_file_with_the_entity_holds_it_and_goes_whole_or_keeps_the_file(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    asked = ForgetRequest(made.lake, made.pipeline, ANN, "asked for")
+    held = put(asked, "tables/staging/event_date=2024-03-01/part-9.parquet")
+    body = {"tables": {"staging": {"pinned": True, "data_files": [[held.relative_to(made.root).as_posix(), "", 1]]}}}
+    made.lake.place.write(f"{SNAPSHOTS}/march/snapshot.json", json.dumps(body).encode())
+    assert "march in .snapshots would lose rows" in told(asked)[0]
+    erasure = begin_erasure(made.lake, ANN.values, "asked for")
+    erase_all(asked, erasure)
+    assert held.exists(), "what a snapshot keeps stays, and the certificate is not given"
+    assert certify(asked, erasure).held == [held]
+    erase_all(replace(asked, drops=[SNAPSHOTS]), erasure)
+    assert not held.exists()
+    assert erasure.done["deleted"][f"{SNAPSHOTS}/march"] == 1
+    assert not made.lake.place.below(SNAPSHOTS)
 
 
 def test_nothing_is_erased_while_a_table_lies_there_that_no_declaration_rebuilds(request_: ForgetRequest) -> None:

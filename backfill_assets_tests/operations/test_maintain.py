@@ -4,6 +4,7 @@ Tested here: `operations.maintain` on a lake without an engine. Not tested here:
 (`lake.test_housekeeping`).
 """
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,12 +16,14 @@ import pytest
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import exists
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
 from backfill_assets.lake.versions import entries, record, unfinished
+from backfill_assets.lake.whole import MAKING, UNFINISHED, snapshots_of
 from backfill_assets.operations.maintain import Upkeep, maintain
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import keep_plan, mark
@@ -49,6 +52,19 @@ def made(tmp_path: Path) -> Planned:
 
 def replaced(found: Upkeep) -> dict[str, int]:
     return {t.table: len(t.replaced) for t in found.tables if t.replaced}
+
+
+def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_runs(made: Planned) -> None:
+    left = [".snapshots/half/snapshot.json", ".candidates/half/candidate.json"]
+    for name in (*left, ".snapshots/half/staging/part.parquet"):
+        made.lake.place.write(name, json.dumps({UNFINISHED: MAKING}).encode())
+    find_upkeep(made.lake, made.pipeline)
+    with snapshots_of(made.lake.place).alone():
+        made.lake.place.write(left[0], json.dumps({UNFINISHED: MAKING}).encode())  # a command makes it now
+        maintain(made.lake, made.pipeline)
+        assert [exists(made.lake.place, name) for name in left] == [True, False]
+    maintain(made.lake, made.pipeline)
+    assert made.lake.place.below(".snapshots") == []
 
 
 def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(made: Planned) -> None:
