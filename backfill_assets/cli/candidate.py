@@ -98,7 +98,9 @@ def list_candidates(as_json: bool) -> None:
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
     found = candidate_statuses(opened()[0], chosen_pipeline)
-    answer(found, as_json, (f"{status} in {status.folder}" for status in found), "This lake has no candidates.")
+    answer(
+        found, as_json, (f"{status} in {address_of(status.folder)}" for status in found), "This lake has no candidates."
+    )
 
 
 @candidate.command("publish", short_help="Make its days current (--yes).")

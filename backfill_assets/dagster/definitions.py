@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import dagster as dg
 from pydantic import BaseModel, Field
 
+from backfill_assets.core.addresses import ADDRESS, local_root
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.process import lake_folder
 from backfill_assets.dagster.stale import is_stale
@@ -180,5 +181,8 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
 
 
 def folder_of(lake: str, project_root: Path | None) -> Path:
-    """The folder that a `defs.yaml` names: a relative path lies in the project, else in the working folder."""
+    """The folder of the lake that a `defs.yaml` names: a relative path lies in the project, else in the working folder;
+    an address is one in a bucket."""
+    if ADDRESS.fullmatch(lake):
+        return local_root(lake)
     return ((project_root or Path.cwd()) / Path(lake).expanduser()).resolve()

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
@@ -89,7 +89,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Let readers see together what the run, or the step in a process of its own, has written; look for days that
         Dagster shows as made although nothing was returned."""
-        if self._run is None or not is_lake(Path(self.lake).expanduser()):
+        if self._run is None or not is_lake(local_root(self.lake)):
             return
         lake = lake_at(self.lake)
         pipeline = chosen_pipeline(lake)

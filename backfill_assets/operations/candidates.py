@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, refuse_unknown
@@ -50,7 +51,7 @@ class CandidateStatus:
     def to_dict(self) -> dict[str, Any]:
         """The candidate as JSON values, days as text."""
         days, behind = ({t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind))
-        return {**vars(self), "folder": str(self.folder), "tables": [*days], "days": days, "behind": behind}
+        return {**vars(self), "folder": address_of(self.folder), "tables": [*days], "days": days, "behind": behind}
 
 
 def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeline]) -> CandidateStatus:

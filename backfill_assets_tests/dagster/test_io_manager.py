@@ -14,6 +14,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets.lake.home import look_at
 from backfill_assets.reading import open_lake
@@ -41,6 +42,20 @@ def states(lake: Path, table: str) -> dict[str, str]:
     reader = open_lake(lake, newest=True)
     known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
     return {str(d): known.of(table, d).value for d in known.view.table(table).latest}
+
+
+def test_a_lake_in_a_bucket_takes_what_assets_return_and_gives_it_to_other_machines(
+    bucket_address: str, deliveries: Deliveries, instance: dg.DagsterInstance, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    lake = Path(bucket_address)
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "one"))
+    result = materialize(lake, [orders_asset(deliveries), weekly_asset()], FIRST, instance=instance)
+    assert cause(result) == ""
+    found = rows(lake, "shop__orders")
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "another"))
+    assert rows(lake, "shop__orders") == found != []
+    assert states(lake, "weekly") == {FIRST: "fresh"}
 
 
 OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
