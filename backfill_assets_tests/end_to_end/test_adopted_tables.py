@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
 from backfill_assets.lake.home import look_at
+from backfill_assets.lake.traces import Search, Trace
 from backfill_assets.lake.versions import newest
 from backfill_assets.reading import open_lake
 from backfill_assets.testing import new_lake
@@ -255,6 +256,16 @@ def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(others: Others, la
     assert (str(D2), "made", 7) in others.rows()
     command("rollback", "--table", "orders", "--to-version", "2", "--from", str(D2), "--yes")
     assert (str(D2), "a", 4) in others.rows()
+    command("release", "orders", "--from", str(D2), "--to", str(D2), "--yes")
+    span = ("--from", str(D2), "--to", str(D2))
+    command("candidate", "create", "twice", "--tables", "orders")
+    doubled = query.replace("amount", "2 * amount AS amount")
+    (lake / ".candidates" / "twice" / "orders.sql").write_text(f"/*\n{body}*/\n{doubled}\n")
+    command("backfill", *span, "--tables", "orders", "--force", "--target", "twice")
+    assert (str(D2), "a", 4) in others.rows()
+    (lake / "orders.sql").write_text(f"/*\n{body}*/\n{doubled}\n")
+    command("candidate", "publish", "twice", "--yes")
+    assert (str(D2), "made", 14) in others.rows()
 
 
 def test_an_entity_of_it_is_not_forgotten_in_silence(adopted: Others, lake: Path, command: Command) -> None:
@@ -263,3 +274,5 @@ def test_an_entity_of_it_is_not_forgotten_in_silence(adopted: Others, lake: Path
     assert adopted.rows()
     said = command("forget", "a", "--note", "asked", "--yes", code=1)
     assert "orders was adopted: what others wrote to its log names values" in said
+    found = Search(look_at(lake), Trace({"id": "a"}, in_cells=True)).below([lake])
+    assert any(r.held for p, r in found.items() if p.is_relative_to(lake / "tables" / "orders")), "through the link"

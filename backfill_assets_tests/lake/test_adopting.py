@@ -194,6 +194,8 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert (receipt.reason, {d: e.rows for d, e in receipt.days.items()}) == (JUDGE, {D2: 2, D3: 1})
     assert receipt.tags["made with"] == FROM_NOTHING
     assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
+    later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
+    assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"
 
 
 def test_a_day_that_others_emptied_is_empty(shared: World) -> None:
