@@ -6,6 +6,7 @@ folder is seen whole or not at all, whenever a command stops, and no folder is r
 """
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -125,7 +126,8 @@ class WholeFolders:
 
 
 def _unfinished(state: str) -> bytes:
-    return json.dumps({UNFINISHED: state}).encode()
+    nonce = uuid.uuid4().hex  # stores tell contents apart by their digests
+    return json.dumps({UNFINISHED: state, "id": nonce}).encode()
 
 
 def snapshots_of(lake: Place) -> WholeFolders:

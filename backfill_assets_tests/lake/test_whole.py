@@ -1,17 +1,20 @@
 """Folders that count as a whole: seen whole or not at all, wherever the command that makes or deletes one is killed.
 
-Tested here: `lake.whole` over a folder; a kill is an error that no `except` of the package sees. Not tested here: what
-snapshots and candidates keep (`operations`).
+Tested here: `lake.whole` over a folder and a bucket; a kill is an error that no `except` of the package sees. Not
+tested here: what snapshots and candidates keep (`operations`).
 """
 
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.place import AlreadyThere, Changed, Held, read
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.place import AlreadyThere, Changed, Held, Place, read
 from backfill_assets.lake.files import Folder
+from backfill_assets.lake.places import place_at
 from backfill_assets.lake.whole import SNAPSHOT_FILE, snapshots_of
 
+pytestmark = pytest.mark.usefixtures("processes")  # a server of buckets
 CONTENT = b'{"name": "spring"}'
 VERBS = ("write", "copy", "sync", "delete", "delete_below")
 
@@ -37,12 +40,15 @@ class Mortal(Folder):
 LEFT = [0]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Folder:
-    return Folder(str(tmp_path))
+@pytest.fixture(params=["folder", "bucket"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    if request.param == "folder":
+        return Folder(str(tmp_path))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    return place_at(local_root(request.getfixturevalue("bucket_address")))
 
 
-def make(lake: Folder, name: str = "spring") -> None:
+def make(lake: Place, name: str = "spring") -> None:
     snapshots = snapshots_of(lake)
     with snapshots.making(name) as finish:
         for n in range(3):
@@ -50,7 +56,7 @@ def make(lake: Folder, name: str = "spring") -> None:
         finish(CONTENT)
 
 
-def whole_or_nothing(lake: Folder) -> bool:
+def whole_or_nothing(lake: Place) -> bool:
     """Whether the folder counts; if so it has all its files."""
     snapshots = snapshots_of(lake)
     if "spring" not in snapshots.names():
@@ -90,7 +96,7 @@ def test_wherever_a_command_is_killed_the_folder_is_whole_or_does_not_count_and_
     assert {*outcomes} == {True, False}
 
 
-def test_of_two_that_make_a_folder_of_one_name_one_does(lake: Folder) -> None:
+def test_of_two_that_make_a_folder_of_one_name_one_does(lake: Place) -> None:
     snapshots = snapshots_of(lake)
     with snapshots.making("spring") as finish:
         with pytest.raises(AlreadyThere), snapshots.making("spring"):
@@ -102,7 +108,7 @@ def test_of_two_that_make_a_folder_of_one_name_one_does(lake: Folder) -> None:
 
 
 def test_a_command_that_was_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_others_made_since(
-    lake: Folder,
+    lake: Place,
 ) -> None:
     snapshots = snapshots_of(lake)
 
@@ -117,12 +123,29 @@ def test_a_command_that_was_taken_for_a_stopped_one_finishes_nothing_and_leaves_
     assert whole_or_nothing(lake)
 
 
-def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Folder) -> None:
+def test_of_one_that_was_swept_and_one_that_began_since_the_second_alone_finishes(lake: Place) -> None:
+    snapshots = snapshots_of(lake)
+
+    def swept() -> None:
+        with snapshots.making("spring") as finish:
+            snapshots.sweep()
+            with snapshots.making("spring") as finish_of_other:
+                with pytest.raises(Changed):
+                    finish(b"{}")
+                finish_of_other(CONTENT)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        swept()
+    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT, "nor does the first one delete it"
+
+
+def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Place) -> None:
     with snapshots_of(lake).alone(), pytest.raises(Held, match="the snapshots"), snapshots_of(lake).alone(seconds=0):
         raise AssertionError
 
 
-def test_what_earlier_versions_left_goes_and_a_folder_without_its_file_stays(lake: Folder) -> None:
+def test_what_earlier_versions_left_goes_and_a_folder_without_its_file_stays(lake: Place) -> None:
     snapshots = snapshots_of(lake)
     lake.write(".snapshots/.spring/raw/0", b"")
     lake.write(".snapshots/theirs/notes.txt", b"")
