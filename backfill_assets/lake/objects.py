@@ -9,6 +9,7 @@ import io
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -101,23 +102,27 @@ class Objects:
         """Write an object, under the condition that the port names; true also where an answer is lost."""
         nonce, mode = uuid.uuid4().hex, "create" if if_absent else "overwrite"
         put_mode: Any = mode if if_unchanged is None else _version(if_unchanged)
-        for turn in range(AGAIN):
-            try:
-                with answered(self.uri(key)):
-                    done = _api().put(
-                        self._store, key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
-                    )
-                return Token((done["e_tag"] or "", done["version"] or ""), len(content), utc_now().timestamp())
-            except (AlreadyThere, Changed) as error:
-                if (own := self._own(key, nonce)) is not None:
-                    return own
-                if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
-                    raise lost(self.uri(key)) from None
-                raise
-            except Busy:
-                if turn == AGAIN - 1:
-                    raise
-        raise AssertionError("unreachable: the last turn returns or raises")
+        try:
+            done = self._put(key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False)
+        except (AlreadyThere, Changed) as error:
+            if (own := self._own(key, nonce)) is not None:
+                return own
+            if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
+                raise lost(self.uri(key)) from None
+            raise
+        return Token((done["e_tag"] or "", done["version"] or ""), len(content), utc_now().timestamp())
+
+    def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
+        """Write an object; again where the store meets another request for its name."""
+        for _ in range(AGAIN - 1):
+            if isinstance(content, BufferedReader):
+                content.seek(0)
+            with suppress(Busy), answered(self.uri(key)):
+                return dict(_api().put(self._store, key, content, **how))
+        if isinstance(content, BufferedReader):
+            content.seek(0)
+        with answered(self.uri(key)):
+            return dict(_api().put(self._store, key, content, **how))
 
     def _own(self, key: str, nonce: str) -> Token | None:
         """The token of the object if the write with this nonce made it: its first answer was lost."""
@@ -130,8 +135,7 @@ class Objects:
 
     def send(self, key: str, content: Path | BufferedReader) -> None:
         """Make the content of a file an object, whatever was there."""
-        with answered(self.uri(key)):
-            _api().put(self._store, key, content, chunk_size=PART_BYTES)
+        self._put(key, content, chunk_size=PART_BYTES)
 
     def copy(self, key: str, source: str) -> None:
         """Give the content of an object another key."""

@@ -1,0 +1,93 @@
+"""The doctor's look at a store: a good one is praised, and a broken promise is named.
+
+Tested here: `operations.doctor_store` over a folder, a bucket, and places that break one promise each. Not tested here:
+the command (`cli.test_doctor`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.place import AlreadyThere, Changed, Place, Token
+from backfill_assets.lake.bucket import Bucket
+from backfill_assets.lake.files import Folder
+from backfill_assets.lake.places import place_at
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor_store import examine_store
+from backfill_assets.operations.doctor_tables import Level
+from backfill_assets_tests.files import SMALLEST
+
+CREATES, REPLACES = "of many that create an object at once", "of many that replace what they read at once"
+LEAVES, STALE = "a creation leaves the object", "of what was replaced meanwhile is refused"
+GONE, LISTED = "of what was deleted meanwhile is refused", "a listing shows what was written"
+
+
+class NoConditions(Folder):
+    """A store that ignores what a condition asks."""
+
+    def write(self, name: str, content: bytes, **_: Any) -> Token:
+        return super().write(name, content)
+
+
+class Unheard(Folder):
+    """A store that does what a condition forbids, and says that it did not."""
+
+    def write(
+        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None, **_: Any
+    ) -> Token:
+        seen = self.token(name)
+        done = super().write(name, content)
+        if (if_absent and seen is not None) or (if_unchanged is not None and seen != if_unchanged):
+            raise (AlreadyThere if if_absent else Changed)(name)
+        return done
+
+
+class OldListing(Folder):
+    """A store whose listings come late."""
+
+    def below(self, folder: str = "") -> list[str]:
+        return []
+
+
+def told(place: Place) -> list[str]:
+    """What is said of a store that breaks promises; nothing is left there."""
+    found = list(examine_store(place))
+    assert place.names(".locks") in ([], [".lock"])
+    return [f.what for f in found if f.level is Level.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("broken_store", "promises"),
+    [
+        (Folder, ()),
+        (NoConditions, (CREATES, REPLACES, LEAVES, STALE, GONE)),
+        (Unheard, (LEAVES, STALE, GONE)),
+        (OldListing, (LISTED,)),
+    ],
+)
+def test_a_promise_that_a_store_breaks_is_named(
+    tmp_path: Path, broken_store: Callable[[str], Place], promises: tuple[str, ...]
+) -> None:
+    found = told(broken_store(str(tmp_path)))
+    assert all(any(promise in what for what in found) for promise in promises), found
+    assert bool(found) == bool(promises)
+
+
+def test_a_store_that_keeps_its_promises_is_praised(bucket_address: str, tmp_path: Path) -> None:
+    place = Bucket(bucket_address, str(tmp_path))
+    assert told(place) == []
+    assert [f.level for f in examine_store(place)] == [Level.OK]
+
+
+def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    root = local_root(bucket_address)
+    place_at(root).write(FILE_NAME, SMALLEST.replace('"landing', '"/landing').encode())
+    found = [f for f in doctor(root, lambda _: ()) if f.object.startswith("the store")]
+    assert [(f.object, f.level) for f in found] == [(f"the store {bucket_address}", Level.OK)]
