@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.column_types import ColumnType
@@ -145,18 +145,15 @@ def differences(lake_session: LakeSession, contract: Contract, rows: Sequence[di
     return {d: pair for d in of_days if (pair := (by_duckdb.get(d), by_engine.get(d))) and pair[0] != pair[1]}
 
 
-@settings(max_examples=examples(12), phases=[Phase.explicit, Phase.generate])
-@given(st.lists(cells, min_size=1, max_size=40))
-def test_every_figure_of_every_day_is_duckdbs_whatever_the_rows_hold(
-    lake_session: LakeSession, rows: list[dict[str, Any]]
-) -> None:
-    assert not differences(lake_session, TABLE, rows)
+NOTHING = dict.fromkeys((c.name for c in COLUMNS), None)
+EDGES: list[dict[str, Any]] = [{**NOTHING, "day": day(n % 2), "x": x, "c3": x} for n, x in enumerate(DOUBLES)]
 
 
 @pytest.mark.users_do
-@settings(max_examples=6, phases=[Phase.generate])
+@settings(max_examples=examples(8), phases=[Phase.explicit, Phase.generate])
 @given(st.lists(cells, min_size=1, max_size=40))
-def test_every_figure_is_duckdbs_by_the_engine_that_users_get(
+@example(EDGES)
+def test_every_figure_of_every_day_is_duckdbs_whatever_the_rows_hold(
     lake_session: LakeSession, rows: list[dict[str, Any]]
 ) -> None:
     assert not differences(lake_session, TABLE, rows)
