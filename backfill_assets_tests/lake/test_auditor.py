@@ -31,6 +31,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import AuditSettings
 from backfill_assets.lake.staging import Staged
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.engines import wants_spark
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
 
@@ -150,7 +151,7 @@ EDGES: list[dict[str, Any]] = [{**NOTHING, "day": day(n % 2), "x": x, "c3": x} f
 
 
 @pytest.mark.users_do
-@settings(max_examples=examples(8), phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=2 if wants_spark() else examples(8), phases=[Phase.explicit, Phase.generate])
 @given(st.lists(cells, min_size=1, max_size=40))
 @example(EDGES)
 def test_every_figure_of_every_day_is_duckdbs_whatever_the_rows_hold(
