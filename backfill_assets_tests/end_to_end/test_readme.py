@@ -36,7 +36,9 @@ MAY_FIND = (
     "rollback",
     "release",
 )  # exit code 1: found something, or nothing to do
-UNTIL_INTERRUPTED = ("ui",)  # asked for its help alone; `cli.test_server_ui` runs it
+# Asked for their help alone: they would not end, or need a table of others or a bucket. What runs them is
+# `cli.test_server_ui`, `end_to_end.test_adopted_tables` and `end_to_end.test_copy_lake`.
+ONLY_HELP = ("ui", "adopt", "copy-lake")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
 FIRST_SCREEN = 25  # lines
@@ -102,7 +104,7 @@ def test_every_command_of_the_guide_commands_runs(spark_server: Demo, tmp_path: 
         args = [str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg for arg in command]
         if "ID" in args:
             args[args.index("ID")] = json.loads(spark_server.run("plan", "list", "--json").stdout)[-1]["id"]
-        more = {"plan": ["--force"], **{key: ["--help"] for key in UNTIL_INTERRUPTED}}  # all days are right
+        more = {"plan": ["--force"], **{key: ["--help"] for key in ONLY_HELP}}  # all days are right
         done = spark_server.run(*args, *more.get(command[0], []))
         assert done.returncode in ((0, 1) if command[0] in MAY_FIND else (0,)), (command, done.stderr)
         assert not any(word in done.stderr for word in ("Traceback", "leaked")), (command, done.stderr)
