@@ -20,6 +20,7 @@ from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
+from backfill_assets.lake.store_errors import StoreRefused
 from backfill_assets.landing.column_kinds import note_kinds
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
@@ -151,6 +152,8 @@ def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile])
             taken.append((found := settled(file), ingested(lake_session, found)))
         except (StillChanging, FileNotFoundError):
             waits[file.name] = "still being written; the next scan reads it"
+        except StoreRefused as error:  # of this object: it was listed
+            waits[file.name] = f"it cannot be read: {error.culprit}"
     return taken, waits
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.lake.bucket import Bucket
 from backfill_assets.landing.content_store import StoredFile, copies, discard_described, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets_tests.lake.landed import land, stock, take_in
@@ -93,3 +94,17 @@ def test_the_bytes_of_each_content_are_counted_and_all_of_them_go(tmp_path: Path
     assert len(store.names()) == 3
     discard_described(store, intake.sha256)
     assert (store.names(), copies(store)) == (["kinds.json"], {})
+
+
+def test_a_store_in_a_bucket_is_read_by_each_machine_and_a_damaged_copy_is_made_again(
+    tmp_path: Path, bucket_address: str
+) -> None:
+    one, two, three = (Bucket(bucket_address, str(tmp_path / name), ".stock") for name in ("one", "two", "three"))
+    file = land(tmp_path, "a.csv", b"a\n1\n2\n")
+    intake = ingest(file, "csv", one)
+    assert (found := find(two, intake.sha256)) is not None
+    assert (found.rows, found.parquet.read_bytes()) == (2, intake.parquet.read_bytes())
+    two.write(intake.name, b"torn")
+    assert find(three, intake.sha256) is None
+    assert ingest(file, "csv", three).rows == 2
+    assert sorted(three.names()) == sorted([intake.name, f"{intake.sha256}.json"])

@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,21 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.store_errors import StoreRefused
 from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.files import landed_object
 from backfill_assets.load import counting
 from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets.load.scan import accept, scan
+from backfill_assets.load.scan import _ingested_or_waiting, accept, scan
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
+from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
@@ -247,3 +253,20 @@ def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_r
     report = scan(world.open()[0])
     assert report.new == {"bomb.parquet": (1, 1), "good.parquet": (1, 0)}
     assert "memory" in report.unreadable["bomb.parquet"]
+
+
+class Refusing(Folder):
+    """A place that lists an object and does not give it, as a store does with an archived one."""
+
+    def open(self, name: str) -> BufferedReader:
+        if name == "archived.csv":
+            raise StoreRefused(self.uri(name), "the store does not take the request (InvalidObjectState)", "", "")
+        return super().open(name)
+
+
+def test_an_object_that_the_store_does_not_give_waits_by_name_and_others_are_read(tmp_path: Path) -> None:
+    place = Refusing(str(tmp_path / "in"))
+    fresh = [landed_object(place, f"{name}.csv", place.write(f"{name}.csv", b"a\n1\n")) for name in ("archived", "b")]
+    taken, waits = _ingested_or_waiting(LakeSession(bare_lake(tmp_path / "lake")), fresh)
+    assert [file.name for file, _ in taken] == ["b.csv"]
+    assert waits == {"archived.csv": "it cannot be read: the store does not take the request (InvalidObjectState)"}
