@@ -275,6 +275,8 @@ def _checked(path: Place, contract: Contract, file: StagedFile, may_lack: Collec
 
     try:
         footer = read_footer(path.local(file.name))
+    except BackfillError:  # of a store that does not answer now
+        raise
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.name} cannot be read: {error}") from error
     if misfit := columns_misfit(footer.schema, contract, may_lack):

@@ -217,6 +217,8 @@ def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> f
             schema = read_footer(path.local(file.path)).schema
             names |= {*schema.names}
             misfit = columns_misfit(schema, contract, contract.nullable_columns)
+        except BackfillError:  # of a store that does not answer now
+            raise
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:

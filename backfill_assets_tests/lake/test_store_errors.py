@@ -18,6 +18,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.objects import Objects
 from backfill_assets.lake.store_errors import StoreLost, StoreRefused, error_of
+from backfill_assets_tests.stores import versitygw
 
 ANSWER = (
     "Server returned non-2xx status code: {} X: <?xml?><Error><Code>{}</Code><AWSAccessKeyId>SECRET1</AWSAccessKeyId>"
@@ -48,6 +49,16 @@ def test_each_answer_is_one_error_that_names_the_address_and_no_key(
     assert isinstance(error, TransientError) == (kind is StoreLost)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301  # of this very test
     assert (type(again), str(again)) == (type(error), str(error))
+
+
+def test_where_no_credentials_are_found_the_error_says_which_are_looked_for() -> None:
+    from obstore.exceptions import GenericError
+
+    asked = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 5s - HTTP error"
+    error = error_of("s3://bucket/lake", GenericError(asked))
+    assert isinstance(error, StoreRefused)
+    assert "no credentials for it were found" in str(error)
+    assert "AWS_ACCESS_KEY_ID" in str(error)
 
 
 def test_a_store_that_is_not_there_is_told_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,3 +93,16 @@ def test_an_object_whose_name_no_path_can_have_is_refused_by_its_name(bucket_add
     requests.put(f"{os.environ['AWS_ENDPOINT_URL']}/{bucket}/{quote(name)}", data=b"x", timeout=60).raise_for_status()
     with pytest.raises(StoreRefused, match=f"a name that no path can have: {re.escape(plain(name))}"):
         Objects(f"s3://{bucket}").tokens("in")
+
+
+@pytest.mark.usefixtures("processes")
+def test_wrong_credentials_are_refused_by_the_address_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with versitygw() as server:
+        for name, value in {**server.environment, "AWS_SECRET_ACCESS_KEY": "SECRET1"}.items():
+            monkeypatch.setenv(name, value)
+        bucket = Objects(server.new_bucket())
+        for asked in (lambda: bucket.token("a"), lambda: bucket.names(""), lambda: bucket.write("a", b"", True, None)):
+            with pytest.raises(StoreRefused, match=r"the store refuses the credentials of this process") as caught:
+                asked()
+            assert not {"SECRET1", "AccessKey", "Signature:"} & {*str(caught.value).split()}
+            assert str(caught.value).startswith(bucket.bucket)
