@@ -75,11 +75,20 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
 
     The lake is looked at before and after each round; if anything changed, one more round follows, so that the copy is
     the lake of one moment. Raises BackfillError for a lake that is written for so long, an unfinished publication or
-    rollback, a table that is a link to one of others, and a target that is another lake's or not empty.
+    rollback, a table that is a link to one of others, and a target that is another lake's or not empty; Held while
+    another command copies to the target.
     """
     target = place_at(root)
     _refuse_source(lake, root)
     _begin(lake, target)
+    with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
+        if not exists(target, MARK):
+            fix = "Look at the target: it may be a lake in use by now"
+            raise BackfillError(f"the target {target}", "another command finished the copy", "Nothing was copied", fix)
+        return _brought_over(lake, target)
+
+
+def _brought_over(lake: Lake, target: Place) -> CopiedLake:
     done, copied = dict[str, Token](), 0
     if exists(target, FILE_NAME):  # it held all when the command was killed, and may have been used since
         return _finished(lake, target, _content(lake), 0)
@@ -156,8 +165,8 @@ def _is_copied(name: str) -> bool:
 def _copied(source: Place, target: Place, content: Content, done: Content) -> tuple[dict[str, Token], int]:
     """Bring what the target lacks or has otherwise, and delete what the source lacks; gives the files that are proven
     to be the same, of which `done` are known, and the number of those that came."""
-    here = {name: token.size for name, token in target.tokens().items()}
-    for name in here.keys() - content.keys() - {MARK}:
+    here = {name: token.size for name, token in target.tokens().items() if _is_copied(name)}
+    for name in here.keys() - content.keys():
         target.delete(name)
     proven = {n: t for n, t in content.items() if n == FILE_NAME or done.get(n) == t}
     todo = [name for name in content if name not in proven]

@@ -10,6 +10,7 @@ import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.place import AlreadyThere, Changed, Held, Place, read
+from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.places import place_at
 from backfill_assets.lake.whole import SNAPSHOT_FILE, snapshots_of
@@ -23,8 +24,8 @@ class Killed(BaseException):
     """A process that dies: nothing that it would do afterwards happens."""
 
 
-class Mortal(Folder):
-    """A folder whose process dies before a step, the first being 1, and does nothing afterwards."""
+class Mortal:
+    """A place whose process dies before a step, and does nothing afterwards."""
 
     def _step(self) -> None:
         LEFT[0] -= 1
@@ -37,7 +38,21 @@ class Mortal(Folder):
         return super().__getattribute__(name)
 
 
-LEFT = [0]
+class MortalFolder(Mortal, Folder):
+    """A folder of it."""
+
+
+class MortalBucket(Mortal, Bucket):
+    """A bucket of it."""
+
+
+LEFT = [0]  # steps
+
+
+def mortal_of(place: Place) -> Place:
+    if isinstance(place, Bucket):
+        return MortalBucket(place.address, place.machine, place.folder)
+    return MortalFolder(place.uri())
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -68,11 +83,12 @@ def whole_or_nothing(lake: Place) -> bool:
 
 @pytest.mark.parametrize("does", ["make", "delete"])
 def test_wherever_a_command_is_killed_the_folder_is_whole_or_does_not_count_and_the_next_one_clears_it(
-    tmp_path: Path, does: str
+    lake: Place, does: str
 ) -> None:
-    outcomes = list[bool]()
+    outcomes, top = list[bool](), lake
     for step in range(30):
-        lake, mortal = Folder(str(tmp_path / f"{does}{step}")), Mortal(str(tmp_path / f"{does}{step}"))
+        lake = top.at(f"{does}{step}")
+        mortal = mortal_of(lake)
         if does == "delete":
             make(lake)
         LEFT[0] = step

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import Held
 from backfill_assets.core.states import State
 from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, RUNS
@@ -53,7 +54,7 @@ def test_a_copy_has_every_byte_of_the_lake_and_nothing_of_the_machine(made: Plan
     CandidateWorld.of(made, *BUILT).build_all(5)
     copied = copy_lake(made.lake, tmp_path / "copy")
     assert files(tmp_path / "copy") == files(made.root)
-    assert {p.name for p in (tmp_path / "copy").iterdir()} & {".dagster", ".runs", ".locks", ".venv", MARK} == set()
+    assert {p.name for p in (tmp_path / "copy").iterdir()} & {".dagster", ".runs", ".venv", MARK} == set()
     assert (copied.files, copied.copied) == (len(files(made.root)), len(files(made.root)) - 1)
     assert (tmp_path / "copy" / FORGOTTEN / "key").stat().st_mode & 0o077 == 0, "for its owner alone"
     again = Planned.reopened(tmp_path / "copy")
@@ -117,6 +118,18 @@ def test_a_copy_that_was_killed_when_it_held_all_is_finished_and_keeps_what_was_
     assert copy_lake(made.lake, tmp_path / "copy").copied == 0
     assert files(tmp_path / "copy") == now
     assert not (tmp_path / "copy" / MARK).exists()
+
+
+def test_one_command_at_a_time_copies_to_a_target(made: Planned, tmp_path: Path) -> None:
+    def also_copies(name: str) -> None:
+        if name == FILE_NAME:
+            with pytest.raises(Held, match="the copy to"):
+                copy_lake(made.lake, tmp_path / "copy")
+
+    copy_lake(watched(made.lake, also_copies), tmp_path / "copy")
+    assert files(tmp_path / "copy") == files(made.root)
+    with pytest.raises(BackfillError, match="it is not empty"):
+        copy_lake(made.lake, tmp_path / "copy")
 
 
 def test_what_is_written_during_a_round_comes_with_the_next_one_and_a_lake_that_never_rests_is_refused(
