@@ -74,7 +74,7 @@ def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], day
     assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
 
 
-@pytest.mark.parametrize(("spelled", "file"), [("make_", "naming"), ("dagster/asset_partition_range_start", "runs")])
+@pytest.mark.parametrize(("spelled", "file"), [("make_", "context"), ("dagster/asset_partition_range_start", "runs")])
 def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str, file: str) -> None:
     spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
     assert spelling == {f"{PACKAGE}/orchestration/{file}.py"}
