@@ -93,6 +93,10 @@ class SteppedPlace:
     def name(self) -> str:
         return self.folder.rpartition("/")[2]
 
+    @property
+    def is_store(self) -> bool:
+        return True
+
     def at(self, name: str) -> Self:
         return type(self)(self.actor, self._key(name))
 
@@ -115,6 +119,15 @@ class SteppedPlace:
     def below(self, folder: str = "") -> list[str]:
         cut = len(self.folder) + 1 if self.folder else 0
         return self.actor.request(f"list {folder}", lambda: [name[cut:] for name in self._below(folder)])
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        cut = len(self.folder) + 1 if self.folder else 0
+
+        def listed() -> dict[str, Token]:
+            found = {name[cut:]: self._token(name[cut:]) for name in self._below(folder)}
+            return {name: token for name, token in found.items() if token is not None and name > after}
+
+        return self.actor.request(f"list {folder}", listed)
 
     def token(self, name: str) -> Token | None:
         return self.actor.request(f"look at {name}", lambda: self._token(name))

@@ -20,7 +20,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import leases
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.log import commit_name, find_write, versions
-from backfill_assets.lake.staging import Staged, markers, sweep
+from backfill_assets.lake.staging import Staged, StagedFile, markers, sweep
 from backfill_assets.lake.store_errors import StoreLost
 from backfill_assets_tests.lake.stepped import BEAT, DIE, GO, LOSE, REFUSE, Actor, SteppedPlace, Store
 
@@ -40,6 +40,7 @@ def writes(place: SteppedPlace, write_id: str) -> None:
     held = place.actor.lease = leases.taken(cast(Any, place), marker, leases.WRITE_LEASE_SECONDS)
     staged = Staged(write_id, cast(Any, place), cast(Any, table), (), held)
     names = [f"{staged.name}/part-{n}.parquet" for n in range(FILES)]
+    staged.files = tuple(StagedFile(cast(Any, table), name, None) for name in names)
     try:
         for name in names:
             table.write(name, b"1")
