@@ -101,3 +101,23 @@ def test_a_rollback_of_which_dagster_hears_after_a_newer_write_is_no_news(
     lines = follow_receipts(instance, *seen(made.lake, made.pipeline))
     assert not [line for line in lines if "put back or released" in line]
     assert set(states(instance, "staging").values()) == {"fresh"}
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({}, "neither a plan nor a table"),
+        ({"table": "staging", "days": "2024-03-01..2024-03-02"}, "no version is named"),
+        ({"plan": "p9"}, "no receipt names it"),
+        ({"table": "staging", "days": "March", "to_version": 1}, "not a date"),
+    ],
+)
+def test_what_cannot_be_put_back_fails_in_one_line_and_writes_nothing(
+    made: Planned, instance: dg.DagsterInstance, config: dict[str, Any], told: str
+) -> None:
+    before = made.view("staging").version
+    result = run(made, instance, ROLLBACK, act=True, **config)
+    assert not result.success
+    failure = next(e for e in result.all_events if e.event_type == dg.DagsterEventType.STEP_FAILURE)
+    assert told in str(failure.step_failure_data.error or failure.step_failure_data.user_failure_data)
+    assert made.view("staging").version == before
