@@ -225,6 +225,11 @@ def is_adopted(lake: Lake, contract: Contract) -> bool:
     return first_of(lake.table_place(contract.name)) > 0
 
 
+def adopted_names(lake: Lake) -> list[str]:
+    """The names of the adopted tables, sorted: their folders lie outside the lake."""
+    return [name for name in sorted(lake.place.names(TABLES)) if first_of(lake.place.at(f"{TABLES}/{name}"))]
+
+
 def entity_in_logs(lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """For each adopted table with the columns of an entity: that its log may name the values, and what to do."""
     for contract in (c for c in contracts if {*values} <= {*c.column_names} and is_adopted(lake, c)):

@@ -28,6 +28,7 @@ from backfill_assets.core.place import (
     sha256_of_bytes,
     size,
 )
+from backfill_assets.lake.adopting import adopted_names
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, OWN_FOLDERS, RUNS, TABLES, refuse_file
 from backfill_assets.lake.home import Lake
@@ -115,7 +116,7 @@ def _refuse_source(lake: Lake, root: Path) -> None:
         raise _refused(lake, str(stopped[0]), nothing, "Then copy it")
     tables = lake.place.at(TABLES)
     linked = [t for t in sorted(tables.names()) if any(name.startswith(OTHERS) for name in tables.names(t))]
-    if linked:
+    if linked := sorted({*linked, *adopted_names(lake)}):
         culprit = f"{', '.join(linked)} is read from the folder of others by a link, which no copy has"
         raise _refused(
             lake, culprit, nothing, "Take it out of lake.toml and its folder out of the lake, or copy by hand"

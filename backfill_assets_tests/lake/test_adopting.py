@@ -26,6 +26,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.observing import Observed, observe, observe_each, unseen
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import new_lake, rows_of
 
@@ -230,3 +231,5 @@ def test_the_mark_and_the_link_are_all_that_is_new(world: World) -> None:
     new = {*Folder(str(world.place)).below()} - before
     assert new == {f"_delta_log/{name}" for name in (mark_of(2), f"{2:020d}.json", ".head")}
     assert world.lake.table_place("orders").local().readlink() == world.place
+    with pytest.raises(BackfillError, match="orders is read from the folder of others by a link, which no copy has"):
+        copy_lake(world.lake, world.folder / "copy")
