@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, lake_root
-from backfill_assets.lake.adoptable import Adoption, readers_of
+from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopting import adopt as adopt_table
 from backfill_assets.lake.adopting import first_day
+from backfill_assets.lake.folder import readers_of
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets.lake.versions import record

@@ -16,6 +16,7 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.columns import kinds_of
 from backfill_assets.lake.external import Reference
+from backfill_assets.lake.folder import is_taken, readers_of
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def refuse_taken(lake: Lake, wanted: Adoption, opened: "DeltaTable", contracts: 
     if bucket_address(lake.root):
         raise refused(wanted.name, f"the lake {lake.address} lies in a bucket", "Use a lake in a folder")
     table = lake.table_place(wanted.name).local()
-    if table.exists() and table.resolve() != wanted.place:
+    if is_taken(table, wanted.place):
         raise refused(wanted.name, f"the lake has a table {wanted.name}, in {table.resolve()}", "Give it another name")
     named = {(lake.root / s.table).resolve() for s in lake.settings.delivered.values() if s.table}
     named |= {Path(c.external) for c in contracts if c.external}
@@ -68,13 +69,6 @@ def refuse_taken(lake: Lake, wanted: Adoption, opened: "DeltaTable", contracts: 
         fix = f'Write readers = "{readers}" below [access] in lake.toml, or close the folder to them'
         culprit = "other users may read its folder, and could not read what this lake writes there"
         raise refused(wanted.name, culprit, fix)
-
-
-def readers_of(place: Path, umask: int) -> str:
-    """The users that may read a folder, and not what is written there with that umask, in the words of `[access]`;
-    empty for none."""
-    hidden = place.stat().st_mode & umask & 0o055
-    return "everyone" if hidden & 0o005 else "group" if hidden else ""
 
 
 def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:

@@ -119,6 +119,18 @@ def refuse_file(root: Path) -> None:
         )  # fmt: skip
 
 
+def readers_of(place: Path, umask: int) -> str:
+    """The users that may read a folder, and not what is written there with that umask, in the words of `[access]`;
+    empty for none."""
+    hidden = place.stat().st_mode & umask & 0o055
+    return "everyone" if hidden & 0o005 else "group" if hidden else ""
+
+
+def is_taken(folder: Path, place: Path) -> bool:
+    """Whether a folder exists that is not that place, to which it may be a link."""
+    return folder.exists() and folder.resolve() != place
+
+
 def close_folder(folder: Path, umask: int) -> None:
     """Remove the permissions in `umask` from a folder of this user, if it exists and is no link; not from its files."""
     with contextlib.suppress(OSError):

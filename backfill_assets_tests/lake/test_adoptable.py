@@ -14,9 +14,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.adoptable import Adoption, contract_there, readers_of
+from backfill_assets.lake.adoptable import Adoption, contract_there
 from backfill_assets.lake.adopting import adopt
 from backfill_assets.lake.external import open_external
+from backfill_assets.lake.folder import readers_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import new_lake
 
