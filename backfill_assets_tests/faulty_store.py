@@ -2,7 +2,7 @@
 on which listings are old.
 
 Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
-any assertion. A third of the requests meets a fault that chance draws, the same in every run if they come in order.
+any assertion. A quarter of the requests meets a fault that chance draws.
 """
 
 import http.client
@@ -23,18 +23,20 @@ from backfill_assets_tests.processes import PIPES, start
 LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = "lost answer", "500 after success", "503", "409", "old listing"
 CODES = {DONE_500: (500, "InternalError"), BUSY_503: (503, "SlowDown"), BUSY_409: (409, "ConditionalRequestConflict")}
 BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
-SHARE, MET = 1 / 3, "/met"
+SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 
 
 class Faults:
     """Draws a fault for a share of the requests: 409 only for writes, an old listing only for listings."""
 
     def __init__(self, seed: int) -> None:
-        self.chance, self.met = random.Random(seed), Counter[str]()
+        self.chance, self.met, self.in_a_row = random.Random(seed), Counter[str](), Counter[tuple[str, str]]()
 
     def __call__(self, method: str, path: str) -> str:
         known = [LOST, BUSY_503, DONE_500] + [BUSY_409] * (method == "PUT") + [OLD_LIST] * ("list-type" in path)
-        fault = self.chance.choice(known) if self.chance.random() < SHARE else ""
+        in_a_row = self.in_a_row[method, path]
+        fault = self.chance.choice(known) if self.chance.random() < SHARE and in_a_row < MOST_IN_A_ROW else ""
+        self.in_a_row[method, path] = in_a_row + 1 if fault else 0
         self.met[fault] += 1
         return fault
 
