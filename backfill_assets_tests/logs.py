@@ -9,8 +9,8 @@ from pathlib import Path
 
 from backfill_assets.core.place import Place
 from backfill_assets.lake import log, state_files
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.log import Commit
+from backfill_assets.places.folder import Folder
 
 
 def place_of(table: Path | Place) -> Place:

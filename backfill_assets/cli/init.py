@@ -19,11 +19,11 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.place import AlreadyThere, Place, exists
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import refuse_file
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME, lake_toml
 from backfill_assets.operations.first_columns import ticked
 from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, landed_form, trial
 from backfill_assets.operations.first_source import FirstSource
+from backfill_assets.places.choice import place_at
 
 ANYWHERE = "landing/**/*"
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"

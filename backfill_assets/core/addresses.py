@@ -1,6 +1,6 @@
 """Addresses of lakes that lie in a bucket, and this machine's own folder of each, from which the address follows.
 
-Not here: reading and writing what lies there (`lake.bucket`), and which lake is meant (`core.process`).
+Not here: reading and writing what lies there (`places.bucket`), and which lake is meant (`core.process`).
 """
 
 import os

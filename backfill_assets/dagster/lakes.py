@@ -15,8 +15,8 @@ from backfill_assets.core.place import AlreadyThere, Changed, Token, exists, rea
 from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.lake.home import Lake, look_at
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.places.choice import place_at
 
 NEW_LAKE = """\
 # A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`). It loads no files.

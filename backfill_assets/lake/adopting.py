@@ -30,7 +30,6 @@ from backfill_assets.lake.committer import Conflict, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import open_external, references
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.gates import Judged, Surroundings, TableGate, judge
 from backfill_assets.lake.home import Lake
@@ -48,6 +47,7 @@ from backfill_assets.lake.log import (
 )
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Table, confs_of, make_pipeline
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

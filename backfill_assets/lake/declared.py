@@ -16,8 +16,8 @@ from typing import Any
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, Token, read_json, write_json
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.whole import CANDIDATE_FILE, UNFINISHED
+from backfill_assets.places.choice import place_at
 
 ASSETS = ".assets"
 

@@ -20,8 +20,8 @@ from backfill_assets.lake.columns import column_types, read_footer
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
 from backfill_assets.lake.embedded import is_delta
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -13,9 +13,9 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.lake.declared import ASSETS
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
+from backfill_assets.places.choice import place_at
 
 # Folders that the lake's own programs create; the rest is the user's.
 TABLES = "tables"

@@ -24,7 +24,6 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import AlreadyThere, Place, ends, read, read_json, table_lock, write_json
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, TABLES, VERSIONS, LakeFolder
 from backfill_assets.lake.kept_files import pins
 from backfill_assets.lake.log import LOG, commits, data_names, file_changes, open_delta, versions
@@ -32,6 +31,7 @@ from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search
 from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
+from backfill_assets.places.folder import Folder
 
 KEY = f"{FORGOTTEN}/key"
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it

@@ -10,10 +10,10 @@ from pathlib import Path
 from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, exists, read
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import TABLES
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import Folder
 
 OWN_FILE = re.compile(r"\.(py|sql)$")
 ELSEWHERE = re.compile(r"^(sc|spark|k8s)://|^yarn$")  # engines whose machines do not see the copies of this one

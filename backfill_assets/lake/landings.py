@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from backfill_assets.core.addresses import bucket_address
-from backfill_assets.lake.places import prefix_at
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.listing import Glob, Listing, list_landing, parse_pattern
 from backfill_assets.landing.object_listing import list_objects
+from backfill_assets.places.choice import prefix_at
 
 
 def list_files(pattern: str, base: Path, format: str) -> Listing:

@@ -41,12 +41,12 @@ from backfill_assets.lake.external import (
     refused,
     seen_contract,
 )
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

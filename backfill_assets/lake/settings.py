@@ -24,7 +24,6 @@ from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
 from backfill_assets.lake.gates import GateSettings
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,
@@ -41,6 +40,7 @@ from backfill_assets.lake.sections import (
     Text,
     refuse_newer,
 )
+from backfill_assets.places.choice import place_at
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g

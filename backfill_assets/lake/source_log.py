@@ -16,13 +16,13 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.landings import list_files, path_of, root_of
 from backfill_assets.lake.log import LOG, commit_name
 from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

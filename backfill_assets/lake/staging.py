@@ -21,8 +21,8 @@ from backfill_assets.core.place import Gone, Place, WriteHold, exists, sha256_of
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import TABLES, LakeFolder
-from backfill_assets.lake.leases import Swept
 from backfill_assets.lake.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
+from backfill_assets.places.leases import Swept
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL

@@ -33,9 +33,9 @@ from backfill_assets.lake.decoding import (
     widened,
 )
 from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
+from backfill_assets.places.folder import Folder
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone

@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name
 from backfill_assets.landing.content_store import StoredFile
@@ -31,6 +30,7 @@ from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
 from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, OF_COMMITS
 from backfill_assets.landing.text_lines import Unreadable
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

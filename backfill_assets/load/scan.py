@@ -20,7 +20,6 @@ from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
-from backfill_assets.lake.store_errors import StoreRefused
 from backfill_assets.landing.column_kinds import note_kinds
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
@@ -38,6 +37,7 @@ from backfill_assets.load.counting import (
 from backfill_assets.load.dumps import faults_of
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
 from backfill_assets.load.table_changes import first_day, given_up, note_read, waiting
+from backfill_assets.places.store_errors import StoreRefused
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 

@@ -34,11 +34,11 @@ from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, OWN_FOLDERS, 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.in_bucket import refuse_unreachable
 from backfill_assets.lake.landings import roots_here
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.whole import CANDIDATES
+from backfill_assets.places.choice import place_at
 
 MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
 OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)

@@ -1,6 +1,6 @@
 """What a lake needs of the store that it lies in, tried on the store itself with a few small objects.
 
-Not here: the store's client (`lake.objects`), and the checks of a lake (`doctor`). Commits, leases and markers rest on
+Not here: the store's client (`places.objects`), and the checks of a lake (`doctor`). Commits, leases, markers rest on
 these promises; a store that breaks one of them loses writes when two processes write at once, and says nothing.
 """
 

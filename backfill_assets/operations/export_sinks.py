@@ -19,10 +19,10 @@ from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.readings import name_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.embedded import connection, literal, selection
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.postgres import DATABASE, connected, text_with_nul
+from backfill_assets.places.folder import Folder
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
 TABLE_OF_NOTES = "backfill_assets_exports"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.embedded import literal
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.landing.batches import BAD_REASON
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
@@ -33,6 +32,7 @@ from backfill_assets.operations.first_columns import (
     read_column,
     ticked,
 )
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

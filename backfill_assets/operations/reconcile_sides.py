@@ -15,7 +15,6 @@ from backfill_assets.core.column_types import GREATEST_PRECISION
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta, literal, selection
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
@@ -25,6 +24,7 @@ from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 from backfill_assets.operations.sql import known_tables
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

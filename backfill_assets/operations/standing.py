@@ -14,9 +14,9 @@ from backfill_assets.core.place import LOCKS, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.queries import QUERY, named_tables
 from backfill_assets.lake.sections import ControlSettings
+from backfill_assets.places.choice import place_at
 
 PROOFS, OUTCOMES = "proofs.json", "controls.json"
 KEPT = 1000  # proofs, some 200 bytes each; two a day are more than a year

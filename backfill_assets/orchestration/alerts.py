@@ -22,12 +22,12 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place, read_json, write_json
-from backfill_assets.lake.places import place_at
 from backfill_assets.orchestration.context import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
 from backfill_assets.orchestration.verdicts import Standing
+from backfill_assets.places.choice import place_at
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"

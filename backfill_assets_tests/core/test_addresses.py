@@ -1,6 +1,6 @@
 """Addresses of lakes in a bucket, and the folder of this machine for each.
 
-Tested here: `core.addresses`. Not tested here: what lies there (`lake.test_places`).
+Tested here: `core.addresses`. Not tested here: what lies there (`places.test_choice`).
 """
 
 from pathlib import Path

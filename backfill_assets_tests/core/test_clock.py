@@ -17,7 +17,7 @@ MACHINES = {
     "engine/server.py",
     "engine/processes.py",
     "engine/archiving.py",
-    "lake/local_copies.py",
+    "places/local_copies.py",
     "orchestration/quiet_steps.py",
 }
 

@@ -1,7 +1,7 @@
 """The port of places: what every filling of it promises, run here through the folder.
 
 Tested here: the verbs of `core.place.Place` and the functions over them, by their effect through the port alone, so
-that another filling is one more entry of `FILLINGS`. Not tested here: what only a folder has (`lake/test_files`).
+that another filling is one more entry of `FILLINGS`. Not tested here: what only a folder has (`places/test_folder`).
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from backfill_assets.core.place import (
     table_lock,
     write_json,
 )
-from backfill_assets.lake.files import Folder
+from backfill_assets.places.folder import Folder
 
 FILLINGS: dict[str, Callable[[Path], Place]] = {"folder": lambda folder: Folder(str(folder))}
 WRITERS = 8

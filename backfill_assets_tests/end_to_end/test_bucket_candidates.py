@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.whole import CANDIDATES
 from backfill_assets.operations.candidates import candidate_names, candidate_status, create_candidate, discard_candidate
 from backfill_assets.operations.publications import PublishRequest, publish
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.places.choice import place_at
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, BucketWorld, machine
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import span

@@ -17,16 +17,17 @@ from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.states import State
-from backfill_assets.lake import committer, leases, staging
+from backfill_assets.lake import committer, staging
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.log import data_names
-from backfill_assets.lake.objects import Objects
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets.places import leases
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.objects import Objects
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, plain, span

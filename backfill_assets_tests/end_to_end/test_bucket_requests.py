@@ -15,13 +15,13 @@ import pytest
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.status import status
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.places.choice import place_at
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, bare_bucket, machine, written
 from backfill_assets_tests.end_to_end.test_invariance import RULES, made
 from backfill_assets_tests.end_to_end.worlds import land, span

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.places import place_at
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets.places.choice import place_at
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, machine
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made

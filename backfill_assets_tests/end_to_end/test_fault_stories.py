@@ -54,7 +54,7 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.
 COMMITTING = (
-    "lake/staging", "lake/committer", "lake/store", "lake/writing", "lake/restore", "lake/inspection", "lake/files",
+    "lake/staging", "lake/committer", "lake/store", "lake/writing", "lake/restore", "lake/inspection", "places/folder",
 )  # fmt: skip
 EVERYWHERE = ("lake/", "load/", "operations/")
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)

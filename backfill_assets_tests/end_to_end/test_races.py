@@ -1,7 +1,7 @@
 """Three processes write one table at once, a commit per day: no acknowledged write is lost, the table reads whole.
 
 Lives here: the race through the product's only writer, on days of their own, on the same days, and on one empty day.
-Does not live here: locks alone (`lake.test_files`) and commits alone (`lake.test_committer`).
+Does not live here: locks alone (`places.test_folder`) and commits alone (`lake.test_committer`).
 $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no engine takes part in a commit.
 """
 

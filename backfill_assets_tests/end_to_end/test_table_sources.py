@@ -19,11 +19,11 @@ from deltalake import DeltaTable
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.counting import ingested
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import scan_all
+from backfill_assets.places.choice import place_at
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.tables import (
     SCHEMA,

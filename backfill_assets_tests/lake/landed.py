@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.lake.files import Folder
 from backfill_assets.landing.batches import Batch, TextParser
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
@@ -20,6 +19,7 @@ from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.landing.text_lines import Limits
+from backfill_assets.places.folder import Folder
 
 
 def land(folder: Path, name: str, content: bytes) -> LandedFile:

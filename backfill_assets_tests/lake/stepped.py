@@ -17,8 +17,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
-from backfill_assets.lake import leases
-from backfill_assets.lake.store_errors import StoreLost
+from backfill_assets.places import leases
+from backfill_assets.places.store_errors import StoreLost
 
 T = TypeVar("T")
 GO, LOSE, REFUSE, DIE, BEAT = "go", "lose the answer", "refuse", "die", "beat"

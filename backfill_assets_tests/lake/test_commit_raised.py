@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake import audit, committer, files, log, replace, store
+from backfill_assets.lake import audit, committer, log, replace, store
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
@@ -22,6 +22,7 @@ from backfill_assets.lake.replace import Provenance, Write
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, markers
 from backfill_assets.load import scan
+from backfill_assets.places import folder
 from backfill_assets_tests.builders import RAW, STAGING, day
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_around
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -33,7 +34,7 @@ Row = dict[str, Any]
 STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the files are staged": (committer.commit_files, False),
     "the table is opened": (committer.open_table, True),
-    "the data is synced": (files.Folder.sync_new, True),
+    "the data is synced": (folder.Folder.sync_new, True),
     "the commit is tried": (committer._commit, False),
     "the commit landed": (log.find_write, False),
     "the commit was looked up": (log.find_write, True),

@@ -12,10 +12,10 @@ import pytest
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import read
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.in_bucket import fetch_own, fetched, refuse_unreachable
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import Folder
 
 SELECT = "id AS event_key, at AS event_ts, at AS arrival_ts, 0 AS seq, entity, value, flag"
 

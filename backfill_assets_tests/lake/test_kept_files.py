@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import remove_unneeded
 from backfill_assets.lake.kept_files import pins, snapshots_with
 from backfill_assets.lake.whole import SNAPSHOT_FILE, UNFINISHED, snapshots_of
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import drop_snapshot, held_bytes
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
 from backfill_assets_tests.operations.test_snapshots import keep
 

@@ -18,8 +18,8 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.core.errors import TransientError
 from backfill_assets.core.place import AlreadyThere, Changed, Place, read
 from backfill_assets.core.receipts import Receipt, parse_receipt
-from backfill_assets.lake.bucket import Bucket
 from backfill_assets.lake.committer import Conflict, commit_receipt
+from backfill_assets.places.bucket import Bucket
 from backfill_assets_tests.faulty_store import BUSY_409, BUSY_503, DONE_500, LOST, faults_met, faulty
 from backfill_assets_tests.stores import StoreServer
 

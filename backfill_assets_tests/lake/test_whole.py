@@ -10,10 +10,10 @@ import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.place import AlreadyThere, Changed, Held, Place, read
-from backfill_assets.lake.bucket import Bucket
-from backfill_assets.lake.files import Folder
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.whole import SNAPSHOT_FILE, snapshots_of
+from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import Folder
 
 pytestmark = pytest.mark.usefixtures("processes")  # a server of buckets
 CONTENT = b'{"name": "spring"}'

@@ -1,6 +1,6 @@
 """Writers and sweepers of one table in a store, in histories that chance draws: the log names no file that was swept.
 
-Tested here: `lake.leases`, `staging.Staged` and `staging.sweep` as they are, over requests that a test orders: each may
+Tested here: `places.leases`, `staging.Staged` and `staging.sweep` as they are. A test orders their requests: each may
 be paused for long, done with its answer lost, refused, or the last of its process. Not tested here: commits by delta-rs
 (`test_store_races`). BACKFILL_ASSETS_HISTORIES says how many histories (`thorough` tries 100,000).
 """
@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.place import AlreadyThere
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake import leases
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.log import commit_name, find_write, versions
 from backfill_assets.lake.staging import Staged, StagedFile, markers, sweep
-from backfill_assets.lake.store_errors import StoreLost
+from backfill_assets.places import leases
+from backfill_assets.places.store_errors import StoreLost
 from backfill_assets_tests.lake.stepped import BEAT, DIE, GO, LOSE, REFUSE, Actor, SteppedPlace, Store
 
 HISTORIES = int(os.environ.get("BACKFILL_ASSETS_HISTORIES", "200"))

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.lake.files import Folder
 from backfill_assets.landing.column_kinds import changed_kinds, columns_told_as_text, note_kinds
 from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.places.folder import Folder
 
 TYPES = {"event_key": read_type("STRING"), "total": read_type("DECIMAL(18,2)"), "entity": read_type("STRING")}
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.bucket import Bucket
 from backfill_assets.landing.content_store import StoredFile, copies, discard_described, find
 from backfill_assets.landing.ingest import ingest
+from backfill_assets.places.bucket import Bucket
 from backfill_assets_tests.lake.landed import land, stock, take_in
 
 SEEN = datetime(2024, 3, 1, tzinfo=UTC)

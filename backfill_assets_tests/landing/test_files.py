@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.place import Place
-from backfill_assets.lake.files import Folder
 from backfill_assets.landing.files import (
     READ_BYTES,
     Hashes,
@@ -29,6 +28,7 @@ from backfill_assets.landing.files import (
 )
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.landing.text_lines import HashedReader
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land, stock
 
 

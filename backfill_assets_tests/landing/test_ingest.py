@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.files import Folder
 from backfill_assets.landing import content_store
 from backfill_assets.landing import ingest as door
 from backfill_assets.landing.batches import Batch
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.landing.ingest import ingest, writing
 from backfill_assets.landing.text_lines import Limits
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock, stock_rows, take_in
 
 LINES = b'{"id": 1, "ok": true}\n{"id": 2}{"id": 3}\n\n{"id": 4, "ok": null}\n'
@@ -105,7 +105,7 @@ def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path,
 GIANTS = """
 import resource, sys
 from pathlib import Path
-from backfill_assets.lake.files import Folder
+from backfill_assets.places.folder import Folder
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.listing import list_landing
 folder = Path(sys.argv[1])

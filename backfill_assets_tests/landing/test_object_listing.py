@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.place import Token
-from backfill_assets.lake.files import Folder
 from backfill_assets.landing.listing import list_landing, parse_pattern
 from backfill_assets.landing.object_listing import MANY, WHOLE_SECONDS, list_objects, listed
+from backfill_assets.places.folder import Folder
 
 NAMES = (
     "a.csv", "A.CSV", "b.txt", ".hidden.csv", "_half.csv", "c.csv.tmp", "d.csv.gz", "dt=2024-03-01/a b%20+=ü.csv",

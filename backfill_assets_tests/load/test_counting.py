@@ -12,7 +12,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -21,6 +20,7 @@ from backfill_assets.landing.files import sha256_of
 from backfill_assets.load import counting, landed_changes
 from backfill_assets.load.counting import Counted, count_days, stored_contents, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 

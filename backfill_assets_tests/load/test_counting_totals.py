@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -29,6 +28,7 @@ from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.rejected import unusable
 from backfill_assets.operations.show import show
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake

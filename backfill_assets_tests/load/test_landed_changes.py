@@ -13,7 +13,6 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -24,6 +23,7 @@ from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.load.landed_changes import Comparison, compare, counting_digest, renamed, unneeded_copies
 from backfill_assets.load.landed_changes import landed as look
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lake.landed import land, stock
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake

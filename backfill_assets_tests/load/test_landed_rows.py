@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.load import landed_rows as numbered
 from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land, stock
 
 if TYPE_CHECKING:

@@ -17,12 +17,10 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.store_errors import StoreRefused
 from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.files import landed_object
@@ -30,6 +28,8 @@ from backfill_assets.load import counting
 from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import _ingested_or_waiting, accept, scan
+from backfill_assets.places.folder import Folder
+from backfill_assets.places.store_errors import StoreRefused
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.landing.test_limited_decoding import SKEWED

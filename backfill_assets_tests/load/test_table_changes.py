@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import list_source
@@ -25,6 +24,7 @@ from backfill_assets.load.table_changes import (
     vanished,
     with_cleaned,
 )
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.tables import SELECT, append, settings_text
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)

@@ -15,13 +15,13 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Held
 from backfill_assets.core.states import State
-from backfill_assets.lake.files import Folder
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, RUNS
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.staging import filling
 from backfill_assets.operations.copy_lake import AT_ONCE, MARK, copy_lake
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot, find_snapshot
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, Planned

@@ -12,13 +12,13 @@ import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.place import AlreadyThere, Changed, Place, Token
-from backfill_assets.lake.bucket import Bucket
-from backfill_assets.lake.files import Folder
-from backfill_assets.lake.places import place_at
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_store import examine_store
 from backfill_assets.operations.doctor_tables import Level
+from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.files import SMALLEST
 
 CREATES, REPLACES = "of many that create an object at once", "of many that replace what they read at once"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
-from backfill_assets.lake.store_errors import Busy, ChangedAfterAll, answered, lost
+from backfill_assets.places.store_errors import Busy, ChangedAfterAll, answered, lost
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from backfill_assets.core.addresses import in_bucket, local_root
 from backfill_assets.core.place import Place
-from backfill_assets.lake.bucket import Bucket
-from backfill_assets.lake.files import Folder
+from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.folder import Folder
 
 MACHINE = ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
 

@@ -11,8 +11,8 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, exists, read
-from backfill_assets.lake.bucket import Bucket
-from backfill_assets.lake.objects import READ_BYTES
+from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.objects import READ_BYTES
 from backfill_assets_tests import stores
 from backfill_assets_tests.core import test_place
 

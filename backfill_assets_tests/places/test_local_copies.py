@@ -1,6 +1,6 @@
 """Files of a bucket on this machine: what waits to be sent, what is a copy, and what is deleted when there is too much.
 
-Tested here: `lake.local_copies` alone. Not tested here: sending and fetching (`test_bucket`).
+Tested here: `places.local_copies` alone. Not tested here: sending and fetching (`test_bucket`).
 """
 
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake import local_copies
-from backfill_assets.lake.local_copies import LocalCopies
+from backfill_assets.places import local_copies
+from backfill_assets.places.local_copies import LocalCopies
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Self
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCK_SECONDS, Place, Token
-from backfill_assets.lake import leases
-from backfill_assets.lake.local_copies import LocalCopies
-from backfill_assets.lake.objects import Objects
+from backfill_assets.places import leases
+from backfill_assets.places.local_copies import LocalCopies
+from backfill_assets.places.objects import Objects
 
 AT_ONCE = 8  # files that are sent
 

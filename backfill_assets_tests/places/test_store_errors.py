@@ -15,9 +15,9 @@ import requests
 
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.bucket import Bucket
-from backfill_assets.lake.objects import Objects
-from backfill_assets.lake.store_errors import StoreLost, StoreRefused, error_of
+from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.objects import Objects
+from backfill_assets.places.store_errors import StoreLost, StoreRefused, error_of
 from backfill_assets_tests.stores import versitygw
 
 ANSWER = (

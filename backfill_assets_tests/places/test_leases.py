@@ -1,6 +1,6 @@
 """Leases: taken over once their time is over, never from one who renews, and a write that is dead commits nothing.
 
-Tested here: `lake.leases` over a folder, with clocks that the test sets; by servers it is the port's suite
+Tested here: `places.leases` over a folder, with clocks that the test sets; by servers it is the port's suite
 (`test_bucket`). Not tested here: many histories of writers and sweepers (`test_write_states`).
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.place import Held, read_json
-from backfill_assets.lake import leases
-from backfill_assets.lake.files import Folder
+from backfill_assets.places import leases
+from backfill_assets.places.folder import Folder
 
 
 @pytest.fixture

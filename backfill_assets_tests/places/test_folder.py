@@ -1,6 +1,6 @@
 """A folder as a place: syncing, locks that death frees, rights, links; and who still touches files without a place.
 
-Tested here: what only `lake.files.Folder` promises, beside the port (`core/test_place`); locks with real processes that
+Tested here: what only `Folder` promises, beside the port (`core/test_place`); locks with real processes that
 speak over their pipes; nothing here sleeps or measures time. Not tested here: power cuts (`test_commit_steps`), and the
 hour after which a waiter gives up.
 """
@@ -19,14 +19,14 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, size, table_lock
-from backfill_assets.lake.files import SYNC_ALL_FROM, Folder
 from backfill_assets.lake.staging import StagedFile
+from backfill_assets.places.folder import SYNC_ALL_FROM, Folder
 from backfill_assets_tests.processes import PIPES, start
 from backfill_assets_tests.sources import PACKAGE, sources
 
 HOLD = """
 import sys
-from backfill_assets.lake.files import Folder
+from backfill_assets.places.folder import Folder
 from backfill_assets.core.place import table_lock
 with table_lock(Folder(sys.argv[1]), "raw"):
     print("held", flush=True)
@@ -35,7 +35,7 @@ with table_lock(Folder(sys.argv[1]), "raw"):
 COUNT = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.files import Folder
+from backfill_assets.places.folder import Folder
 from backfill_assets.core.place import load_lock, table_lock
 lake, kind, counter = Folder(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 print("ready", flush=True)
@@ -182,7 +182,7 @@ def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_plac
         place.refuse_link("theirs")
 
 
-# Modules that touch files without a place. A lake's content is opened, listed, linked and synced by `lake.files` alone:
+# Modules that touch files without a place. `places.folder` alone opens, lists, links and syncs a lake's content:
 # these calls are left, and each list may only become shorter. A new module is written against `Lake.place`.
 CONTENT: dict[str, int] = {"landing/content_store": 2}  # its scratch, and its local copy that is proven
 LEFT, MODULES_ELSEWHERE = 2, 33

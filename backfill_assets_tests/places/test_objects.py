@@ -1,6 +1,6 @@
 """Requests to an object store: a lost answer is decided by the nonce, and a busy name is tried again.
 
-Tested here: `lake.objects` with answers that a test makes up between the client and a server. Not tested here: the
+Tested here: `places.objects` with answers that a test makes up between the client and a server. Not tested here: the
 port's promises (`test_bucket`).
 """
 
@@ -13,8 +13,8 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, Changed, Token
-from backfill_assets.lake.objects import Objects
-from backfill_assets.lake.store_errors import Busy
+from backfill_assets.places.objects import Objects
+from backfill_assets.places.store_errors import Busy
 
 
 @pytest.fixture
