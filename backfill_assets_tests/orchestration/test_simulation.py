@@ -71,7 +71,7 @@ class World:
         self.settings = LakeSettings.model_validate(body)
 
     def look(self) -> TickState:
-        lake: Any = SimpleNamespace(root=Path("lake"), settings=self.settings)
+        lake: Any = SimpleNamespace(root=Path("lake"), address="lake", settings=self.settings)
         dagster: Any = self.dagster
         busy = runs.busy_days(dagster, str(lake.root), [c.name for c in CHAIN])
         return TickState(dagster, lake, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump())
