@@ -72,6 +72,12 @@ class StoreServer:
             requests.put(f"{self.endpoint}/{name}", timeout=60).raise_for_status()
         return f"s3://{name}"
 
+    def keep_versions(self, bucket: str) -> None:
+        """Let a bucket of moto's, by its address, keep the versions of its objects."""
+        state = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        address = f"{self.endpoint}/{bucket.removeprefix('s3://')}?versioning"
+        requests.put(address, data=state, timeout=60).raise_for_status()
+
 
 @contextmanager
 def moto() -> Iterator[StoreServer]:

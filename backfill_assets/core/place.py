@@ -48,6 +48,7 @@ class Token(NamedTuple):
     mark: tuple[int | str, ...]  # of this kind of place; not to be looked into
     size: int  # bytes
     changed_at: float  # when the content changed last, seconds since 1970; as of a write, by this machine's clock
+    version: str = ""  # what a store calls this content beside its mark; its listings do not say it
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Token) and self.mark == other.mark

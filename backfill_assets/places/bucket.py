@@ -89,7 +89,7 @@ class Bucket:
         return tokens | waiting
 
     def token(self, name: str) -> Token | None:
-        """As the port says: the ETag (and generation) of the object."""
+        """As the port says: the ETag of the object."""
         if waiting := self._local.waiting(self._below(name)):
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
         return self._objects.token(self._key(name))

@@ -110,7 +110,7 @@ class Objects:
             if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
                 raise lost(self.uri(key)) from None
             raise
-        return Token((done["e_tag"] or "", done["version"] or ""), len(content), utc_now().timestamp())
+        return Token((done["e_tag"] or "",), len(content), utc_now().timestamp(), done["version"] or "")
 
     def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
@@ -216,8 +216,9 @@ def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
 
 
 def _token(meta: Mapping[str, Any]) -> Token:
-    return Token((meta["e_tag"] or "", meta["version"] or ""), meta["size"], meta["last_modified"].timestamp())
+    return Token((meta["e_tag"] or "",), meta["size"], meta["last_modified"].timestamp(), meta["version"] or "")
 
 
 def _version(token: Token) -> dict[str, str]:
-    return {name: str(part) for name, part in zip(("e_tag", "version"), token.mark, strict=True) if part}
+    """What a conditional put names: S3 and Azure look at the ETag, Google at the version."""
+    return {name: part for name, part in (("e_tag", str(token.mark[0])), ("version", token.version)) if part}
