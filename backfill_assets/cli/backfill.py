@@ -29,6 +29,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import Work, forced, keep_good_tags
+from backfill_assets.core.readings import columns_again
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.declared import declared
@@ -220,9 +221,7 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
     lands = any(states.contracts[name].is_landed for name in names)
     comparison = landed(LakeSession(lake)) if lands else None
     to_compute = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
-    unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
-    unsound = unsound or bool(states.before_start())
-    refused = unsound or (comparison is not None and bool(comparison.disputed))
+    refused = _is_unsound(states, names) or (comparison is not None and bool(comparison.disputed))
     if to_compute or refused or not (comparison is None or comparison.is_scanned):
         counts = comparison is not None and comparison.counts_rows
         builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
@@ -231,6 +230,14 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
         return Foreseen(None)
     latest = {name: states.view.table(name).latest for name in names}
     return Foreseen({name: sum(latest[name][d].entry.rows for d in days) for name in names})
+
+
+def _is_unsound(states: States, names: Sequence[str]) -> bool:
+    """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its inputs say."""
+    landed_tables = [states.contracts[name] for name in names if states.contracts[name].is_landed]
+    again = any(columns_again(states.view.source(contract.name), contract) for contract in landed_tables)
+    doubted = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
+    return again or doubted or bool(states.before_start())
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:

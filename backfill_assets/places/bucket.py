@@ -1,6 +1,6 @@
 """An object store that fills the port `Place` (S3, Azure, Google Cloud).
 
-Not here: which filling a lake has (`places`), requests (`objects`), leases and markers (`leases`), and files on this
+Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`), and files on this
 machine (`local_copies`). An object is whole when it is seen and durable when it is written, so nothing is synced but
 what engines prepare on this machine.
 """

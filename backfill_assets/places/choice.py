@@ -1,6 +1,6 @@
 """Where the files of a lake lie, by its folder: the one function that picks the filling of the port `Place`.
 
-Not here: the fillings (`files`, `bucket`), and the port itself (`core.place`).
+Not here: the fillings (`folder`, `bucket`), and the port itself (`core.place`).
 """
 
 from pathlib import Path
