@@ -31,7 +31,8 @@ from backfill_assets.lake.data_files import files_of, gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import open_external, references
 from backfill_assets.lake.folder import TABLES
-from backfill_assets.lake.gates import Judged, Surroundings, TableGate, judge
+from backfill_assets.lake.gate_settings import TableGate
+from backfill_assets.lake.gates import Judged, Surroundings, judge
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import (
     LOG,

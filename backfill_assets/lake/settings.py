@@ -23,7 +23,7 @@ from backfill_assets.core.place import exists, read
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
-from backfill_assets.lake.gates import GateSettings
+from backfill_assets.lake.gate_settings import GateSettings
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,

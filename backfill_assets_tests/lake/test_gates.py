@@ -9,17 +9,16 @@ import pytest
 
 from backfill_assets.core.contracts import Contract, Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile
+from backfill_assets.lake.gate_settings import ColumnGate, TableGate
 from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,
     ROW_COUNT,
     RULES,
     UNIQUE_KEY,
-    ColumnGate,
     Finding,
     Judged,
     Surroundings,
-    TableGate,
     checks_of,
     judge,
 )

@@ -14,7 +14,8 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.gates import READS, Finding, Judged, Surroundings, TableGate, checks_of, judge
+from backfill_assets.lake.gate_settings import TableGate
+from backfill_assets.lake.gates import READS, Finding, Judged, Surroundings, checks_of, judge
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.queries import label_calls, unanswered
 from backfill_assets.pipeline.chosen import chosen_pipeline

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.core.states import States
-from backfill_assets.lake.gates import GateSettings, TableGate
+from backfill_assets.lake.gate_settings import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.check_history import CheckHistory, check_history
