@@ -207,15 +207,16 @@ def _not_committed(path: Place, before: int, failed: Exception | None) -> Except
             "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
-        return _refused_by_store(path, failed) if path.is_store else failed
+        return refused_by_store(path, failed)
     return stale(path, str(failed)[:200])
 
 
-def _refused_by_store(path: Place, failed: Exception) -> Exception:
-    """The error of a request for a commit that a store did not do, as it met another one (409) or gave no answer."""
+def refused_by_store(path: Place, failed: Exception) -> Exception:
+    """The error of a commit that was not done: of a store, which met another one (409) or gave no answer, one that is
+    taken again; else `failed` itself."""
     from deltalake.exceptions import DeltaError
 
-    if not isinstance(failed, (DeltaError, OSError)):
+    if not (path.is_store and isinstance(failed, (DeltaError, OSError))):
         return failed
     return TransientError(
         str(path), f"the store did not take the commit ({type(failed).__name__})",

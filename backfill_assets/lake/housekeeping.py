@@ -39,7 +39,6 @@ from backfill_assets.lake.log import (
 )
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import WRITES, Staged, filling, markers
-from backfill_assets.lake.store import changed_by_others
 
 REASON = "maintain"
 KEPT_CHECKPOINTS = 2  # the newest, and one more for readers that found it before the newest was there
@@ -145,7 +144,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
         by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
         many = {value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES}
-        return many if many and not changed_by_others(lake.table_place(contract.name), contract.day_column) else {}
+        return many if many and not LOGS.state(lake.table_place(contract.name), contract.day_column).others else {}
     if contract.partition_column != contract.day_column:
         return {}
     view = lake.store.view(contract.name, contract.day_column)

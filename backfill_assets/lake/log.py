@@ -5,6 +5,7 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, Token, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
+from backfill_assets.places.store_errors import lost
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -29,6 +31,7 @@ FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, 
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
+OF_STORE = re.compile(r"object store|Generic \w+ error")  # in errors of delta-rs: the store did not answer
 
 
 @dataclass(frozen=True)
@@ -242,14 +245,16 @@ def read_head(table: Place) -> Mapping[str, Any]:
 def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
-    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
-    delta-rs.
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn, TransientError for
+    a store that does not answer; else the error of delta-rs.
     """
     from deltalake import DeltaTable
 
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
+        if table.is_store and OF_STORE.search(str(error)):
+            raise lost(table.uri()) from None  # its text may quote a key
         refuse_torn(table, versions(table))
         torn = torn_checkpoints(table)
         if not torn:

@@ -1,8 +1,7 @@
 """The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
 
 Not here: staging (`staging`, `writing`), mending (`inspection`) and rollbacks (`restore`), which work on the same log
-and files. Where these lie is a `Place`; an object store needs another filling of it, and engines that take its
-addresses: DuckDB and pyarrow get local paths.
+and files, which lie in a `Place`.
 
 A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows are not readable
 through the table until `replace_days` or `append` commits them.
@@ -21,7 +20,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
 from backfill_assets.lake.columns import delta_schema, kinds_of
-from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, stale
+from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, stale
 from backfill_assets.lake.data_files import (
     files_of,
     files_of_days,
@@ -146,7 +145,7 @@ class TableStore:
         Raises BackfillError if a data file of ours is gone.
         """
         path = self.lake.table_place(table)
-        if not changed_by_others(path, day_column):
+        if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
             return self.rows(table)
         import pyarrow.parquet as pq
 
@@ -245,34 +244,34 @@ class TableStore:
 
 
 def ensure_table(lake: LakeFolder, contract: Contract) -> None:
-    """Create the table with its whole schema and properties, unless it exists. The caller holds its lock."""
+    """Create the table with its whole schema and properties, unless it exists. The caller holds its lock; should that
+    be lost, another process may create it first."""
     from deltalake import DeltaTable
 
     table = lake.table_place(contract.name)
     if log.versions(table):
         return
-    DeltaTable.create(
-        table.uri(),
-        delta_schema(contract.columns),
-        mode="error",
-        partition_by=[contract.partition_column] if contract.partition_column else None,
-        description=contract.description,
-        configuration={
-            "delta.checkpointInterval": str(CHECKPOINT_EVERY),
-            "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
-            "delta.enableDeletionVectors": "false",  # other engines read plain files
-            "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
-            "delta.logRetentionDuration": "interval 36500 days",
-            "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
-            "delta.setTransactionRetentionDuration": "interval 30 days",
-        },
-    )
+    try:
+        DeltaTable.create(
+            table.uri(),
+            delta_schema(contract.columns),
+            mode="error",
+            partition_by=[contract.partition_column] if contract.partition_column else None,
+            description=contract.description,
+            configuration={
+                "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+                "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
+                "delta.enableDeletionVectors": "false",  # other engines read plain files
+                "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
+                "delta.logRetentionDuration": "interval 36500 days",
+                "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
+                "delta.setTransactionRetentionDuration": "interval 30 days",
+            },
+        )
+    except Exception as error:  # the log decides whether it exists
+        if not log.versions(table):
+            raise refused_by_store(table, error) from error
     lake.place.sync_new([f"{TABLES}/{contract.name}/{log.commit_name(0)}"])
-
-
-def changed_by_others(table: Place, day_column: str) -> bool:
-    """Whether a commit that is not ours changed rows of a table."""
-    return bool(LOGS.state(table, day_column).others)
 
 
 def _own_files(table: Place) -> list[str]:

@@ -14,8 +14,9 @@ from posixpath import dirname, normpath
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import TransientError
 from backfill_assets.core.texts import plain
-from backfill_assets.landing.files import LandedFile, StillChanging, opened
+from backfill_assets.landing.files import LandedFile, opened
 
 TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
@@ -47,14 +48,15 @@ class Declarations:
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
     """Read the manifests of a listing. A declared file that exists, and that this source does not deliver, is left out.
 
-    Raises StillChanging where a `_manifest.csv` changes meanwhile, and nothing for what a manifest holds.
+    Raises StillChanging where a `_manifest.csv` changes meanwhile, what a store says that does not answer, and nothing
+    for what a manifest holds.
     """
     by_file: dict[str, list[DeclaredTotals]] = {}
     offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
     for manifest in manifests:
         try:
             totals = list(_parsed(manifest))
-        except StillChanging:
+        except TransientError:
             raise
         except Exception as error:  # noqa: BLE001  # one manifest must not keep the files beside it from being read
             refused[plain(manifest.name)] = f"it declares no totals: {_reason(error)}"

@@ -59,11 +59,14 @@ class LandedFile:
 
     def has_beside(self, name: str) -> bool:
         """Whether a file of this name lies below the same fixed root; a name that no file can have does not."""
-        with suppress(OSError, ValueError):
+        try:
             if self.place is not None:
                 return exists(self.place, name)
             return (self.path.parents[self.name.count("/")] / name).exists()
-        return False
+        except TransientError:  # of a store that does not answer now
+            raise
+        except (OSError, ValueError):
+            return False
 
 
 def landed_object(place: Place, name: str, token: Token) -> LandedFile:

@@ -20,7 +20,7 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import AlreadyThere, Changed, Place, read, size
+from backfill_assets.core.place import AlreadyThere, Changed, Place, read_json, size
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
@@ -178,8 +178,8 @@ def snapshot_names(lake: Lake) -> list[str]:
 def find_snapshot(lake: Lake, name: str) -> Snapshot:
     """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed file."""
     place = _existing(lake, name, "read")
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
-        body = json.loads(read(place, SNAPSHOT_FILE))
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        body = read_json(place, SNAPSHOT_FILE)
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found

@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.places.store_errors import lost
+
 PREPARED, COPIES = "prepared", "copies"
 MOST_BYTES = 20 << 30  # of copies; those that were used last stay
 IN_USE_SECONDS = 3600.0  # an engine may be given the path of a copy a while before it opens it
@@ -80,7 +82,7 @@ class LocalCopies:
             finished.unlink(missing_ok=True)
 
     def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
-        """Write the copy of an object of so many bytes. Raises OSError if it has others."""
+        """Write the copy of an object of so many bytes. Raises StoreLost if others arrive."""
         copy = self.copied(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
@@ -90,7 +92,7 @@ class LocalCopies:
                     opened.write(chunk)
                 written = opened.tell()
             if written != size:
-                raise OSError(f"{written} bytes of {size} arrived of {name}")
+                raise lost(name)  # its connection ended early
             part.chmod(0o444)
             part.replace(copy)
         finally:

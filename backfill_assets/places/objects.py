@@ -8,7 +8,7 @@ repeated, knows it by that. ETags do not tell equal bodies apart.
 import io
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -96,7 +96,11 @@ class Objects:
         """The size of an object, and its bytes in blocks."""
         with answered(self.uri(key)):
             found = _api().get(self._store, key)
-            return found.meta["size"], found.stream(READ_BYTES)
+        return found.meta["size"], self._stream(key, found.stream(READ_BYTES))
+
+    def _stream(self, key: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        with answered(self.uri(key)):
+            yield from blocks
 
     def write(self, key: str, content: bytes, if_absent: bool, if_unchanged: Token | None) -> Token:
         """Write an object, under the condition that the port names; true also where an answer is lost."""

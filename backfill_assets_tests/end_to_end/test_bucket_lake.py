@@ -9,25 +9,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.errors import TransientError
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.states import State
 from backfill_assets.lake import committer, staging
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log import data_names
+from backfill_assets.lake.log import data_names, open_delta
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.landing.declared import read_declared
+from backfill_assets.landing.files import LandedFile
 from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets.operations.snapshots import find_snapshot
 from backfill_assets.places import leases
 from backfill_assets.places.choice import place_at
 from backfill_assets.places.objects import Objects
+from backfill_assets.places.store_errors import lost
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, plain, span
@@ -225,6 +231,48 @@ def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> No
 
     publish_by_hand(one, STAGING, [{"entity": "A", "value": 3, "event_date": day(0)}], "digest 2", overtaken)
     assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
+
+
+def test_two_machines_that_create_a_table_at_once_both_write_it(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
+    create = DeltaTable.create
+
+    def overtaken(*args: Any, **more: Any) -> DeltaTable:
+        monkeypatch.setattr(DeltaTable, "create", create)
+        one.place.delete(f"{LOCKS}/staging.lock")
+        written(two, 2, 0)
+        return create(*args, **more)
+
+    monkeypatch.setattr(DeltaTable, "create", overtaken)
+    written(one, 3, 1)
+    assert content(one) == [(day(0), 2), (day(1), 3)]
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_absence(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path)
+    written(lake, 1, 0)
+    lake.place.write(".snapshots/jan/snapshot.json", b"{}")
+    manifest = LandedFile("_manifest.csv", Path(), 9, 0, place=lake.place.at("landing"))
+    looks: dict[str, Callable[[], object]] = {
+        "a log": lambda: open_delta(lake.table_place("staging")),
+        "a snapshot": lambda: find_snapshot(lake, "jan"),
+        "a file beside a manifest": lambda: manifest.has_beside("orders.csv"),
+        "a manifest": lambda: read_declared([manifest], []),
+    }
+
+    def unanswered(self: Objects, key: str) -> None:
+        raise lost(self.uri(key))
+
+    for verb in ("open", "fetch", "token"):
+        monkeypatch.setattr(Objects, verb, unanswered)
+    monkeypatch.setattr(DeltaTable, "__init__", Mock(side_effect=OSError("Generic S3 error: error sending request")))
+    for look in looks.values():
+        with pytest.raises(TransientError):
+            look()
 
 
 def test_own_files_of_the_lake_are_fetched_as_they_are_now(bucket_address: str, tmp_path: Path) -> None:

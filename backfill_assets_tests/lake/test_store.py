@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.store import TableStore, changed_by_others
+from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import place_of
@@ -72,11 +73,11 @@ def entities(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:
-    assert not changed_by_others(place_of(folder), STAGING.day_column)
+    assert not LOGS.state(place_of(folder), STAGING.day_column).others
     added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
     write_deltalake(str(folder), added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())), mode="append")
     DeltaTable(str(folder)).delete("entity = 'A'")
-    assert changed_by_others(place_of(folder), STAGING.day_column)
+    assert LOGS.state(place_of(folder), STAGING.day_column).others
     assert entities(two_days.store.rows(STAGING.name)) == ["B", "C"]
     assert entities(two_days.store.own_rows(STAGING.name, STAGING.day_column)) == ["A", "B"]
 
