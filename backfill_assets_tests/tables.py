@@ -45,7 +45,7 @@ def committed(table: Path, at: str, last: int = 1) -> None:
 
 def brought(table: Path, first: int = 0) -> list[TableFile]:
     """What every commit in the log brought."""
-    return [*contents(table, versions(table), first)]
+    return [*contents(table, versions(table), first)[0]]
 
 
 def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> str:

@@ -27,6 +27,7 @@ LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "dumps", "landed_rows", "placing", "table_contents")),
     "backfill_assets.lake.source_log",
+    "backfill_assets.lake.source_position",
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "differing", "mapping", "paths", "select")),
     f"{LANDING}.expression_types",
     f"{LANDING}.session_free",
@@ -53,7 +54,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "c5ef0ace7e9024c03b31bac902886757",
+    "raw 1": "402362eb5e2133586ce72a84e668f5af",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.columns import column_types, read_footer
@@ -75,6 +75,27 @@ class Reference:
         if not self.file.partition and self.first is not None:
             known |= {"minValues": {day_column: str(self.first)}, "maxValues": {day_column: str(self.last)}}
         return json.dumps(known, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a look at a table of others found."""
+
+    table: str
+    version: int  # of the others' log
+    days: tuple[date, ...] = ()  # whose rows are new, or others than before
+    without_day: int = 0  # rows that have none
+    is_adopted: bool = False  # others wrote to a table of the lake, and their days were judged
+
+    def __str__(self) -> str:
+        changed = f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
+        without = f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
+        kind = "adopted " if self.is_adopted else "external"
+        return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found as JSON values."""
+        return {"version": self.version, "days": list(map(str, self.days)), "rows_without_day": self.without_day}
 
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:

@@ -10,14 +10,13 @@ and are empty.
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY, ranges
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import columns_of, name_of, rows_read
@@ -29,6 +28,7 @@ from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.external import (
+    Observed,
     Reference,
     days_between,
     days_by_footer,
@@ -43,7 +43,7 @@ from backfill_assets.lake.external import (
 )
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import file_changes
+from backfill_assets.lake.log import file_changes, versions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
 from backfill_assets.places.folder import Folder
@@ -59,35 +59,15 @@ LATER = "first later day"  # the tag with the first day that lies too far ahead,
 AHEAD = timedelta(days=366)  # later days wait: a day of the year 9999 would make every list of days as long
 
 
-@dataclass(frozen=True)
-class Observed:
-    """What a look at a table of others found."""
-
-    table: str
-    version: int  # of the others' log
-    days: tuple[date, ...] = ()  # whose rows are new, or others than before
-    without_day: int = 0  # rows that have none
-    is_adopted: bool = False  # others wrote to a table of the lake, and their days were judged
-
-    def __str__(self) -> str:
-        changed = f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
-        without = f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
-        kind = "adopted " if self.is_adopted else "external"
-        return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """What was found as JSON values."""
-        return {"version": self.version, "days": list(map(str, self.days)), "rows_without_day": self.without_day}
-
-
 def unseen(lake: Lake, contract: Contract) -> str:
-    """What the newest version of a table of others is called, if the lake has not seen it; else "". Opens its log
-    only; raises BackfillError where that cannot be read."""
+    """What the newest version of a table of others is called, if the lake has not seen it; else "". Opens its newest
+    commit, and its log where that is news; raises BackfillError where that cannot be read."""
     if not contract.external:
         view = lake.store.view(contract.name, contract.day_column)
         return f"version {view.version}, by others" if view.foreign else ""
-    opened = open_external(contract.name, Path(contract.external))
-    return "" if _is_seen(lake, contract, opened) else _version_text(lake, contract, opened)
+    if _is_seen(lake, contract):
+        return ""
+    return _version_text(lake, contract, open_external(contract.name, Path(contract.external)))
 
 
 def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
@@ -110,10 +90,9 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         days = judge_others(lake, contracts, contract)
         return Observed(contract.name, lake.store.head(contract.name), days, is_adopted=True)
     with lake.store.lock(contract.name):
+        if _is_seen(lake, contract):
+            return Observed(contract.name, int(_parted(_seen(lake, contract)[EXTERNAL])[0]))
         opened = open_external(contract.name, Path(contract.external))
-        version = opened.version()
-        if _is_seen(lake, contract, opened):
-            return Observed(contract.name, version)
         now = seen_contract(declaration_of(contract), opened)
         declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
@@ -145,11 +124,14 @@ def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
     return next((r.tags for r in commits if r is not None and EXTERNAL in r.tags), {})
 
 
-def _is_seen(lake: Lake, contract: Contract, opened: "DeltaTable") -> bool:
+def _is_seen(lake: Lake, contract: Contract) -> bool:
+    """Whether the newest commit there is the one that the lake saw last, which no other table or log has."""
     seen = _seen(lake, contract)
     waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
-    is_it = seen.get(EXTERNAL) == _version_text(lake, contract, opened)
-    return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, opened.version())
+    newest = max(versions(Folder(contract.external), whole=True), default=-1)
+    version, table = _parted(seen.get(EXTERNAL, ""))
+    is_it = version == str(newest) and table.endswith(f" in {_where(lake, contract)}")
+    return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, newest)
 
 
 def _first_day(lake: Lake, contract: Contract) -> date:
@@ -157,8 +139,11 @@ def _first_day(lake: Lake, contract: Contract) -> date:
 
 
 def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
-    where = f"{contract.external}, days from {_first_day(lake, contract)}"
-    return f"version {opened.version()} of {opened.metadata().id} in {where}"
+    return f"version {opened.version()} of {opened.metadata().id} in {_where(lake, contract)}"
+
+
+def _where(lake: Lake, contract: Contract) -> str:
+    return f"{contract.external}, days from {_first_day(lake, contract)}"
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from backfill_assets.lake.landings import list_files, path_of, root_of
 from backfill_assets.lake.log import LOG, commit_name
 from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
+from backfill_assets.lake.source_position import Position, TableState, column_names, log_digest
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing
 from backfill_assets.places.folder import Folder
@@ -70,17 +71,17 @@ class TableFile(LandedFile):
 
 
 @dataclass(frozen=True)
-class _TableState:
-    """What the commits up to a version say of the table."""
+class TableListing(Listing):
+    """The contents that the commits of a log brought after a position, by version."""
 
-    id: str = ""
-    schema: str = ""
-    partitioned_by: tuple[str, ...] = ()
-    time: int = 0  # of the newest commit, milliseconds since 1970: each is later than the one before
+    commits: range = range(0)  # versions in the log
+    read: range = range(0)  # versions whose commits were read; earlier ones in the log are as they were
+    position: Position | None = None  # the end of the log; None for a log without a commit
 
 
-def list_source(source: SourceSettings, base: Path) -> Listing:
-    """The landed files of a source, or the contents of its table by version; `base`: the lake's folder.
+def list_source(source: SourceSettings, base: Path, known: Position | None = None) -> Listing:
+    """The landed files of a source, or the contents of its table by version; `base`: the lake's folder. Of a table
+    whose log is as it was at the `known` position, only later commits are opened.
 
     Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table that cannot be read
     without loss.
@@ -95,13 +96,22 @@ def list_source(source: SourceSettings, base: Path) -> Listing:
             f"[source] table = {source.table!r}", f"no Delta table lies there: it has no {LOG}", NOTHING,
             "Name the folder of the table, or files = … and format = …",
         )  # fmt: skip
-    commits = versions(table)
-    return Listing(tuple(contents(table, commits, source.first_version)), commits=commits)
+    commits, first = versions(table), source.first_version
+    known = known if known and known.first == first and known.holds(table, commits) else None
+    read = range(known.version + 1, commits.stop) if known else commits
+    files, state = contents(table, read, first, known.state if known else None)
+    end = known if not read else Position(commits[-1], log_digest(table, commits), first, state)
+    return TableListing(files, commits=commits, read=read, position=end)
 
 
 def version_of(name: str) -> int:
     """The version of the table that brought the content of this name."""
     return int(name.partition("/")[0])
+
+
+def file_of(table: Path, name: str) -> Path:
+    """Where the data file of an appended content lay, by its name."""
+    return path_of(name.partition("/")[2], table)
 
 
 def empty_tables(file: TableFile) -> "list[pa.Table]":
@@ -130,12 +140,15 @@ def missing_versions(table: Path, first: int, last: int) -> LandingError:
     )  # fmt: skip
 
 
-def contents(table: Path, commits: range, first: int = 0) -> Iterator[TableFile]:
-    """What these commits brought, by version; the one of version `first`, if that is not 0, all that the table holds
-    then, and earlier ones nothing. Raises LandingError for what cannot be read without loss."""
-    state = _TableState()
-    if commits.start > 0:
-        state = _state_at(table, commits.start)
+def contents(
+    table: Path, commits: range, first: int = 0, state: TableState | None = None
+) -> tuple[tuple[TableFile, ...], TableState]:
+    """What these commits brought, by version, and the state after them; the one of version `first`, if that is not 0,
+    brought all that the table holds then, and earlier ones nothing. `state`: before them, None if it is not known.
+    Raises LandingError for what cannot be read without loss."""
+    found = list[TableFile]()
+    if state is None:
+        state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
         raw = (table / commit_name(version)).read_bytes()
         try:
@@ -146,20 +159,21 @@ def contents(table: Path, commits: range, first: int = 0) -> Iterator[TableFile]
         if version == first > 0:
             actions = _held(table, version)
         if version >= first:
-            yield from _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
+            found += _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
+    return tuple(found), state
 
 
 def _refused(table: Path, version: int, culprit: str, advice: str) -> LandingError:
     return LandingError(f"the Delta table {plain(str(table))}", f"version {version} {culprit}", NOTHING, advice)
 
 
-def _state_at(table: Path, version: int) -> _TableState:
+def _state_at(table: Path, version: int) -> TableState:
     """What the table's checkpoint says of it, where the first commits are cleaned away."""
     opened = _opened(table, version)
     metadata, protocol = opened.metadata(), opened.protocol()
     _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
     schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
-    return _TableState(str(metadata.id), schema, partitioned_by)
+    return TableState(str(metadata.id), schema, partitioned_by, columns=frozenset(column_names(schema)))
 
 
 def _opened(table: Path, version: int) -> "DeltaTable":
@@ -192,7 +206,7 @@ def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
-def _next(table: Path, version: int, state: _TableState, actions: Sequence[Mapping[str, Any]]) -> _TableState:
+def _next(table: Path, version: int, state: TableState, actions: Sequence[Mapping[str, Any]]) -> TableState:
     """The state after a commit."""
     for action in actions:
         if protocol := action.get("protocol"):
@@ -200,7 +214,9 @@ def _next(table: Path, version: int, state: _TableState, actions: Sequence[Mappi
         if metadata := action.get("metaData"):
             _refuse_features(table, version, (), metadata.get("configuration") or {})
             partitioned_by = tuple(metadata.get("partitionColumns") or ())
-            state = replace(state, id=metadata["id"], schema=metadata["schemaString"], partitioned_by=partitioned_by)
+            schema = metadata["schemaString"]
+            columns = state.columns.union(column_names(schema))
+            state = TableState(metadata["id"], schema, partitioned_by, state.time, columns)
     info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     time = info.get("inCommitTimestamp", info.get("timestamp"))
     if time is None:
@@ -223,7 +239,7 @@ def _brought(
     version: int,
     actions: Sequence[Mapping[str, Any]],
     digest: str,
-    states: tuple[_TableState, _TableState],
+    states: tuple[TableState, TableState],
 ) -> Iterator[TableFile]:
     """The contents of a commit; `states`: before and after it."""
     before, after = states
@@ -246,7 +262,7 @@ def _brought(
 
 
 def _data_files(
-    table: Path, version: int, actions: Sequence[Mapping[str, Any]], state: _TableState
+    table: Path, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
 ) -> tuple[DataFile, ...]:
     found = []
     for action in actions:
@@ -260,11 +276,6 @@ def _data_files(
         found.append(DataFile(path_of(place if place.startswith("file:") else unquote(place), table),
                               int(action.get("size") or 0), partition))  # fmt: skip
     return tuple(found)
-
-
-def column_names(schema: str) -> list[str]:
-    """The columns of a table's schema."""
-    return [f["name"] for f in json.loads(schema)["fields"]]
 
 
 def _types(schema: str) -> dict[str, str]:

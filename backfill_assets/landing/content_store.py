@@ -8,7 +8,7 @@ import hashlib
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -117,9 +117,11 @@ def in_microseconds_name(sha256: str) -> str:
     return f"{sha256}.us.parquet"
 
 
-def is_in(store: Place, sha256: str) -> bool:
-    """Whether the store has the rows of a table's content; that their bytes are as described is not proven."""
-    return any(exists(store, name) for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)))
+def is_in(store: Place, sha256: str, names: Collection[str]) -> bool:
+    """Whether the store, which holds these `names`, has the rows of a table's content; that their bytes are as
+    described is not proven. A folder may hold a link to a data file that is gone."""
+    found = [name for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)) if name in names]
+    return any(store.is_store or exists(store, name) for name in found)
 
 
 def copies(store: Place) -> dict[str, int]:

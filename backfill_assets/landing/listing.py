@@ -39,14 +39,13 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files below the fixed root of a pattern, sorted by name, or the contents of a Delta table by version."""
+    """The files below the fixed root of a pattern, sorted by name."""
 
     files: tuple[LandedFile, ...] = ()  # offered for reading
     refused: tuple[RefusedFile, ...] = ()  # all others
     root_missing: bool = False  # the root does not exist
     manifests: tuple[LandedFile, ...] = ()  # they may declare totals of files
     declared: Declarations = field(default_factory=Declarations)  # what manifests say, once they were read
-    commits: range | None = None  # versions in the log of a table
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from backfill_assets.lake.landings import root_of
 from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import list_source
+from backfill_assets.lake.source_log import TableListing, list_source
 from backfill_assets.landing.content_store import VERSION, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
@@ -27,10 +27,12 @@ from backfill_assets.landing.select import uses_path
 from backfill_assets.load.table_changes import (
     is_lost,
     never_loaded,
+    note_read,
+    position_in,
     refuse_unknown_columns,
     refuse_without_day,
     vanished,
-    with_cleaned,
+    with_known,
 )
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
@@ -83,13 +85,15 @@ def landed(lake_session: LakeSession) -> Comparison:
     return total
 
 
-def listing_and_ledger(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
-    """What the lake's source delivers, with what manifests declare of it, and its ledger `files`."""
+def listing_and_ledger(lake_session: LakeSession, *, whole: bool = False) -> tuple[Listing, list[FileRecord]]:
+    """What the lake's source delivers, with what manifests declare of it, and its ledger `files`. `whole`: a table's
+    log is read from its beginning, so that its contents say where their rows lie."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    base = lake.shared or lake.root
-    listing, records = list_source(source, base), read_files(lake.store, lake.source)
-    if listing.commits is not None:
-        listing = with_cleaned(listing, root_of(source, base), records, lake.stock, source.first_version)
+    base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
+    known = position_in(lake.stock, records) if source.table and not whole else None
+    listing = list_source(source, base, known)
+    if isinstance(listing, TableListing):
+        listing = with_known(listing, root_of(source, base), records, lake.stock, source.first_version)
     if not listing.manifests:
         return listing, records
     declared = read_declared(listing.manifests, listing.files)
@@ -99,7 +103,7 @@ def listing_and_ledger(lake_session: LakeSession) -> tuple[Listing, list[FileRec
 
 def landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
     """The landed files by the contents recorded for their path, today's or an earlier one."""
-    listing, records = listing_and_ledger(lake_session)
+    listing, records = listing_and_ledger(lake_session, whole=True)
     files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
     for record in (*lost, *records):
         if record.path in files:
@@ -115,9 +119,11 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
     comparison = compare(listing, records, hashes, others)
     hashes.keep()
-    if listing.commits is not None:
-        live = [r for r in records if not r.withdrawn]
-        gone = vanished(listing, live, lake_session.lake.stock)
+    if isinstance(listing, TableListing):
+        live, lake = [r for r in records if not r.withdrawn], lake_session.lake
+        note_read(listing, records, lake.stock)
+        table = root_of(lake.settings.source, lake.shared or lake.root)
+        gone = vanished(listing, live, lake.stock, table)
         comparison = replace(_of_table(comparison), vanished=gone)
         if to_scan and not comparison.held:
             refuse_unknown_columns(listing, lake_session.lake.settings.source)

@@ -36,7 +36,7 @@ from backfill_assets.load.counting import (
 )
 from backfill_assets.load.dumps import faults_of
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
-from backfill_assets.load.table_changes import first_day, given_up, note_read, waiting
+from backfill_assets.load.table_changes import first_day, given_up, note_scanned, waiting
 from backfill_assets.places.store_errors import StoreRefused
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
@@ -101,7 +101,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     ended, by_new_names = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
-    note_read(listing, lake_session.lake.stock)
+    note_scanned(lake_session.lake, listing)
     new = [r for r in recorded[: len(intakes)] if r.path not in by_new_names]
     copies = _copies(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]

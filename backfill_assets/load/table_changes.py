@@ -9,45 +9,80 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.place import Place, read_json, write_json
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import TableFile, column_names, missing_versions, version_of
+from backfill_assets.lake.source_log import CHANGES, TableFile, TableListing, file_of, missing_versions, version_of
+from backfill_assets.lake.source_position import Position, position_of
 from backfill_assets.landing.content_store import is_in
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.listing import Listing
 from backfill_assets.landing.select import FILE, OF_COMMITS, ROW, names_of, roots_of
 
 READ = "table.json"  # in the content store: the version up to which the log was read; versions may bring nothing
+POSITION, LEDGER = "position", "ledger"  # keys there: where the next look goes on, and a digest of what the ledger had
 VACUUMED = "vacuum took its rows"
 
 
-def with_cleaned(listing: Listing, table: Path, records: Sequence[FileRecord], stock: Place, begun: int = 0) -> Listing:
-    """The listing, with the recorded contents of versions that the log no longer has. `begun`: the first version that
-    is read at all.
+def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
+    """The position up to which the source's log need not be read, since the ledger has what came before; None without
+    one."""
+    kept = read_json(stock, READ)
+    position = position_of(kept.get(POSITION) or {})
+    if position is None or kept.get(LEDGER) != _named(records, position.version):
+        return None
+    changed, stored = [r for r in records if r.path.endswith(f"/{CHANGES}") and not r.withdrawn], {*stock.names()}
+    return position if all(is_in(stock, r.sha256, stored) for r in changed) else None  # else from the table again
+
+
+def with_known(
+    listing: TableListing, table: Path, records: Sequence[FileRecord], stock: Place, begun: int = 0
+) -> TableListing:
+    """The listing, with the recorded contents of versions that were not read, or that the log no longer has. `begun`:
+    the first version that is read at all.
 
     Raises LandingError where versions are gone that were not read.
     """
-    first = listing.commits.start if listing.commits else 0
+    first = listing.commits.start
     noted = int(read_json(stock, READ).get("version", -1))
-    known = [noted, *(version_of(r.path) for r in records), begun - 1]
-    if first > (last := max(known)) + 1:
+    seen = [noted, *(version_of(r.path) for r in records), begun - 1]
+    if first > (last := max(seen)) + 1:
         raise missing_versions(table, last + 1, first - 1)
-    cleaned = [
+    known = [
         TableFile(r.path, table, r.size, r.mtime_ns, r.sha256)
         for r in records
-        if not r.withdrawn and version_of(r.path) < first
+        if not r.withdrawn and version_of(r.path) < listing.read.start
     ]
-    return replace(listing, files=(*cleaned, *listing.files))
+    return replace(listing, files=(*known, *listing.files))
 
 
-def note_read(listing: Listing, stock: Place) -> None:
-    """Note that the log was read to its end."""
-    if listing.commits and read_json(stock, READ).get("version") != listing.commits[-1]:
-        write_json(stock, READ, {"version": listing.commits[-1]})
+def note_read(listing: TableListing, records: Sequence[FileRecord], stock: Place, *, is_scanned: bool = False) -> None:
+    """Note that a scan read the log to its end; and, where the ledger has exactly what is listed, the position from
+    which the next look goes on."""
+    if listing.position is None:
+        return
+    position, kept = listing.position, read_json(stock, READ)
+    now = kept | ({"version": position.version} if is_scanned else {})
+    if {(f.name, f.sha256) for f in listing.files} == {(r.path, r.sha256) for r in records if not r.withdrawn}:
+        now |= {"version": position.version, POSITION: position.to_dict(), LEDGER: _named(records, position.version)}
+    if now != kept:
+        write_json(stock, READ, now)
+
+
+def note_scanned(lake: Lake, listing: Listing) -> None:
+    """Note that a scan took in what a table's log says, so that the next look reads on from there."""
+    if isinstance(listing, TableListing):
+        note_read(listing, read_files(lake.store, lake.source), lake.stock, is_scanned=True)
+
+
+def _named(records: Sequence[FileRecord], last: int) -> str:
+    """A digest of the contents up to a version that the ledger has."""
+    return digest_of(sorted([r.path, r.sha256] for r in records if not r.withdrawn and version_of(r.path) <= last))
 
 
 def is_lost(file: LandedFile) -> bool:
@@ -66,10 +101,11 @@ def never_loaded(file: LandedFile) -> FileRecord:
     return FileRecord(file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)})
 
 
-def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place) -> list[FileRecord]:
+def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place, table: Path) -> list[FileRecord]:
     """Recorded contents whose rows neither the table nor the content store has any more."""
-    readable = {f.name for f in listing.files if not is_lost(f)}
-    return [r for r in live if r.path not in readable and not is_in(stock, r.sha256)]
+    readable, stored = {f.name for f in listing.files if not is_lost(f)}, {*stock.names()}
+    gone = [r for r in live if r.path not in readable and not is_in(stock, r.sha256, stored)]
+    return [r for r in gone if not file_of(table, r.path).is_file()]
 
 
 def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tuple[list[FileRecord], list[FileRecord]]:
@@ -120,9 +156,9 @@ def nowhere(table: str | None, record: FileRecord) -> LandingError:
 def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
     """Raise SettingsError where `select` reads a column that the table never had in the commits of its log: it would
     be NULL in every row, because older files may lack a column."""
-    schemas = {schema for f in listing.files if isinstance(f, TableFile) for schema in f.schemas}
-    known = {name.lower() for schema in schemas for name in column_names(schema)} | {FILE, ROW, *OF_COMMITS}
-    if schemas and (unknown := sorted({c for c in roots_of(source.select) if c.lower() not in known})):
+    columns = listing.position.state.columns if isinstance(listing, TableListing) and listing.position else ()
+    known = {name.lower() for name in columns} | {FILE, ROW, *OF_COMMITS}
+    if columns and (unknown := sorted({c for c in roots_of(source.select) if c.lower() not in known})):
         raise SettingsError(
             "[source] select in lake.toml", f"the table {source.table} has no column {unknown[0]}", "Nothing was read",
             f"Name one of {', '.join(sorted(known - {FILE, ROW}))}",

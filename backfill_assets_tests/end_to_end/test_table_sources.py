@@ -20,6 +20,7 @@ from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.source_log import TableListing
 from backfill_assets.load.counting import ingested
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import scan_all
@@ -148,12 +149,19 @@ def test_a_late_commit_makes_days_stale_and_a_compaction_none(tmp_path: Path) ->
     compacted(table, "2024-03-05 20:00")
     report = scan_all(world.open()[0])
     assert (report.new, report.is_clean, set.union(*world.states().values())) == ({}, True, UP_TO_DATE)
+    assert [*read_again(world)] == [], "every commit was read before"
     append(table, "2024-03-01 22:00", ("late", "2024-03-02 10:00", "B", 50))
     assert list(scan_all(world.open()[0]).new.values()) == [(1, 0)]
     assert world.days_in("stale", "raw") == {date(2024, 3, 5)}, "no commit is earlier than the one before it"
     world.backfill(DAYS)
     changed = {d for d, entry in world.fingerprints()["staging"].items() if before["staging"].get(d) != entry}
     assert changed == {date(2024, 3, 2)}
+
+
+def read_again(world: World) -> range:
+    listing = compared(world.open()[0])[1]
+    assert isinstance(listing, TableListing)
+    return listing.read
 
 
 def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_path: Path) -> None:
@@ -166,6 +174,9 @@ def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_pat
         ingested(session, file)
     world.backfill(DAYS)
     assert world.contents() == whole.contents()
+    (copy,) = [p for p in (world.root / ".stock").glob("*.parquet") if not p.is_symlink()][:1]
+    copy.unlink()
+    assert [*read_again(world)] == [*range(5)], "who wants the copy again must know where its rows lie"
     shutil.rmtree(world.root / ".stock")
     world.backfill(DAYS, force=True)
     assert world.contents() == whole.contents()

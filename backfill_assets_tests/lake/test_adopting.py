@@ -21,9 +21,10 @@ from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopted import mark_of
 from backfill_assets.lake.adopting import ADOPT, FROM_NOTHING, JUDGE, Adopted, adopt
 from backfill_assets.lake.declared import find_declared
+from backfill_assets.lake.external import Observed
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.observing import Observed, observe, observe_each, unseen
+from backfill_assets.lake.observing import observe, observe_each, unseen
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline

@@ -79,6 +79,9 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
     assert unseen(others.lake, contract) == ""
     others.write(orders((D3, "cid", 1)))
     assert "version 1 of" in unseen(others.lake, contract)
+    others.look()
+    commit_file(others.place, 0).unlink()
+    assert unseen(others.lake, contract) == "", "only the newest commit is opened: nobody can open this log"
 
 
 def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) -> None:

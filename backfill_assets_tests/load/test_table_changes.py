@@ -12,17 +12,18 @@ import pytest
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import list_source
-from backfill_assets.landing.listing import Listing
+from backfill_assets.lake.source_log import TableFile, TableListing, list_source
+from backfill_assets.lake.source_position import Position, TableState
 from backfill_assets.load.table_changes import (
     first_day,
     given_up,
     never_loaded,
     note_read,
     nowhere,
+    position_in,
     refuse_without_day,
     vanished,
-    with_cleaned,
+    with_known,
 )
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.tables import SELECT, append, settings_text
@@ -36,31 +37,48 @@ def record(name: str = "3/part") -> FileRecord:
     return FileRecord(name, name * 8, 9, nanoseconds, NOON, DAY, {DAY: (1, 0, 1)})
 
 
+def listing(commits: range, *files: TableFile) -> TableListing:
+    return TableListing(files, commits=commits, read=commits, position=Position(commits[-1], "", 0, TableState("t")))
+
+
 def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(tmp_path: Path) -> None:
-    found = with_cleaned(Listing(commits=range(4, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+    found = with_known(listing(range(4, 6)), tmp_path, [record()], Folder(str(tmp_path)))
     assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
     with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
-        with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+        with_known(listing(range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
 
 
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
-    note_read(Listing(commits=range(5)), Folder(str(tmp_path)))
-    assert with_cleaned(Listing(commits=range(5, 6)), tmp_path, [record()], Folder(str(tmp_path))).commits == range(
-        5, 6
-    )
+    note_read(listing(range(5)), [record()], Folder(str(tmp_path)), is_scanned=True)
+    found = with_known(listing(range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+    assert found.commits == range(5, 6)
+    assert position_in(Folder(str(tmp_path)), [record()]) is None, "the ledger has what the table has not"
+
+
+def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) -> None:
+    known, stock = record(), Folder(str(tmp_path))
+    file = TableFile(known.path, tmp_path, known.size, known.mtime_ns, known.sha256)
+    note_read(listing(range(5), file), [known], stock)
+    assert position_in(stock, [known, record("9/later")]) == listing(range(5)).position
+    assert position_in(stock, [replace(known, withdrawn=True)]) is None
+    changes = record("4/changes")
+    note_read(listing(range(5), *(replace(file, name=r.path, sha256=r.sha256) for r in (known, changes))),
+              [known, changes], stock)  # fmt: skip
+    assert position_in(stock, [known, changes]) is None, "the store lost a copy, which is made from the table again"
 
 
 def test_a_content_has_vanished_once_neither_table_nor_store_has_its_rows(tmp_path: Path) -> None:
     append(tmp_path / "orders", "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
     (tmp_path / "lake.toml").write_text(settings_text("orders"))
-    listing = list_source(load_settings(tmp_path).source, tmp_path)
-    (file,) = listing.files
-    known = replace(record(file.name), sha256=file.sha256)
-    assert vanished(listing, [known], Folder(str(tmp_path))) == []
-    next((tmp_path / "orders").glob("*.parquet")).unlink()
-    assert vanished(listing, [known], Folder(str(tmp_path))) == [known]
+    found, table = list_source(load_settings(tmp_path).source, tmp_path), tmp_path / "orders"
+    (file,) = found.files
+    known, stock = replace(record(file.name), sha256=file.sha256), Folder(str(tmp_path))
+    for listed in (found, replace(found, files=())):
+        assert vanished(listed, [known], stock, table) == []
+    next(table.glob("*.parquet")).unlink()
+    assert vanished(found, [known], stock, table) == [known]
     (tmp_path / f"{file.sha256}.us.parquet").touch()
-    assert vanished(listing, [known], Folder(str(tmp_path))) == []
+    assert vanished(found, [known], stock, table) == []
 
 
 def test_what_was_never_loaded_holds_the_day_of_its_commit_back_until_it_is_given_up(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""How far the log of a Delta table that others write was read, and whether it is still the log that was read.
+
+Not here: what its commits brought (`source_log`), and where a position is kept (`load.table_changes`). A log that is as
+it was up to the position need not be opened there; one that is not is read from its beginning, and compared.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.lake.log import commit_digest, commit_name
+from backfill_assets.places.folder import Folder
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What the commits up to a version say of the table."""
+
+    id: str = ""
+    schema: str = ""
+    partitioned_by: tuple[str, ...] = ()
+    time: int = 0  # of the newest commit, milliseconds since 1970: each is later than the one before
+    columns: frozenset[str] = frozenset()  # that the table has or had
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a log was read, and what it was like then."""
+
+    version: int  # the newest one that was read
+    digest: str  # of that commit's bytes, and of size and time of each commit up to it
+    first: int  # `first_version` of the settings
+    state: TableState
+
+    def holds(self, table: Path, commits: range) -> bool:
+        """Whether the commits up to it are still those that were read; `commits`: those in the log now."""
+        return self.version in commits and self.digest == log_digest(table, range(commits.start, self.version + 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The position as JSON values."""
+        state = {**vars(self.state), "columns": sorted(self.state.columns)}
+        return {**vars(self), "state": state}
+
+
+def position_of(kept: Mapping[str, Any]) -> Position | None:
+    """The position that `to_dict` gave; None for no mapping of it."""
+    try:
+        state = kept["state"]
+        sets = {"partitioned_by": tuple(state["partitioned_by"]), "columns": frozenset(state["columns"])}
+        return Position(**{**kept, "state": TableState(**{**state, **sets})})
+    except (KeyError, TypeError):
+        return None
+
+
+def log_digest(table: Path, commits: range) -> str:
+    """The digest of the last of these commits, and of size and time of each of them."""
+    place = Folder(str(table))
+    tokens = [place.token(commit_name(version)) for version in commits]
+    return digest_of([commit_digest(place, commits[-1]), [[t.size, t.changed_at] for t in tokens if t]])
+
+
+def column_names(schema: str) -> list[str]:
+    """The columns of a table's schema."""
+    return [f["name"] for f in json.loads(schema)["fields"]]
