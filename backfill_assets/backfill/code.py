@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, Place
 from backfill_assets.lake.home import Lake
@@ -47,6 +48,12 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
             "the tables of this lake", f"{what}, no file beside lake.toml, so that there is no older version to take",
             "Install the older version in an environment of its own and plan there, or name a file of yours in "
             "`[pipeline] tables`",
+        )  # fmt: skip
+    if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
+        raise _refused(
+            f"the tables of {lake.address}", "git knows no file of a bucket",
+            "Put the older files into a candidate (`candidate create`) and publish it, or name files of a repository "
+            "on this machine in [pipeline], by absolute paths",
         )  # fmt: skip
     named = [(lake.root / place).resolve()] if place else []
     named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []

@@ -4,8 +4,10 @@ Not here: answering a query (`operations.sql`), and exporting (`operations.expor
 """
 
 import csv
+import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, TextIO
 from urllib.parse import unquote
@@ -126,6 +128,7 @@ NEWEST = {  # the same for the heads of the tables
     "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{literal}';",
 }
 BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
+KINDS = {"s3": "s3", "az": "azure"}  # DuckDB's word for a store, which it reaches by a secret alone
 
 
 @click.command()
@@ -145,11 +148,14 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
         return
     seen = None if newest else versions_seen(lake)
     lines = [BEFORE[reader]] if BEFORE[reader] else []
+    if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
+        lines.append(_secret(kind, os.environ))
     for name, uri in uris.items():
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
             line = (NEWEST if version is None else READERS)[reader]
             path = unquote(uri)
+            path = path.replace("s3://", "s3a://", 1) if reader == "spark" else path  # as Hadoop's client calls it
             literal = path.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(
                 line.format(name=name, uri=uri, path=path.replace("`", "``"), literal=literal, version=version)
@@ -157,6 +163,17 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
     click.echo("\n".join(lines))
     for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
+
+
+def _secret(kind: str, environ: Mapping[str, str]) -> str:
+    """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's own lies."""
+    more = ""
+    if kind == "azure" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
+        more = f", ACCOUNT_NAME '{account}'"
+    if kind == "s3" and (endpoint := environ.get("AWS_ENDPOINT_URL")):
+        scheme, _, host = endpoint.rstrip("/").partition("://")
+        more = f", ENDPOINT '{host}', URL_STYLE 'path', USE_SSL {str(scheme == 'https').lower()}"
+    return f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
 
 
 def _lacking(states: States) -> dict[str, dict[date, str]]:
@@ -167,7 +184,11 @@ def _lacking(states: States) -> dict[str, dict[date, str]]:
 
 @click.command()
 @click.argument("name", default="")
-@click.option("--to", metavar="PLACE", help="A folder, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.")
+@click.option(
+    "--to",
+    metavar="PLACE",
+    help="A folder, s3://BUCKET/NAME, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.",
+)
 @click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]")
 @newest_option
 @json_and_lake

@@ -13,6 +13,7 @@ STATE_VARIABLE = "BACKFILL_ASSETS_STATE"
 BUCKETS = "backfill_assets/buckets"  # in the state's folder; no other folder below one of that name is a lake's
 ADDRESS = re.compile(r"(s3|az|gs|s3a|abfss|https?):/+(.*)")  # `Path` leaves one slash
 SCHEMES = ("s3", "az", "gs")
+COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
 PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")  # what no engine takes for a pattern
 
 
@@ -50,6 +51,11 @@ def bucket_address(root: Path | str) -> str:
     """The address of a lake in a bucket, or of a folder in it, by this machine's own folder; "" for any other."""
     address, _, name = in_bucket(root)
     return f"{address}/{name}" if name else address
+
+
+def with_addresses(text: str) -> str:
+    """A text in which paths of this machine's copies of objects are the addresses of these, e.g. SQL that is kept."""
+    return COPY.sub(lambda found: f"{found[1]}://{found[2].replace('@', '/')}/", text)
 
 
 def address_of(root: Path | str) -> str:

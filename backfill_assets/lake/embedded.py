@@ -190,9 +190,9 @@ def materialized(
         staged.drop()
 
 
-def is_delta(folder: str) -> bool:
-    """Whether a Delta table lies in the folder."""
-    return (Path(folder) / LOG).is_dir()
+def is_delta(folder: Place) -> bool:
+    """Whether a Delta table lies at the place."""
+    return bool(folder.names(LOG))
 
 
 def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None = None) -> tuple[int, str]:

@@ -125,7 +125,7 @@ def open_external(name: str, place: Path, version: int | None = None) -> "DeltaT
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    if not is_delta(str(place)):
+    if not is_delta(Folder(str(place))):
         raise refused(name, f"no Delta table lies in {place}", "Correct its place, or put the table back")
     try:
         opened = DeltaTable(str(place), version=version)

@@ -59,12 +59,6 @@ def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
 
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
-    for name, export in settings.exports.items():
-        if "://" not in export.to and not Path(export.to).is_absolute():
-            raise _refused(
-                root, f"[exports.{name}] to = {export.to!r} begins at the lake's folder, and the lake lies in a bucket",
-                "Write the absolute path of the folder",
-            )  # fmt: skip
     if settings.tables:
         raise _refused(
             root, f"[tables.{min(settings.tables)}]: tables of others are read by a lake in a folder only",

@@ -224,7 +224,7 @@ class ProofSettings(Section):
 
 
 class ExportSettings(Section):
-    """A place that gets the days of a table: `to` is a folder (relative to lake.toml) or postgresql://…#TABLE."""
+    """A place that gets the days of a table: `to` is a folder (relative to lake.toml), s3://…, or postgresql://…#TABLE."""
 
     table: Text
     to: Text

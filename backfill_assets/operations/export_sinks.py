@@ -1,4 +1,4 @@
-"""Places of exports: a folder of Parquet files by day, or a table in PostgreSQL, with notes of what they hold.
+"""Places of exports: files by day in a folder or a bucket, or a table in PostgreSQL, with notes of what they hold.
 
 A place keeps per table and day the rows, a mark of the content and the version that it holds. Not here: which days are
 brought (`export`), and connections to PostgreSQL (`postgres`).
@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 
-from filelock import FileLock, Timeout
-
+from backfill_assets.core.addresses import SCHEMES
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import read_json, write_json
+from backfill_assets.core.place import Held, Place, read_json, write_json
 from backfill_assets.core.readings import name_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.postgres import DATABASE, connected, text_with_nul
+from backfill_assets.places.choice import prefix_at
 from backfill_assets.places.folder import Folder
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
@@ -65,48 +67,58 @@ class HeldDay:
 
 @contextmanager
 def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator["Sink"]:
-    """Open and lock the place that `to` names for a table: a folder, or postgresql://…#TABLE.
+    """Open and lock the place that `to` names for a table: a folder (a relative one lies below the lake), a prefix in a
+    bucket, or postgresql://…#TABLE.
 
     Raises BackfillError if it cannot be written, or another export of the table to it runs.
     """
     if not to.startswith(DATABASE):
-        folder = Path(to) if Path(to).is_absolute() else lake.root / to
-        folder = folder / contract.name
-        if lake.tables in folder.parents or folder == lake.tables:
+        place = _place_of(lake, to).at(contract.name)
+        if f"{place.uri()}/".startswith(f"{lake.place.uri(TABLES)}/"):
             raise _refused(to, "it lies among the lake's own tables", "Name another folder")
-        folder.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(folder / ".lock", timeout=1):
-                yield FolderSink(lake, contract, folder)
-        except Timeout:
+            with place.lock(".lock", to, 1):
+                yield FolderSink(lake, contract, place)
+        except Held:
             raise _refused(to, "another export of the table to it runs", "Wait for it, then do it again") from None
         return
     with connected(to, _refused) as (name, connection, table):
         yield PostgresSink(lake, contract, name, connection, ".".join(map(quoted, table.split("."))))
 
 
+def _place_of(lake: Lake, to: str) -> Place:
+    scheme, is_address, _ = to.partition("://")
+    if is_address and scheme not in SCHEMES:
+        raise _refused(
+            to, f"no export goes to {scheme}://", f"Write {', '.join(f'{s}://' for s in SCHEMES)} or a folder"
+        )
+    if is_address:
+        return prefix_at(to)
+    if Path(to).is_absolute() or not lake.place.is_store:
+        return Folder(str(lake.root / to))
+    if (below := normpath(to)).startswith(".."):
+        raise _refused(to, f"it leads out of {lake.address}", "Write the whole address")
+    return lake.place.at(below)
+
+
 @dataclass(frozen=True)
 class FolderSink:
-    """A folder: `DAY_COLUMN=YYYY-MM-DD/part-0.parquet` per day with rows, and notes of all days."""
+    """A folder or bucket: `DAY_COLUMN=YYYY-MM-DD/part-0.parquet` per day with rows, and notes of all days."""
 
     lake: Lake
     contract: Contract
-    folder: Path
+    place: Place
 
     @property
     def name(self) -> str:
-        """The folder."""
-        return str(self.folder)
-
-    @property
-    def place(self) -> Folder:
-        """The folder, whose files readers see whole."""
-        return Folder(str(self.folder))
+        """The folder or address."""
+        return self.place.uri()
 
     def held(self) -> dict[date, HeldDay]:
         """The noted days; without days whose file is gone."""
         notes = {date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.place, NOTES).items()}
-        return {d: h for d, h in notes.items() if not h.rows or self._file(d).exists()}
+        there = {*self.place.below()} if notes else set()
+        return {d: h for d, h in notes.items() if not h.rows or self._file(d) in there}
 
     def replace(self, days: Mapping[date, HeldDay], files: Sequence[str]) -> None:
         """Strike the `days` out of the notes, write their rows (in the data `files`) day by day, each file beside its
@@ -129,10 +141,10 @@ class FolderSink:
     def _write(self, day: date, held: HeldDay, files: Sequence[str]) -> None:
         target = self._file(day)
         if not held.rows:
-            target.unlink(missing_ok=True)
+            self.place.delete(target)
             return
-        target.parent.mkdir(exist_ok=True)
-        part = target.with_name(f".{target.name}")
+        folder, _, name = target.rpartition("/")
+        part = self.place.prepared(folder) / f".{name}"
         column = quoted(self.contract.day_column)
         rows = f"{selection(files, self.contract)}"
         keys = ", ".join(map(quoted, self.contract.key)) or "ALL"
@@ -141,10 +153,10 @@ class FolderSink:
                 f"COPY (SELECT * EXCLUDE ({column}) FROM ({rows}) WHERE {column} = DATE '{day}' ORDER BY {keys}) "
                 f"TO {literal(str(part))} (FORMAT parquet, COMPRESSION zstd)"
             )
-        self.place.put(target.relative_to(self.folder).as_posix(), part)
+        self.place.put(target, part)
 
-    def _file(self, day: date) -> Path:
-        return self.folder / f"{self.contract.day_column}={day}" / "part-0.parquet"
+    def _file(self, day: date) -> str:
+        return f"{self.contract.day_column}={day}/part-0.parquet"
 
 
 @dataclass

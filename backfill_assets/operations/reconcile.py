@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.addresses import with_addresses
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, refuse_unknown
@@ -90,7 +91,7 @@ class ReconcileReport:
     examples: tuple[MatchedRow, ...]
     spot_check: tuple[MatchedRow, ...]
     digests: tuple[str, str] | None
-    sql: str  # that was run
+    sql: str  # that was run; copies of objects by their addresses
     digests_by_day: Mapping[date | None, tuple[str, str]] = field(default_factory=dict)
 
     def total(self, kind: str) -> int:
@@ -207,12 +208,11 @@ def _report(
     by_day = {d: (left.get(d, ""), right.get(d, "")) for d in sorted({*left, *right}, key=lambda d: d or date.min)}
     return ReconcileReport(
         sides[0].name, sides[1].name, tuple(matching.key), days, columns, nulls, doubled, unmatched, examples, drawn,
-        (digests[0], digests[1]) if digests else None, ";\n".join([*matching.script, ""]), by_day,
+        (digests[0], digests[1]) if digests else None, with_addresses(";\n".join([*matching.script, ""])), by_day,
     )  # fmt: skip
 
 
-VALUE = "value"
-SHOWN = 3
+VALUE, SHOWN = "value", 3
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.addresses import SCHEMES
 from backfill_assets.core.column_types import GREATEST_PRECISION
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
@@ -24,6 +25,7 @@ from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 from backfill_assets.operations.sql import known_tables
+from backfill_assets.places.choice import prefix_at
 from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
@@ -196,10 +198,13 @@ def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -
 
 
 def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
-    """The rows of a Delta table's folder, or of files of one kind; None if nothing lies there."""
-    if is_delta(text):
-        version, select = delta_rows(engine, Folder(text))
+    """The rows of a Delta table, or of files of one kind; None if nothing lies there. In a bucket of a table alone."""
+    place = prefix_at(text) if text.partition("://")[0] in SCHEMES else Folder(text)
+    if is_delta(place):
+        version, select = delta_rows(engine, place)
         return Side(f"{text} version {version}", select)
+    if place.is_store:
+        raise _refused(text, "no Delta table lies there", "Copy files out of the bucket, and name their folder")
     if not (files := data_files_at(str(Path(text).absolute()))):  # the kept SQL runs anywhere
         return None
     listed = f"[{', '.join(map(literal, files))}]"

@@ -25,4 +25,4 @@ def prefix_at(address: str) -> Place:
     scheme, _, rest = address.partition("://")
     bucket, _, prefix = rest.partition("/")
     top = f"{scheme}://{bucket}"
-    return Bucket(top, str(local_root(top) / ".theirs"), prefix)
+    return Bucket(top, str(local_root(top) / ".theirs"), prefix.strip("/"))

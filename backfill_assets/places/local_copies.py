@@ -80,6 +80,7 @@ class LocalCopies:
             finished.replace(copy)
         except OSError:
             finished.unlink(missing_ok=True)
+        self.trim()
 
     def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
         """Write the copy of an object of so many bytes. Raises StoreLost if others arrive."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.addresses import STATE_VARIABLE, address_of, bucket_address, local_root
+from backfill_assets.core.addresses import STATE_VARIABLE, address_of, bucket_address, local_root, with_addresses
 from backfill_assets.core.errors import SettingsError
 
 
@@ -29,6 +29,12 @@ def test_a_lake_in_a_bucket_has_a_folder_of_this_machine_from_which_its_address_
 
 def test_a_folder_below_that_one_is_a_place_below_the_address() -> None:
     assert address_of(local_root("s3://bucket/lake") / ".candidates" / "try") == "s3://bucket/lake/.candidates/try"
+
+
+def test_a_copy_of_an_object_is_called_by_its_address_in_a_text(tmp_path: Path) -> None:
+    copy = local_root("s3://bucket/lake") / ".bucket" / "copies" / "tables/a.parquet"
+    text = f"read_parquet(['{copy}', '{tmp_path}/b.parquet'])"
+    assert with_addresses(text) == f"read_parquet(['s3://bucket/lake/tables/a.parquet', '{tmp_path}/b.parquet'])"
 
 
 def test_a_lake_in_a_bucket_and_one_below_it_share_no_folder() -> None:

@@ -57,10 +57,10 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path
 
 
 def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
-    assert not is_delta(str(tmp_path))
+    assert not is_delta(place_of(tmp_path))
     for value in (1, 2):
         write_deltalake(tmp_path / "t", pa.table({"n": [value]}), mode="append")
-    assert is_delta(str(tmp_path / "t"))
+    assert is_delta(place_of(tmp_path / "t"))
     with duckdb.connect() as engine:
         for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
             found, query = delta_rows(engine, place_of(tmp_path / "t"), wanted)

@@ -68,9 +68,8 @@ def test_a_file_that_people_keep_in_a_lake_is_read_as_it_is_now(
         (settings(tables={"orders": {"external": "/orders", "day": "day"}}), "tables of others .* in a folder only"),
         (settings(spark={"engine": "sc://host:15002"}), "computes on machines that do not see"),
         (settings(spark={"engine": "spark://host:7077"}), "computes on machines that do not see"),
-        (settings(exports={"days": {"table": "raw", "to": "export"}}), "begins at the lake's folder"),
     ],
-    ids=["tables of others", "Connect elsewhere", "a cluster", "a relative export"],
+    ids=["tables of others", "Connect elsewhere", "a cluster"],
 )
 def test_settings_that_cannot_work_in_a_bucket_are_refused_by_name(refused: LakeSettings, why: str) -> None:
     with pytest.raises(SettingsError, match=f"s3://bucket/lake/lake.toml.*{why}"):

@@ -18,6 +18,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.operations.export import export, export_all
 from backfill_assets.operations.export_sinks import NOTES, FolderSink
+from backfill_assets.places.choice import prefix_at
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.operations.planned import DAYS, Planned
@@ -58,6 +60,26 @@ def test_only_days_with_other_rows_are_replaced(made: Planned, tmp_path: Path) -
     made.chunk(1, (1, 2), 2)
     assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(1), day(2))
     assert [values(out / "staging")[day(n)] for n in range(4)] == [1, 2, 2, 1]
+
+
+def test_days_go_to_a_bucket_and_are_replaced_there(made: Planned, bucket_address: str, tmp_path: Path) -> None:
+    to, seen = f"{bucket_address}/out/", tmp_path / "seen"
+
+    def there() -> dict[date, Any]:
+        shutil.rmtree(seen, ignore_errors=True)
+        for name in (n for n in prefix_at(to).below("staging") if n.endswith(".parquet")):
+            Folder(str(seen)).copy(name, prefix_at(to), name)
+        return values(seen / "staging")
+
+    first = export(made.lake, made.pipeline, "staging", to)
+    assert (first.to, len(first.replaced)) == (f"{bucket_address}/out/staging", DAYS)
+    assert there() == dict.fromkeys(map(day, range(DAYS)), 1)
+    assert export(made.lake, made.pipeline, "staging", to).same == DAYS
+    made.chunk(1, (1, 2), 2)
+    assert export(made.lake, made.pipeline, "staging", to).replaced == (day(1), day(2))
+    assert [there()[day(n)] for n in range(4)] == [1, 2, 2, 1]
+    with pytest.raises(BackfillError, match="no export goes to ftp://"):
+        export(made.lake, made.pipeline, "staging", "ftp://host/out")
 
 
 def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
