@@ -32,9 +32,7 @@ from backfill_assets.lake.log import (
     BEFORE,
     FILES,
     LiveFile,
-    commit_digest,
     commit_name,
-    find_write,
     refuse_torn,
     sync_log,
     vouch,
@@ -88,6 +86,7 @@ def commit_files(
     opened, now_ms = open_table(path), _now_ms()
     if evolve(opened, path, contract):
         sync_log(path, opened.version())
+        LOGS.head(path)
         opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     restored = receipt.reason == ROLLBACK
@@ -135,6 +134,7 @@ def commit_references(
     opened, now_ms = open_table(path), _now_ms()
     if evolve(opened, path, contract):
         sync_log(path, opened.version())
+        LOGS.head(path)
         opened = open_table(path)
     column, change = contract.partition_column, bool(receipt.days)
     actions = _removals(opened, path, column, removes, now_ms, change=change)
@@ -169,7 +169,7 @@ def _commit(
         custom_metadata={
             "userMetadata": receipt.to_json(),
             ACTIONS: str(len(actions) + 1),
-            BEFORE: commit_digest(path, before),
+            BEFORE: LOGS.digest(path, before),
             **({FILES: digests} if digests else {}),
         },
         max_commit_retries=0,
@@ -188,14 +188,15 @@ def _commit(
         )
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
-    version = find_write(path, receipt.write_id, before)
+    version = LOGS.find_write(path, receipt.write_id, before)
     if version is None:
         raise _not_committed(path, before, failed) from failed
     sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        vouch(path, version)
+        vouch(path, version, LOGS.digest(path, version))
+    LOGS.leave(path, opened)
     return version
 
 

@@ -24,7 +24,7 @@ from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import LiveFile, versions
+from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import LOGS
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
-def altered_text(lake: LakeFolder, contract: Contract) -> str:
-    """Describe which data files of the newest version are gone or altered, and the remedy; empty if none is.
+def altered_text(lake: LakeFolder, contract: Contract, version: int | None = None) -> str:
+    """Describe which data files of a version (None: the newest) are gone or altered, and the remedy; empty if none is.
 
     Also empty if the log cannot be opened, which `inspection.inspect` reports.
     """
@@ -121,7 +121,7 @@ def altered_text(lake: LakeFolder, contract: Contract) -> str:
 
     path = lake.table_place(contract.name)
     try:
-        altered = _altered(path, files_of(lake, contract)) if versions(path) else []
+        altered = _altered(path, files_of(lake, contract, seen)) if (seen := version or LOGS.head(path)) >= 0 else []
     except DeltaError:
         return ""
     return ". ".join(_in_words(path, altered)) if altered else ""
@@ -155,10 +155,10 @@ def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str
     from deltalake.exceptions import DeltaError
 
     path = lake.table_place(table)
-    if not versions(path):
+    if (newest := LOGS.head(path)) < 0:
         return {}
     try:
-        opened = LOGS.opened(path)
+        opened = LOGS.opened(path, newest)
     except DeltaError:
         return {}
     kinds = kinds_of(opened, day_column)
@@ -167,8 +167,8 @@ def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
-    sizes = Counter[date]()
-    for file in files_of(lake, contract) if versions(lake.table_place(contract.name)) else []:
+    sizes, newest = Counter[date](), LOGS.head(lake.table_place(contract.name))
+    for file in files_of(lake, contract, newest) if newest >= 0 else []:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size
     return dict(sizes)

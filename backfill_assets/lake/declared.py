@@ -16,7 +16,7 @@ from typing import Any
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, Token, read_json, write_json
-from backfill_assets.lake.whole import CANDIDATE_FILE, UNFINISHED
+from backfill_assets.lake.whole import CANDIDATE_FILE, CANDIDATES, UNFINISHED
 from backfill_assets.places.choice import place_at
 
 ASSETS = ".assets"
@@ -79,7 +79,7 @@ def home_of(root: Path) -> Path:
 def candidate_facts(root: Path) -> dict[str, Any]:
     """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises SettingsError for a
     candidate that does not count."""
-    facts = read_json(place_at(root), CANDIDATE_FILE)
+    facts = read_json(place_at(root), CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
     if UNFINISHED in facts:
         raise SettingsError(
             f"the candidate {root.name}", f"it is {facts[UNFINISHED]}, or that was stopped", "Nothing was done",

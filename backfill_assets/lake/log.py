@@ -7,14 +7,15 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import Place, Token, ends, exists, lines, read_json, sha256_of_bytes, write_json
+from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
 from backfill_assets.places.store_errors import lost
@@ -71,15 +72,12 @@ def versions(table: Place, *, whole: bool = False) -> list[int]:
     """Commit versions of the lake's history of a table, ascending; empty if there is no table. `whole`: also those
     before the table was adopted."""
     names = table.names(LOG)
-    first = 0 if whole else first_version(names)
+    return versions_in(names, 0 if whole else first_version(names))
+
+
+def versions_in(names: Collection[str], first: int) -> list[int]:
+    """The versions from the `first` on among the names in a log, ascending."""
     return sorted(v for n in names if n.endswith(".json") and n[:-5].isdigit() and (v := int(n[:-5])) >= first)
-
-
-def commit_tokens(table: Place, first: int = -1) -> dict[int, Token]:
-    """The tokens of the commits from a version on (-1: all), by one listing. Not for long logs in a folder."""
-    found = table.tokens(LOG, commit_name(first)[:-1] if first >= 0 else "").items()
-    stems = {name[len(LOG) + 1 : -5]: token for name, token in found if name.endswith(".json")}
-    return {int(stem): token for stem, token in stems.items() if stem.isdigit()}
 
 
 def data_names(table: Place) -> list[str]:
@@ -97,13 +95,19 @@ def commits(table: Place, after: int = -1) -> Iterator[Commit]:
 
     Raises BackfillError if the log has a gap or its newest commit is torn.
     """
-    present = versions(table)
-    for expected, version in enumerate(present, first_of(table)):
+    yield from (read_commit(table, version) for version in unbroken(table, table.names(LOG), after))
+
+
+def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
+    """The versions greater than `after` among the names in a log, ascending; raises as `commits` does."""
+    first = first_version(names)
+    present = versions_in(names, first)
+    for expected, version in enumerate(present, first):
         if version != expected:
             raise _lacking(table, expected)
     if present and present[-1] > after:
         refuse_torn(table, present)
-    yield from (read_commit(table, version) for version in present if version > after)
+    return [version for version in present if version > after]
 
 
 def _lacking(table: Place, version: int) -> BackfillError:
@@ -143,22 +147,24 @@ def is_whole(table: Place, version: int) -> bool:
     return count > 0 and (expected is None or count - infos == int(expected))
 
 
-def read_commit(table: Place, version: int) -> Commit:
-    """Read one commit, mostly its first line only; raises BackfillError if its file is empty or torn."""
-    info = commit_info(table, version)
+def read_commit(table: Place, version: int, content: Iterable[bytes] | None = None) -> Commit:
+    """Read one commit, mostly its first line only, unless its lines are given (`content`). Raises Gone; BackfillError
+    if it is empty or torn."""
+    info = commit_info(table, version, content)
     time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
 
 
-def commit_info(table: Place, version: int) -> dict[str, Any]:
-    """The action `commitInfo` of a commit, mostly by its first line only; raises as `read_commit` does."""
-    try:
-        info = json.loads(next(lines(table, commit_name(version)))).get("commitInfo")
-        if info is None:
-            info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
-    except (ValueError, StopIteration):
-        raise _torn(table, version) from None
-    return dict(info)
+def commit_info(table: Place, version: int, content: Iterable[bytes] | None = None) -> dict[str, Any]:
+    """The action `commitInfo` of a commit; as `read_commit`."""
+    action = None
+    with suppress(ValueError):
+        for action in map(json.loads, lines(table, commit_name(version)) if content is None else content):
+            if "commitInfo" in action:
+                return dict(action["commitInfo"])
+        if action is not None:
+            return {}
+    raise _torn(table, version)
 
 
 def actions(table: Place, version: int) -> Iterator[dict[str, Any]]:
@@ -217,14 +223,9 @@ def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
 
 def _following(table: Place, after: int) -> Iterator[Commit]:
     """Commits after an existing version, without listing the log."""
-    while exists(table, commit_name(after := after + 1)):
-        yield read_commit(table, after)
-
-
-def days_written(table: Place, after: int, before: int) -> int | None:
-    """The newest version between two, neither of them included, whose commit wrote days or is another program's."""
-    between = (read_commit(table, version) for version in range(before - 1, after, -1))
-    return next((c.version for c in between if c.receipt is None or c.receipt.days), None)
+    with suppress(Gone):
+        while True:
+            yield read_commit(table, after := after + 1)
 
 
 def commit_digest(table: Place, version: int) -> str:
@@ -232,9 +233,10 @@ def commit_digest(table: Place, version: int) -> str:
     return sha256_of_bytes(table, commit_name(version))
 
 
-def vouch(table: Place, version: int) -> None:
-    """Note the digest of the newest commit, which no later one names yet. A kill leaves the older note: harmless."""
-    write_json(table, f"{LOG}/{HEAD}", {"version": version, "sha256": commit_digest(table, version)})
+def vouch(table: Place, version: int, digest: str = "") -> None:
+    """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill leaves the older
+    note: harmless."""
+    write_json(table, f"{LOG}/{HEAD}", {"version": version, "sha256": digest or commit_digest(table, version)})
 
 
 def read_head(table: Place) -> Mapping[str, Any]:

@@ -22,16 +22,9 @@ from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake.log import (
-    Commit,
-    FileChange,
-    commit_name,
-    commit_tokens,
-    commits,
-    file_changes,
-    open_delta,
-    versions,
-)
+from backfill_assets.lake import log
+from backfill_assets.lake.listed_logs import ListedLogs
+from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
 
 if TYPE_CHECKING:
@@ -53,12 +46,13 @@ class LogCache:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
-        self._listed: dict[Place, dict[int, Token]] = {}  # commits of tables in a store, as of the last listing
+        self._states: dict[tuple[Place, str], int] = {}  # the version of the newest kept state that fits, as last seen
+        self._in_stores = ListedLogs()
 
     def head(self, table: Place) -> int:
         """The newest version; -1 where there is no table. A log without a commit after the one known is not listed."""
         if table.is_store:
-            return self._listed_head(table)
+            return self._in_stores.head(table)
         known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
         is_there = token is not None and table.token(commit_name(known)) == token
         if is_there and not exists(table, commit_name(known + 1)):
@@ -67,21 +61,24 @@ class LogCache:
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
         return newest
 
-    def _listed_head(self, table: Place) -> int:
-        """The newest version by one listing from the newest known commit on: a store tells tokens with names."""
-        listed = self._listed.setdefault(table, {})
-        known = max(listed, default=-1)
-        found = commit_tokens(table, known)
-        if known >= 0 and found.get(known) != listed[known]:  # another log took its place
-            listed.clear()
-            found = commit_tokens(table)
-        listed |= found
-        return max(listed, default=-1)
-
     def _token(self, table: Place, version: int) -> Token | None:
-        """The token of a commit; of one that was listed without asking again, since commits in a store never change."""
-        listed = self._listed.get(table, {}) if table.is_store else {}
-        return listed.get(version) or (table.token(commit_name(version)) if version >= 0 else None)
+        if table.is_store:
+            return self._in_stores.token(table, version)
+        return table.token(commit_name(version)) if version >= 0 else None
+
+    def _commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
+        """The commits with a version greater than `after`, up to the last one."""
+        if table.is_store:
+            return self._in_stores.commits(table, after, last)
+        return _up_to(last, commits(table, after))
+
+    def find_write(self, table: Place, write_id: str, after: int) -> int | None:
+        """As `log.find_write`, behind an existing version."""
+        return (self._in_stores if table.is_store else log).find_write(table, write_id, after)
+
+    def digest(self, table: Place, version: int) -> str:
+        """As `log.commit_digest`; of the newest commit that was read without asking a store again."""
+        return self._in_stores.read(table, version)[1] if table.is_store else log.commit_digest(table, version)
 
     def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).
@@ -105,7 +102,7 @@ class LogCache:
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
             first, known = before if before is not None and before[0] <= after else (after, [])
-            return first, [*known, *_up_to(last, commits(table, known[-1].version if known else first))]
+            return first, [*known, *self._commits(table, known[-1].version if known else first, last)]
 
         first, found = self.value(table, COMMITS, read)
         if first > after:  # fewer were wanted before
@@ -114,16 +111,15 @@ class LogCache:
         return found[bisect_right(found, after, key=attrgetter("version")) :]
 
     def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
-        """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does.
-
-        Only the commits after the newest kept state are read.
-        """
+        """The newest receipt of every day, up to a version (None: the newest), by the commits after the newest kept
+        state; raises as `log.commits` does."""
 
         def read(before: TableView | None, last: int) -> TableView:
             start = before or TableView()
-            if last >= 0 and (last - start.version >= KEEP_EVERY or before is None):
-                start = newest_state(table, day_column, start.version, last) or start
-            return _fold(start, table, day_column, _up_to(last, commits(table, start.version)))
+            is_far = last >= KEEP_EVERY - 1 and (last - start.version >= KEEP_EVERY or before is None)
+            if is_far and (kept := newest_state(table, day_column, start.version, last)):
+                start, self._states[table, day_column] = kept, kept.version
+            return _fold(start, table, day_column, self._commits(table, start.version, last) if last >= 0 else ())
 
         kind = "state" if version is None else "earlier state"  # readers may stay behind writers, who look more often
         return self.value(table, f"{kind} by {day_column}", read, version)
@@ -131,32 +127,35 @@ class LogCache:
     def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
         """The table at a version (None: the newest), for reading only; raises as `open_delta` does.
 
-        The newest is kept, because opening reads the log whole and a step looks at it several times.
-        """
+        The newest is kept: opening reads the log whole, and a step looks several times."""
+        if table.is_store:
+            return self._in_stores.opened(table, version)
         newest: DeltaTable = self.value(table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None))
         return newest if version in (None, newest.version()) else open_delta(table, version)
 
     def opened_to_write(self, table: Place) -> "DeltaTable":
         """The newest version of a table for one commit, which changes the object: nobody else gets it."""
-        opened = self.opened(table) if table.is_store else open_delta(table)
+        if table.is_store:
+            return self._in_stores.take(table)
         self._kept.pop((table, "opened"), None)
-        return opened
+        return open_delta(table)
+
+    def leave(self, table: Place, opened: "DeltaTable") -> None:
+        """Take back what `opened_to_write` gave, after its commit; in a store it is moved on to the next version."""
+        if table.is_store:
+            self._in_stores.leave(table, opened)
 
     def keep(self, table: Place, day_column: str) -> None:
         """Keep the state at the newest version in a file, if the newest kept one that fits the log is `KEEP_EVERY`
         commits old. The caller holds the table's lock. A failure costs only time, and the next commit tries again."""
-
-        def read(before: int | None, last: int) -> int:
-            if before is not None and last - before < KEEP_EVERY:
-                return before
-            kept = newest_state(table, day_column, last - KEEP_EVERY, last)
-            if kept is None:
-                keep_state(table, day_column, kept := self.state(table, day_column))
-            return kept.version
-
         with suppress(OSError, BackfillError):
-            if (head := self.head(table)) >= KEEP_EVERY - 1:
-                self.value(table, f"kept by {day_column}", read, head)
+            last = self._in_stores.known_head(table) if table.is_store else self.head(table)
+            is_near = 0 <= last - self._states.get((table, day_column), -KEEP_EVERY) < KEEP_EVERY
+            if last >= KEEP_EVERY - 1 and not is_near:
+                kept = newest_state(table, day_column, last - KEEP_EVERY, last)
+                if kept is None:
+                    keep_state(table, day_column, kept := self.state(table, day_column))
+                self._states[table, day_column] = kept.version
 
 
 LOGS = LogCache()  # of this process

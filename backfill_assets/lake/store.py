@@ -110,14 +110,12 @@ class TableStore:
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"
     ) -> list[dict[str, Any]]:
-        """The rows of a small table (columns: None = all) at a version (None: the newest), `where` SQL says so.
-
-        Raises BackfillError if a data file is gone.
-        """
-        path = self.lake.table_place(table)
-        if not self.exists(table):
+        """The rows of a small table (columns: None = all) at a version (None: the newest), `where` SQL says so. Raises
+        BackfillError if a data file is gone."""
+        if (newest := self.head(table)) < 0:
             return []
-        pinned = LOGS.opened(path, version)
+        path = self.lake.table_place(table)
+        pinned = LOGS.opened(path, newest if version is None else version)
         names = list(columns) if columns else [f.name for f in pinned.schema().fields]
         try:
             query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
@@ -194,7 +192,7 @@ class TableStore:
         file is not as it should be; then it wrote nothing. Tried once.
         """
         self._ensure_table(contract, since)
-        adds, removes = self._files(contract, staged, days)
+        adds, removes = self._files(contract, staged, days, since)
         return self._commit(contract, staged, replace(receipt, bytes=sum(f.size for f in adds)), (adds, removes), since)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
@@ -217,8 +215,10 @@ class TableStore:
 
         def committing(version: int) -> None:
             """The lock may have been lost; then others wrote what nobody looked at."""
-            if since is not None and (moved := log.days_written(table, max(since, 0), version)):
-                raise stale(table, f"version {moved} wrote days meanwhile")
+            between = range(max(since, 0) + 1, version) if since is not None else ()
+            for other in (log.read_commit(table, v) for v in between):
+                if other.receipt is None or other.receipt.days:
+                    raise stale(table, f"version {other.version} wrote days meanwhile")
             if staged is not None:
                 staged.committing(version)
 
@@ -230,16 +230,16 @@ class TableStore:
         return version
 
     def _files(
-        self, contract: Contract, staged: Staged | None, days: Collection[date]
+        self, contract: Contract, staged: Staged | None, days: Collection[date], since: int | None
     ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
-        """The files to add and the files to remove so that these days are replaced."""
+        """The files to add and to remove so that these days are replaced. In a store one look (`since`) is enough: if
+        the table moved on, the commit is refused."""
         if not days:
             return (), ()
-        live = files_of(self.lake, contract)
+        live = files_of(self.lake, contract, since if self.lake.place.is_store and since != -1 else None)
         if contract.partition_column != contract.day_column:
             return merge_days(self.lake, contract, staged, live, days)
-        named = {str(d) for d in days}
-        new = staged.files if staged is not None else ()
+        named, new = {str(d) for d in days}, staged.files if staged is not None else ()
         return [f for f in new if f.partition in named], files_of_days(live, contract, days)
 
 
@@ -249,7 +249,7 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     from deltalake import DeltaTable
 
     table = lake.table_place(contract.name)
-    if log.versions(table):
+    if LOGS.head(table) >= 0:
         return
     try:
         DeltaTable.create(

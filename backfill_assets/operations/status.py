@@ -157,9 +157,9 @@ def _raised(states: States) -> Iterator[str]:
 
 def _altered(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
-    contracts = states.contracts.values()
+    contracts, known = states.contracts.values(), states.view.tables
     for contract in (*contracts, *ledgers_of(contracts)):
-        if text := altered_text(lake, contract):
+        if text := altered_text(lake, contract, known[contract.name].version if contract.name in known else None):
             yield f"{contract.name}: {text}"
 
 

@@ -28,12 +28,12 @@ from backfill_assets_tests.end_to_end.worlds import land, span
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
-    "a first day of six tables": 620,
-    "a late batch": 530,
-    "status": 90,
-    "the states, for a machine that knows nothing": 140,
-    "landing_tick": 45,
-    "late_data_tick": 45,
+    "a first day of six tables": 460,
+    "a late batch": 350,
+    "status": 42,
+    "the states, for a machine that knows nothing": 100,
+    "landing_tick": 35,
+    "late_data_tick": 35,
 }
 
 
@@ -51,7 +51,7 @@ def test_one_write_of_one_day_asks_no_more_than_its_budget(
     for value in (1, 2):
         written(lake, value, 0)
     found = counted(moto_server, lambda: written(lake, 3, 0))
-    assert found.total() <= 40, found
+    assert found.total() <= 25, found
     assert found["PUT"] <= 8, found  # a lease is renewed on a busy machine
     lake.store.view("staging", "event_date")
     again = counted(moto_server, lambda: lake.store.view("staging", "event_date"))
