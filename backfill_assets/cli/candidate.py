@@ -46,6 +46,8 @@ from backfill_assets.operations.snapshots import (
     held_bytes,
     snapshot_names,
 )
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.own_files import reached
 
 
 @click.group()
@@ -85,8 +87,6 @@ def make_target(named: str | None) -> None:
 
 def _make(name: str, named: str, note: str = "") -> Lake:
     """Make an empty candidate of the named tables."""
-    from backfill_assets.pipeline.own_files import reached
-
     lake, pipeline = opened()
     return create_candidate(lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note)
 
@@ -95,8 +95,6 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 @json_and_lake
 def list_candidates(as_json: bool) -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
-    from backfill_assets.pipeline.chosen import chosen_pipeline
-
     found = candidate_statuses(opened()[0], chosen_pipeline)
     answer(
         found, as_json, (f"{status} in {address_of(status.folder)}" for status in found), "This lake has no candidates."
@@ -121,8 +119,6 @@ def publish_candidate(  # noqa: PLR0913 - the options of a command are its argum
     the lake's, and the outcome is shown and kept in the receipts. It is refused where a day there is not up to date, or
     the lake's own code is not the candidate's yet.
     """
-    from backfill_assets.pipeline.chosen import chosen_pipeline
-
     lake, pipeline = opened()
     candidate_lake = find_candidate(lake, name)
     if catch_up and yes:

@@ -34,6 +34,7 @@ from backfill_assets.core.plans import Work, keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.too_late import late_rows, release_late_rows
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
@@ -224,8 +225,6 @@ def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None
 
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
-    from backfill_assets.lake.too_late import late_rows, release_late_rows
-
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     lake = named_lake()

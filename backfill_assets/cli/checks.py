@@ -13,12 +13,12 @@ from backfill_assets.cli.common import days_options, opened
 from backfill_assets.cli.compare import names_of, recomputed
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
-from backfill_assets.core.days import contiguous
+from backfill_assets.core.clock import utc_today
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 
 if TYPE_CHECKING:
-    from backfill_assets.core.days import DayRange
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.lake.model import Pipeline
     from backfill_assets.operations.check_history import ColumnDrift, DriftReport
 
 
@@ -142,7 +142,6 @@ def prove(tables: str | None, due: bool, **options: Any) -> Output:
 
 def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
-    from backfill_assets.core.clock import utc_today
     from backfill_assets.operations.prove import prove_days, waits
     from backfill_assets.operations.standing import unproven
 

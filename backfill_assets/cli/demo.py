@@ -19,11 +19,12 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.plans import Work
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import example_lakes as samples
-from backfill_assets.operations.example_lakes import FEWEST_DAYS
+from backfill_assets.operations.example_lakes import FEWEST_DAYS, MARKER, STEPS, examples, make_example
 from backfill_assets.operations.rejected import kinds, refused_rows
 from backfill_assets.operations.status import DayStatus, StatusReport, status
 
@@ -80,9 +81,6 @@ def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) ->
 
 def _remove(root: Path) -> None:
     """Remove the old sample, its server first and its marker last: an interrupted removal can be done again."""
-    from backfill_assets.engine.server import stop_server
-    from backfill_assets.operations.example_lakes import MARKER
-
     stop_server(root)
     for path in sorted(root.iterdir()):
         if path.is_dir() and not path.is_symlink():
@@ -131,8 +129,6 @@ def example(name: str | None, as_json: bool) -> None:
 
     Each tells in its STEPS.md what it shows, which commands to run, and what comes out.
     """
-    from backfill_assets.operations.example_lakes import STEPS, examples, make_example
-
     known = examples()
     if name is None:
         hint = "`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it."

@@ -17,16 +17,17 @@ from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.cli.rollback import provenance
+from backfill_assets.core.addresses import local_root
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.operations.rejected import ledgers_of
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Contract
-    from backfill_assets.lake.home import Lake
     from backfill_assets.operations.checklist import Item
     from backfill_assets.operations.doctor_tables import Diagnosis
 
@@ -180,8 +181,6 @@ def copy_lake(source: str, target: str, as_json: bool) -> None:
     written meanwhile is copied as of one moment after the last write, or refused. FROM stays; landing folders elsewhere
     stay where they are; Dagster's runs, locks and scratch are not copied.
     """
-    from backfill_assets.core.addresses import local_root
-    from backfill_assets.lake.home import open_lake
     from backfill_assets.operations.copy_lake import copy_lake as do
 
     copied = do(open_lake(local_root(source)), local_root(target))

@@ -5,7 +5,7 @@ Not here: the report (`operations.lateness`) and its plots (`plots`).
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,16 +20,12 @@ from backfill_assets.cli.drawing import (
     span,
     write_page,
 )
-from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ONE_DAY, end_of
+from backfill_assets.core.days import ONE_DAY, DayRange, end_of
 from backfill_assets.core.lateness import AGES_DAYS, Aged
 from backfill_assets.operations.lateness import DayLateness, LatenessReport, LatenessScope
 from backfill_assets.operations.lateness import lateness as report_of
-
-if TYPE_CHECKING:
-    from backfill_assets.cli.output import Gauge
-    from backfill_assets.core.days import DayRange
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
@@ -69,8 +65,6 @@ def lateness(days: "DayRange | None", **options: Any) -> Output:
     parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
 
     def write_gauges(file: Path) -> None:
-        from backfill_assets.cli.output import write_metrics
-
         write_metrics(file, lateness_gauges(report))
 
     return Output(report, parts, files={"html": lambda f: write_page(f, page(report)), "prometheus": write_gauges})

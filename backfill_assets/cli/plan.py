@@ -31,6 +31,7 @@ from backfill_assets.cli.output import given_options, options_of
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
+from backfill_assets.pipeline.own_files import reached
 from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
 from backfill_assets.plans.files import resume as resume_plan
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
@@ -74,8 +75,6 @@ def plan(as_json: bool, **options: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
-    from backfill_assets.pipeline.own_files import reached
-
     make_target(options["named"])
     code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
     with working_by(code):

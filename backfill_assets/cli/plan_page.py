@@ -5,7 +5,6 @@ Elsewhere: the figures (`plans.model`, `plans.progress`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,7 @@ from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
-
-if TYPE_CHECKING:
-    from backfill_assets.plans.progress import Progress, Took
+from backfill_assets.plans.progress import Progress, Took
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")

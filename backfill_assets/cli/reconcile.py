@@ -3,6 +3,7 @@
 Not here: matching the rows (`operations.reconcile`).
 """
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,11 @@ from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.texts import shortened
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matched_columns import KINDS, MatchedRow
+from backfill_assets.lake.model import Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.lake.matched_columns import MatchedRow
-    from backfill_assets.lake.model import Pipeline
     from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest
     from backfill_assets.operations.reconcile_layers import Balance, LayersReport
 
@@ -158,8 +157,6 @@ def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
 
 def _sections(report: "ReconcileReport") -> list[PageSection]:
     """The parts of the report that have content."""
-    from backfill_assets.lake.matched_columns import KINDS
-
     kinds = [k for k in KINDS if report.total(k)]
     off = [d for d in report.days if d.kinds]
     days = [(d.day, d.left, d.right, *(d.kinds.get(k, 0) for k in kinds)) for d in off]

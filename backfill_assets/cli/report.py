@@ -20,10 +20,12 @@ from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.check_history import measure_drift
 from backfill_assets.operations.reconcile import kept_mismatches
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import DayAudit, LakeReport
 from backfill_assets.operations.report import audit as audit_of
+from backfill_assets.operations.report import report as report_of
 from backfill_assets.operations.system_tables import write_parquet
 from backfill_assets.plans.files import find_plan
 
@@ -81,8 +83,6 @@ def report() -> Output:
 
     No JVM starts.
     """
-    from backfill_assets.operations.report import report as report_of
-
     (lake, pipeline), asked = opened(), click.get_current_context().params
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=bool(asked["as_json"] or asked["html"]))
 
@@ -100,7 +100,6 @@ def report() -> Output:
     def write_report(file: Path) -> None:
         from backfill_assets.cli.checks import drift_sections
         from backfill_assets.cli.report_page import page
-        from backfill_assets.operations.check_history import measure_drift
 
         folded = replace(section, tables=(), folded=[replace(t, title="every metric") for t in section.tables])
         write_page(file, page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded))

@@ -75,8 +75,6 @@ def release(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> 
 
 def provenance() -> Provenance:
     """The provenance of a command: the current user."""
-    from backfill_assets.lake.replace import Provenance
-
     return Provenance("", tags={BY: whoami()})
 
 

@@ -27,6 +27,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
+from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 
@@ -127,7 +128,6 @@ def ui(port: int) -> None:
     Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
-    from backfill_assets.lake.folder import DAGSTER_FOLDER
 
     lake, _ = opened()
     with instance_of(lake):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.core.contracts import Input
@@ -24,9 +24,6 @@ from backfill_assets.labs.model import LabStep
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 from backfill_assets.pipeline.transforms.declared import now
 from backfill_assets.pipeline.transforms.spread import spread_join
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ROWS, TASKS, EVENT_DAYS, FIRST = 20_000, 8, 14, date(2024, 1, 1)
 DAYS = DayRange(FIRST + ONE_DAY * 7, FIRST + ONE_DAY * EVENT_DAYS)

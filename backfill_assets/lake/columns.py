@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+
 from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import OTHER_TYPE, ContractBroken
@@ -25,7 +27,6 @@ from backfill_assets.core.receipts import Receipt
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Schema
 
 EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 REASON = "columns"
@@ -75,7 +76,6 @@ def arrow_name(arrow: Any) -> str:
 def delta_schema(columns: Iterable[Column]) -> "Schema":
     """The schema of a Delta table with these columns."""
     import pyarrow as pa
-    from deltalake import Schema
 
     fields = (pa.field(c.name, arrow_type(c.kind), c.nullable, {"comment": c.description}) for c in columns)
     return Schema.from_arrow(pa.schema(fields))
@@ -125,7 +125,6 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
 def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:
     """Commit a schema with these types; no file changes, because no row meets the predicate."""
     import pyarrow as pa
-    from deltalake import Schema, write_deltalake
 
     opened.update_incremental()
 
@@ -154,8 +153,6 @@ def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
 
 def _properties(contract: Contract, note: str) -> "CommitProperties":
     """Commit properties with a receipt of no days, which marks the commit as ours."""
-    from deltalake import CommitProperties
-
     receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=note)
     return CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0)
 

@@ -17,6 +17,9 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.core.place import Place, sizes
@@ -28,7 +31,6 @@ from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import LOGS
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 OTHERS = "others-"  # begins the name of the link, in a table's folder, to the folder of a table that others write
@@ -117,8 +119,6 @@ def altered_text(lake: LakeFolder, contract: Contract, version: int | None = Non
 
     Also empty if the log cannot be opened, which `inspection.inspect` reports.
     """
-    from deltalake.exceptions import DeltaError
-
     path = lake.table_place(contract.name)
     try:
         altered = _altered(path, files_of(lake, contract, seen)) if (seen := version or LOGS.head(path)) >= 0 else []
@@ -152,8 +152,6 @@ def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str
 
     Empty if there is no table or its log cannot be opened.
     """
-    from deltalake.exceptions import DeltaError
-
     path = lake.table_place(table)
     if (newest := LOGS.head(path)) < 0:
         return {}

@@ -15,6 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.place import Place
@@ -200,9 +203,6 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None 
 
     Raises BackfillError if these alone do not give its rows.
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
     try:
         table = DeltaTable(folder.uri(), version=version)
         rows = table.to_pyarrow_dataset()  # refuses what is not in the files: deleted rows, renamed columns

@@ -6,14 +6,14 @@ rows come from and go to (`given_rows`). A timestamp without a zone counts as UT
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from backfill_assets.core.column_types import ALL_TYPES, ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NO_TYPE = ColumnType("NULL")  # of a column, or of the elements of an array, without any value
 SPARKS_WORDS = {"tinyint": "int", "smallint": "int", "float": "double", "timestamp_ntz": "timestamp"}
@@ -59,8 +59,6 @@ def _type_of_word(word: str) -> ColumnType | None:
 def type_of_given(arrow: "pa.DataType") -> ColumnType | None:
     """The type that holds every value of an Arrow type (but dates, whole numbers and instants beyond our types' range);
     NO_TYPE for null, None if there is none."""
-    import pyarrow as pa
-
     is_ = pa.types
     if is_.is_dictionary(arrow):
         return type_of_given(arrow.value_type)
@@ -139,7 +137,6 @@ def refused(what: str, culprit: str, fix: str) -> ContractBroken:
 
 def stored_type(kind: ColumnType) -> Any:
     """The Arrow type in which values go to the writer: texts and lists of any length in one batch."""
-    import pyarrow as pa
 
     from backfill_assets.lake.columns import arrow_type
 
@@ -152,9 +149,6 @@ def stored_type(kind: ColumnType) -> Any:
 def converted(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
     """The values as `stored_type(kind)`; which of them are misfits (None: none can be; of a list: of its elements) and
     why, in words. Misfits come out as any value. Raises ArrowInvalid for what no check foresees."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found, target = values.type, stored_type(kind)
     if pa.types.is_dictionary(found):
         return converted(values.dictionary_decode(), kind)
@@ -175,9 +169,6 @@ def converted(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array
 
 def _as_instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
     """Timestamps of any unit in microseconds of UTC, or as the days whose midnights they are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     bad = None
     if values.type.unit == "ns":
         ticks = values.view(pa.int64())
@@ -195,9 +186,6 @@ def _as_instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Ar
 
 def _as_days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
     """Texts and dates in milliseconds as days; which values are none (None: no value), and what is wrong with them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_date64(values.type):
         return pc.cast(values, pa.date32(), safe=False), pc.not_equal(
             pc.multiply(pc.divide(values.view(pa.int64()), DAY_MS), DAY_MS), values.view(pa.int64())
@@ -211,9 +199,6 @@ def _as_days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
 
 def _as_numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
     """Numbers as whole ones or as floating ones, exactly."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found, target, bits = values.type, stored_type(kind), BITS[kind.kind]
     if pa.types.is_floating(found):
         if kind.kind == "DOUBLE":

@@ -9,7 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
@@ -28,9 +32,6 @@ from backfill_assets.lake.given_columns import (
 )
 from backfill_assets.lake.staging import Staged, filling
 from backfill_assets.lake.writing import WHOLE, copy_batches
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS_AT_ONCE = 1 << 16
 KNOWN = "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or a polars frame"
@@ -107,8 +108,6 @@ class GivenRows:
     @cached_property
     def _arrow(self) -> Any:
         """What gives an Arrow stream. pandas' NaN is NULL, as pandas means it; its index is no column."""
-        import pyarrow as pa
-
         if self.kind == "pandas DataFrame":
             try:
                 return pa.Table.from_pandas(self.rows, preserve_index=False)
@@ -125,8 +124,6 @@ def _refuse(what: str, differences: Sequence[str]) -> None:
 
 
 def _reader(rows: Any) -> "pa.RecordBatchReader":
-    import pyarrow as pa
-
     return rows if isinstance(rows, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(rows)
 
 
@@ -139,8 +136,6 @@ def _batches(rows: Any) -> "Iterator[pa.RecordBatch]":
 
 def _batches_of_files(paths: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
     """The rows of Parquet files; Spark's INT96 holds no more than microseconds."""
-    import pyarrow.parquet as pq
-
     for path in paths:
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             yield from file.iter_batches(ROWS_AT_ONCE)
@@ -158,14 +153,10 @@ class _Stream:
 
     def reader(self) -> "pa.RecordBatchReader":
         """The converted batches. An error of the rows ends them, because it would not get through the writer."""
-        import pyarrow as pa
-
         fields = [pa.field(c.name, stored_type(c.kind)) for c in self.contract.columns]
         return pa.RecordBatchReader.from_batches(pa.schema(fields), self._converted_batches(pa.schema(fields)))
 
     def _converted_batches(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-
         try:
             batch = self.first
             while batch is not None:
@@ -177,9 +168,6 @@ class _Stream:
             self.error = error
 
     def _converted_column(self, values: "pa.Array", column: Column) -> "pa.Array":
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         try:
             cells, bad, why = converted(values, column.kind)
         except pa.ArrowException as error:

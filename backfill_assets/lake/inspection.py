@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from deltalake.exceptions import DeltaError
+
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, exists, sha256_of_bytes, size, table_lock
@@ -137,8 +139,6 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
 
 def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
     """Whether the table, opened by its checkpoint, has other files than its commits say."""
-    from deltalake.exceptions import DeltaError
-
     if not any(name.endswith(".checkpoint.parquet") for name in path.names(LOG)):
         return False
     try:

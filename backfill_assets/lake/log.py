@@ -11,17 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
+
+from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
 from backfill_assets.places.store_errors import lost
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 LOG = "_delta_log"
 HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
@@ -250,8 +249,6 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn, TransientError for
     a store that does not answer; else the error of delta-rs.
     """
-    from deltalake import DeltaTable
-
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:

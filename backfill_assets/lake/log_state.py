@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
+
+from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE
@@ -26,9 +28,6 @@ from backfill_assets.lake import log
 from backfill_assets.lake.listed_logs import ListedLogs
 from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 T = TypeVar("T")
 KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
@@ -47,9 +48,6 @@ from backfill_assets.lake.log import file_changes, versions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
 from backfill_assets.places.folder import Folder
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 REASON = "observe"
 EXTERNAL = "external"  # the tag of a receipt: version, table id, folder and first day of what was read

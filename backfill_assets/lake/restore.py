@@ -11,7 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -30,9 +33,6 @@ from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
@@ -203,8 +203,6 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
 def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
     """The names of all columns of these files. Raises if one is gone, altered, or does not fit `contract`, which has
     the columns of the table's schema; it may lack columns that may be NULL, and have narrower types."""
-    import pyarrow as pa
-
     names = frozenset[str]()
     fix = "Make the days again instead: `backfill-assets backfill`"
     gone = gone_or_altered(path, files)

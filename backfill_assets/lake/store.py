@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deltalake import DeltaTable, QueryBuilder
+
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Place, exists, table_lock
@@ -160,8 +162,6 @@ class TableStore:
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest)."""
-        from deltalake import QueryBuilder  # not a pyarrow dataset, which imports pandas: a second
-
         engine = QueryBuilder()
         for name, (table, version) in tables.items():
             engine = engine.register(name, LOGS.opened(self.lake.table_place(table), version))
@@ -246,8 +246,6 @@ class TableStore:
 def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     """Create the table with its whole schema and properties, unless it exists. The caller holds its lock; should that
     be lost, another process may create it first."""
-    from deltalake import DeltaTable
-
     table = lake.table_place(contract.name)
     if LOGS.head(table) >= 0:
         return

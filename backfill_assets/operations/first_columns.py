@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from duckdb import DuckDBPyConnection
 from sqlglot.dialects.spark import Spark
 
 from backfill_assets.core.payload import TAKEN
@@ -25,9 +25,6 @@ from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile, opened
 from backfill_assets.landing.ingest import DEFAULT_LIMITS
 from backfill_assets.landing.text_lines import GZIP_MAGIC, Unreadable
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 ENOUGH = 0.9  # of the values of a text column must read as a type
 KEYS = re.compile(r"(?:^|_)(?:id|key|uuid|guid|no|number|code)$")

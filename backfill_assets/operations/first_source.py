@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+
+import duckdb
+from duckdb import DuckDBPyConnection
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
@@ -33,9 +35,6 @@ from backfill_assets.operations.first_columns import (
     ticked,
 )
 from backfill_assets.places.folder import Folder
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 SEEN, MOST_BYTES = 20, 1 << 28  # files that a guess reads, and their bytes: the first and the last, others between
 EARLY_DAYS = 31  # before the first percent of events: earlier ones are outliers, such as 1970
@@ -110,8 +109,6 @@ def first_source(
 
     Raises SettingsError where a role has no column or no file has rows.
     """
-    import duckdb
-
     seen, unreadable, copies = _sample(files), dict[str, str](), list[str]()
     dialect = first_dialect(seen, form)
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:

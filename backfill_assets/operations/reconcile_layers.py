@@ -11,7 +11,9 @@ cut. Not here: matching rows (`reconcile`) and the account of landed rows by rec
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from duckdb import DuckDBPyConnection
 
 from backfill_assets.core.contracts import Contract, InputKind, first_reading, versions_of
 from backfill_assets.core.days import DayRange
@@ -28,9 +30,6 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows, vanished_keys
 from backfill_assets.operations.reconcile import ReconcileRequest
 from backfill_assets.operations.sql import known_tables, own_engine
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
