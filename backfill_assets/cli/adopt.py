@@ -21,7 +21,7 @@ from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 @click.command()
 @click.argument("table", type=TEXT)
 @click.option("--from", "place", required=True, metavar="DIR", type=TEXT, help="The folder of the Delta table.")
-@click.option("--day", required=True, metavar="COLUMN", type=TEXT, help="The column that its folders are named by.")
+@click.option("--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day.")
 @click.option("--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL.")
 @click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
 @json_and_lake

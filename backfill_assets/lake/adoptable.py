@@ -84,8 +84,8 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
     for where, key in (*keys, *columns):
         if what := next((words for begin, words in OF_WRITERS.items() if key.startswith(begin)), ""):
             yield f"{where} has {what} ({key})", "Have its owner take that away"
-    if metadata.partition_columns != [wanted.day]:
-        laid_out = ", ".join(metadata.partition_columns) or "nothing"
+    if metadata.partition_columns not in ([wanted.day], []):
+        laid_out = ", ".join(metadata.partition_columns)
         yield (
             f"its files are laid out by {laid_out}: a day can be replaced, and put back, only where its files hold no "
             f"other, in folders {wanted.day}=…",
@@ -93,7 +93,10 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
         )
     kinds = kinds_of(opened, wanted.day)
     if str(kinds.get(wanted.day)) != "DATE":
-        yield f"its column {wanted.day} is no DATE, and no STRING with one", "Name another column as the day"
+        yield (
+            f"its column {wanted.day} is no DATE, and no STRING that names its folders",
+            "Name another column as the day",
+        )
     if strange := sorted(f.name for f in opened.schema().fields if kinds.get(f.name) is None):
         yield f"no column of a lake has the type of {', '.join(strange)}", "Have its owner cast it in the table"
     if unknown := sorted({*wanted.key} - {*kinds}):

@@ -1,6 +1,6 @@
 """Adopting a daily Delta table of others in its place: the lake's history of it begins with receipts of all its days.
 
-No data file is touched or copied. The lake's own commits go to the table's own log from then on, so that readers of
+No data file is copied or changed. The lake's own commits go to the table's own log from then on, so that readers of
 its folder see what the lake writes; `tables/NAME` of the lake leads there. Commits of others stay foreign, or are days
 to judge where `[tables.NAME] others_may_write` says so. Not here: where the history begins, for who reads it
 (`adopted`).
@@ -24,12 +24,13 @@ from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, ro
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_days, refuse_taken, refuse_unfit, refused
 from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
+from backfill_assets.lake.adopted_layout import commit_folders, contract_of_files, files_with_days
 from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.columns import kinds_of
 from backfill_assets.lake.committer import Conflict, commit_receipt
-from backfill_assets.lake.data_files import files_of, gone_or_altered
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
-from backfill_assets.lake.external import open_external, references
+from backfill_assets.lake.external import open_external
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.gate_settings import TableGate
 from backfill_assets.lake.gates import Judged, Surroundings, judge
@@ -106,7 +107,7 @@ def first_day(wanted: Adoption) -> date:
     """The first day of a table to adopt, today for one without rows. Raises BackfillError for one that does not fit."""
     opened = open_external(wanted.name, wanted.place)
     refuse_unfit(wanted, opened)
-    files = references(opened, contract_there(wanted, opened))
+    files = files_with_days(wanted, opened)
     refuse_days(wanted, files)
     return min((date.fromisoformat(r.file.partition) for r in files if r.file.partition), default=utc_today())
 
@@ -147,14 +148,9 @@ def _home(lake: Lake) -> str:
 def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     """The receipt of all days of the table as it was opened. Raises BackfillError for rows without a day or a key, for
     keys that are not unique, and for files that are gone."""
-    place, contract = _there(wanted), contract_there(wanted, opened)
-    there = references(opened, contract)
+    place, contract, there = _there(wanted), contract_there(wanted, opened), files_with_days(wanted, opened)
     refuse_days(wanted, there)
-    if lost := gone_or_altered(place, [r.file for r in there]):
-        raise refused(
-            wanted.name, f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}", "Restore them"
-        )
-    profiles = audit(lake, [place.uri(r.file.path) for r in there], contract)
+    profiles = audit(lake, [place.uri(r.file.path) for r in there], contract_of_files(wanted, opened))
     if broken := _broken(contract, profiles, TableGate(empty="allow")):
         fix = "Correct these days there, or name other columns as its --key"
         raise refused(wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix)
@@ -189,7 +185,7 @@ def _listed(broken: Mapping[date, str]) -> str:
 
 
 def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt) -> Receipt:
-    """Commit the receipt with the properties that keep log and files, and no file."""
+    """Commit the receipt with the properties that keep log and files, and no file but second names of those there."""
     from deltalake import CommitProperties, Transaction
 
     table, before = _there(wanted), opened.version()
@@ -202,14 +198,14 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
     receipt = replace(receipt, note=wanted.note)
     table.write(f"{LOG}/{mark_of(before + 1)}", b"")  # first: nobody reads the receipt as one commit among others'
     failed = None
+    told = {"userMetadata": receipt.to_json(), ADOPTION: "true"}
     try:
-        opened.alter.set_table_properties(
-            properties, raise_if_not_exists=False,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": receipt.to_json(), ADOPTION: "true"}, max_commit_retries=0,
-                app_transactions=[Transaction(receipt.write_id, 1, int(utc_now().timestamp() * 1000))],
-            ),
-        )  # fmt: skip
+        if not opened.metadata().partition_columns:
+            commit_folders(table, wanted, opened, properties, told)
+        else:
+            moment = int(utc_now().timestamp() * 1000)
+            committed = CommitProperties(told, 0, [Transaction(receipt.write_id, 1, moment)])
+            opened.alter.set_table_properties(properties, raise_if_not_exists=False, commit_properties=committed)
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     if find_write(table, receipt.write_id, before) is None:

@@ -189,14 +189,14 @@ class FileChange:
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; the one that adopted a table brings the files that it had.
     Raises BackfillError at a torn line."""
-    for action in actions(table, version):
-        is_adoption = ADOPTION in action.get("commitInfo", ())
-        for one in files_before(table.uri(), version) if is_adoption else (action,):
-            if change := one.get("add") or one.get("remove"):
-                values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
-                path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
-                is_added, size = one.get("add") is not None, int(change.get("size") or 0)
-                yield FileChange(path, is_added, size, values, moves_rows, stats)
+    found = [*actions(table, version)]
+    is_adoption = any(ADOPTION in action.get("commitInfo", ()) for action in found)
+    for action in files_before(table.uri(), version) if is_adoption else found:
+        if change := action.get("add") or action.get("remove"):
+            values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
+            path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
+            is_added, size = action.get("add") is not None, int(change.get("size") or 0)
+            yield FileChange(path, is_added, size, values, moves_rows, stats)
 
 
 def _torn(table: Place, version: int) -> BackfillError:

@@ -52,7 +52,15 @@ def constrained(folder: Path) -> Path:
 LATER = utc_today() + timedelta(days=400)
 REFUSED: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     "no table": (lambda f: f / "nothing", {}, "no Delta table lies in"),
-    "by nothing": (lambda f: written(f, PLAIN, by=[]), {}, "laid out by nothing: a day can be replaced"),
+    "several days in a file": (
+        lambda f: written(f, PLAIN, by=[]), {}, "holds days from 2024-01-01 to 2024-01-02: a day can be replaced only",
+    ),
+    "no day in a file": (
+        lambda f: written(f, {**PLAIN, "day": pa.array([D1, None], pa.date32())}, by=[]), {}, "1 row(s) have no day",
+    ),
+    "a text as day, by nothing": (
+        lambda f: written(f, {**PLAIN, "day": ["2024-01-01"] * 2}, by=[]), {}, "no DATE, and no STRING that names",
+    ),
     "by another column": (lambda f: written(f, PLAIN, by=["id"]), {}, "laid out by id"),
     "by two columns": (lambda f: written(f, PLAIN, by=["day", "id"]), {}, "laid out by day, id"),
     "a day that is no day": (
@@ -60,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     ),
     "a day written otherwise": (lambda f: written(f, {**PLAIN, "day": ["20240101", "20240102"]}), {}, "is no day"),
     "a number as day": (
-        lambda f: written(f, {**PLAIN, "day": pa.array([1, 2], pa.int64())}), {}, "no DATE, and no STRING with one",
+        lambda f: written(f, {**PLAIN, "day": pa.array([1, 2], pa.int64())}), {}, "no DATE, and no STRING that names",
     ),
     "a far day": (
         lambda f: written(f, {**PLAIN, "day": pa.array([D1, LATER], pa.date32())}), {}, "which is no day until",
