@@ -1,4 +1,4 @@
-"""Lakes that several commands are tested on: a report of a late one, and one of which a chunk was made again.
+"""Lakes that several commands are tested on: a late one, one of which a chunk was made again, one to read from.
 
 Lives here: those fixtures. Does not live here: the lakes (`operations.late_lake`, `operations.planned`).
 """
@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.operations.report import LakeReport, durations, report
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.planned import Planned
+from backfill_assets_tests.operations.readable_lake import readable_lake
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -34,3 +35,10 @@ def made(tmp_path: Path) -> Planned:
     found = Planned(tmp_path / "lake")
     found.chunk(4, (3, 4), 9)
     return found
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """`staging` has two versions: of its second day, an event changed and one came."""
+    readable_lake(tmp_path)
+    return tmp_path

@@ -71,17 +71,6 @@ def test_every_command_that_a_text_advises_exists() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_help_imports_nothing_heavy() -> None:
-    code = """
-        import sys
-        from backfill_assets.cli.app import app
-        app(["--help"], standalone_mode=False)
-        print(sorted({"pyspark", "dagster", "deltalake", "pyarrow", "pydantic", "rich"} & set(sys.modules)))
-    """
-    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
-
-
-@pytest.mark.usefixtures("processes")
 def test_an_interrupt_after_the_last_word_ends_the_process_without_a_traceback() -> None:
     late = "import atexit, os, signal, sys; atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))"
     command = "sys.argv[1:] = ['--version']; from backfill_assets.cli.app import main; main()"

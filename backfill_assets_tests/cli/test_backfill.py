@@ -54,12 +54,6 @@ def test_what_cannot_be_backfilled_is_refused_before_anything_starts(
     assert told in " ".join(result.stderr.split())
 
 
-def test_today_is_not_over(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    result = run("backfill", "--lake", tmp_path, "--from", START, "--to", datetime.now(UTC).date())
-    assert (result.exit_code, "is not over yet" in result.stderr) == (2, True)
-
-
 def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     known = ["raw", "staging", "features"]
     assert chosen("features, raw", known) == ("raw", "features")

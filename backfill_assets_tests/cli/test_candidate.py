@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.operations.readable_lake import readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    readable_lake(tmp_path)
-    return tmp_path
 
 
 def test_one_is_made_listed_and_thrown_away(lake: Path) -> None:
@@ -54,10 +47,3 @@ def test_a_plan_makes_the_candidate_that_it_is_for(lake: Path) -> None:
     run("plan", "--target", "features_v2", "--tables", "features", *asked, "--lake", lake)
     [made] = read(run("candidate", "list", "--lake", lake, "--json"))
     assert (made["name"], made["tables"]) == ("features_v2", ["features"])
-
-
-def test_an_empty_one_is_not_published(lake: Path) -> None:
-    run("candidate", "create", "v2", "--tables", "features", "--lake", lake)
-    refused = run("candidate", "publish", "v2", "--lake", lake)
-    assert refused.exit_code == 1
-    assert "it holds no such day" in refused.stderr

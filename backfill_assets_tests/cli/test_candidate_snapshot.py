@@ -5,15 +5,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.operations.readable_lake import readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    readable_lake(tmp_path)
-    return tmp_path
 
 
 def test_a_snapshot_is_made_listed_shown_queried_and_dropped(lake: Path) -> None:

@@ -16,11 +16,6 @@ from backfill_assets_tests.cli.typed import read, run
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_labs_are_listed_without_a_name() -> None:
-    assert "late-fact" in run("lab").stdout
-    assert set(read(run("lab", "--json"))) >= {"load", "skew"}
-
-
 def test_a_lab_is_drawn_and_its_page_needs_no_server(tmp_path: Path) -> None:
     page = tmp_path / "lab.html"
     printed = run("lab", "load", "--html", page)
@@ -35,10 +30,6 @@ def test_a_lab_is_drawn_and_its_page_needs_no_server(tmp_path: Path) -> None:
 def test_a_lab_as_json_says_which_forms_hold() -> None:
     steps = read(run("lab", "load", "--json"))["steps"]
     assert [s["holds"] for s in steps if s["form"]] == [False, True]
-
-
-def test_an_unknown_lab_is_wrong_usage() -> None:
-    assert run("lab", "nonsense").exit_code == 2
 
 
 def test_drills_are_listed_without_a_name() -> None:

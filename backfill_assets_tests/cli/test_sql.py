@@ -11,17 +11,10 @@ import pytest
 
 from backfill_assets.cli.sql import write_csv
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.operations.readable_lake import readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 QUERY = "SELECT event_key, value, entity, event_ts FROM staging WHERE value < 10 OR event_key = 'c' ORDER BY 1"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    readable_lake(tmp_path)
-    return tmp_path
 
 
 def test_rows_are_drawn_with_their_number(lake: Path) -> None:

@@ -26,7 +26,7 @@ from backfill_assets.core.days import (
     some_days,
 )
 from backfill_assets.core.errors import BackfillError
-from backfill_assets_tests.strategies import day_ranges, days, near_days
+from backfill_assets_tests.strategies import day_ranges, near_days
 
 LEAP_DAY = date(2024, 2, 29)
 NOT_DAYS = {
@@ -55,11 +55,6 @@ def test_a_range_ends_before_the_last_day_that_a_date_can_be() -> None:
     assert parse_span("9999-12-30").last == date(9999, 12, 30)
     with pytest.raises(BackfillError, match="after 9999-12-31 there is no midnight"):
         parse_span("2024-03-01..9999-12-31")
-
-
-@given(days)
-def test_a_day_is_read_back_from_its_own_text(day: date) -> None:
-    assert parse_day(str(day)) == day
 
 
 @pytest.mark.parametrize("text", NOT_DAYS.values(), ids=NOT_DAYS.keys())
@@ -118,14 +113,6 @@ def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may
     assert len(found) <= most
     assert days <= {d for r in found for d in r}
     assert covering(days, len(days)) == contiguous(days)
-
-
-def test_a_span_is_both_ends_included_or_one_day() -> None:
-    assert parse_span("2024-03-01..2024-03-03") == DayRange(date(2024, 3, 1), date(2024, 3, 4))
-    assert parse_span("2024-03-01") == DayRange(date(2024, 3, 1), date(2024, 3, 2))
-    for wrong in ("", "2024-03-01..", "..2024-03-01", "2024-03-02..2024-03-01"):
-        with pytest.raises(BackfillError, match="Nothing was done"):
-            parse_span(wrong)
 
 
 @given(st.sets(near_days, min_size=1))

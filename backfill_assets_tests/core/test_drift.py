@@ -16,7 +16,6 @@ from backfill_assets.core.profiles import (
     chance,
     drift,
     largest_shift,
-    pooled,
     recurs,
     stability_index,
     usual_histograms,
@@ -44,10 +43,6 @@ def test_samples_of_one_population_stay_below_what_is_chance() -> None:
         days = [Counter(draw.choices(range(6), [30, 25, 20, 15, 7, 3], k=rows)) for _ in range(50)]
         beyond = [d for d in days if stability_index(d, usual) > 0.05 + chance(d, usual)]
         assert len(beyond) <= 1
-
-
-def test_days_are_pooled_row_by_row() -> None:
-    assert pooled([{1: 2, 3: 1}, {1: 5}]) == {1: 7, 3: 1}
 
 
 def test_drift_exceeds_a_bound_only_beyond_what_is_chance() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.lateness import (
-    LONGEST_LOOK_BACK_DAYS,
     Aged,
     Cell,
     advise,
@@ -36,13 +35,6 @@ CELLS = st.lists(
 
 def cell(arrival: int, event: int, rows: int = 1) -> Cell:
     return Cell(FIRST + ONE_DAY * arrival, FIRST + ONE_DAY * event, rows)
-
-
-def test_a_look_back_of_n_days_misses_rows_that_are_n_or_more_days_late() -> None:
-    advice = advise({0: 90, 1: 6, 3: 3, 200: 1})
-    assert [(a.days, a.missed) for a in advice[:4]] == [(1, 10), (2, 4), (3, 4), (4, 1)]
-    assert advice[-1].days == LONGEST_LOOK_BACK_DAYS
-    assert advice[-1].missed == 1
 
 
 @given(AGES)

@@ -17,15 +17,6 @@ from backfill_assets.core.view import TableView
 from backfill_assets_tests.builders import Story, day, loaded
 
 
-def test_a_table_that_does_not_exist_is_seen_as_empty() -> None:
-    assert Story().view().table("features") == TableView(-1, {}, {}, None, frozenset())
-    assert loaded(1).view().table("raw").version == 0
-
-
-def test_without_as_of_every_day_is_due() -> None:
-    assert Story().view().is_due(day(40_000))
-
-
 @pytest.mark.parametrize(
     ("after_midnight", "due"),
     [(timedelta(microseconds=-1), False), (timedelta(), False), (timedelta(microseconds=1), True)],

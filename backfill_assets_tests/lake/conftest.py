@@ -1,4 +1,4 @@
-"""What tests of logs share: a table that is not there yet, and the commits that a look reads.
+"""What tests of logs and tables share: a lake and a table that are empty yet, and the commits that a look reads.
 
 Not here: logs and lakes to look at (`builders`, `files`).
 """
@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake import log
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
+from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.logs import place_of
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake of settings only, nothing landed."""
+    return bare_lake(tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,11 +110,6 @@ def lake_session(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
     """Of the tests' engine, which `spark` opens; its lake is made after that, since a lake made by a test without an
     engine would be on Spark."""
     return LakeSession(bare_lake(tmp_path_factory.mktemp("lake")))
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
 
 
 def receipts(found: Profiles, contract: Contract) -> dict[str, str]:

@@ -14,14 +14,11 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.receipts import Built
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.columns import REASON
 from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.restore import RestoreRequest, restore_partitions
 from backfill_assets.operations.doctor_tables import Level, examine_rows
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -81,17 +78,3 @@ def test_every_audit_finds_what_the_receipts_say(lake: Lake) -> None:
     found = inspect(lake, WIDE, read=True, deep=True)
     assert (found.absent, found.altered, found.edited, found.lost) == ((), (), (), 0)
     assert examine_rows(lake, WIDE, lake.store.view("staging", "event_date")).level is Level.OK
-
-
-def test_a_day_of_narrow_files_is_put_back_as_it_was(lake: Lake) -> None:
-    before = lake.store.view("staging", "event_date")
-    old = next(c.version for c in lake.store.commits("staging") if c.names(day(0)))
-    asked = RestoreRequest(WIDE, {day(0): old}, {day(0): before.latest[day(0)].version})
-    version = restore_partitions(lake, asked, Provenance("rollback"))
-    held = lake.store.view("staging", "event_date").latest[day(0)]
-    assert (held.version, held.entry.built, held.entry.rows) == (version, Built.HELD, 1)
-    audited = audit_table(lake, WIDE)[day(0)]
-    assert (audited.fingerprint, audited.rows) == (held.entry.fingerprint, held.entry.rows)
-    assert held.entry.fingerprint != before.latest[day(0)].entry.fingerprint, "the day has its first rows again"
-    found = inspect(lake, WIDE)
-    assert (found.absent, found.altered, found.torn, found.lost) == ((), (), (), 0)

@@ -166,17 +166,6 @@ def test_a_commit_that_another_one_overtook_is_a_conflict(lake: Lake, monkeypatc
     assert find_write(path_of(lake), "second") is None
 
 
-def test_an_error_after_the_commit_happened_is_no_error(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = DeltaTable.create_write_transaction
-
-    def late(self: DeltaTable, *args: Any, **named: Any) -> None:
-        real(self, *args, **named)
-        raise ConnectionResetError("the answer was lost")
-
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
-    assert commit_receipt(place_of(path_of(lake)), said("late")) == 2
-
-
 def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_cannot_read(lake: Lake) -> None:
     ensure_table(lake, replace(RAW, name=STAGING.name))
     made = DeltaTable(str(path_of(lake)))

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.lake.declared import DeclaredTable, declare, declared, find_declared, with_bounds
+from backfill_assets.lake.declared import DeclaredTable, declare, with_bounds
 from backfill_assets_tests.logs import place_of
 
 COLUMNS = (Column("day", "DATE", "the day"), Column("total", "DECIMAL(18,2)", "", nullable=True))
@@ -17,13 +17,6 @@ WEEKLY = Contract(
     first_day=date(2024, 1, 7),
 )  # fmt: skip
 TABLE = DeclaredTable(WEEKLY, ("weekly",), "1", {"min_rows": 1})
-
-
-def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    declare(place_of(tmp_path), TABLE)
-    assert declared(tmp_path) == [TABLE]
-    assert find_declared(place_of(tmp_path), "weekly") == TABLE
-    assert find_declared(place_of(tmp_path), "other") is None
 
 
 def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:

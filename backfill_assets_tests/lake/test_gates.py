@@ -46,12 +46,6 @@ def _verdict(finding: Finding) -> str:
     return "refused" if finding.refuses else "passed" if finding.passed else "warned"
 
 
-def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
-    findings = _judged(STAGING, DayProfile())
-    assert [f.check for f in findings] == list(CHECKS) == [ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE]
-    assert {f.day for f in findings} == {day(0)}
-
-
 @pytest.mark.parametrize(
     ("gate", "most", "verdict"),
     [

@@ -25,7 +25,7 @@ from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import commit_file
-from backfill_assets_tests.operations.planned import Planned, arrival
+from backfill_assets_tests.operations.planned import arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -50,14 +50,6 @@ def table(lake: Lake) -> Path:
 
 def data_file(table: Path) -> Path:
     return next(p for p in sorted(table.rglob("*.parquet")) if "_delta_log" not in p.parts)
-
-
-def test_a_whole_table_is_counted_by_its_log(lake: Lake) -> None:
-    found = inspect(lake, STAGING)
-    assert (found.commits, found.files, found.rows, found.lost) == (2, 2, 2, 0)
-    assert found.day_rows == {day(0): 1, day(1): 1}
-    findings = (found.torn, found.lacking, found.foreign, found.absent, found.altered, found.checkpoints_torn)
-    assert not any(findings)
 
 
 def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, table: Path) -> None:
@@ -174,14 +166,3 @@ def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) 
     assert read_files(lake.store) == []
     took_stock(lake, FILES, "b")
     assert [r.path for r in read_files(lake.store)] == ["b"]
-
-
-def test_a_version_that_was_set_aside_never_becomes_the_number_of_other_rows(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
-    torn = made.write("features", {0: 9})
-    commit_file(made.lake.table_place("features").local(), torn).write_bytes(b"")
-    mend(made.lake, made.contract("features"), SAID)
-    commit = next(made.lake.store.commits("features", torn - 1))
-    assert commit.receipt is not None
-    assert (commit.receipt.reason, dict(commit.receipt.days)) == (REASON, {})
-    assert made.write("features", {0: 9}) == torn + 1

@@ -79,16 +79,6 @@ def held_only(reader: LakeReader, file: str) -> bool:
     return str(reader.lake.root / file) not in live
 
 
-def test_upkeep_keeps_every_replaced_file_while_a_snapshot_is_being_made(reader: LakeReader) -> None:
-    lake, contract, now = reader.lake, reader.pipeline.contract(TABLE, ""), utc_now() + timedelta(days=1)
-    write(reader, [version_of_event(0, "a", 31)], "again")
-    with snapshots_of(lake.place).making("spring") as finish:
-        assert not remove_unneeded(lake, contract, now).replaced
-        finish(b"{}")
-    drop_snapshot(lake, "spring")
-    assert remove_unneeded(lake, contract, now).replaced
-
-
 def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_being_made(lake: Folder) -> None:
     def table(*files: str, **more: object) -> dict[str, object]:
         return {"data_files": [[f, "digest", 1] for f in files], **more}

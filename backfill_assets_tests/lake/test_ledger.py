@@ -65,13 +65,6 @@ def store_of(table: Path) -> TableStore:
     return bare_lake(table.parents[1]).store
 
 
-def test_a_table_that_does_not_exist_has_no_rows(tmp_path: Path) -> None:
-    store = bare_lake(tmp_path).store
-    assert store.rows("files") == []
-    assert read_files(store) == []
-    assert read_arrivals(store, -1) == {}
-
-
 def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5, bad=2), _event("a.csv", "sha", day(1), 4)], OURS)
     (found,) = read_files(store_of(files))
@@ -155,10 +148,6 @@ def test_a_withdrawn_file_names_no_day_but_its_copy_does() -> None:
     gone, copy = _record("a", "1", withdrawn=True, day0=(5, 0, 5)), _record("copy", "1", day0=(5, 0, 5))
     assert landed_days([gone]) == {}
     assert landed_days([gone, copy]) == landed_days([copy, gone]) == landed_days([copy])
-
-
-def test_a_day_of_unusable_rows_only_is_a_landed_day_without_usable_rows() -> None:
-    assert landed_days([_record("a", "1", day0=(5, 5, 0))]) == {day(0): LandedDay(frozenset({"1"}), 0)}
 
 
 def _arrival(arrival: int, event: int, fingerprint: str) -> dict[str, Any]:

@@ -11,22 +11,15 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.view import TableView
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
+from backfill_assets_tests.builders import add, commit_days, day, make_commit
 from backfill_assets_tests.logs import commits, find_write, place_of, read_commit, versions
 
 COLUMN = "event_date"
 
 
 # versions and commits
-
-
-def test_a_folder_without_a_log_has_no_versions(table: Path) -> None:
-    assert versions(table) == []
-    assert list(commits(table)) == []
-    assert LOGS.state(place_of(table), COLUMN) == TableView()
 
 
 def test_only_commit_files_are_versions(table: Path) -> None:
@@ -51,13 +44,6 @@ def test_commits_come_in_order_with_their_receipts(table: Path) -> None:
     assert [c.receipt.write_id if c.receipt else None for c in found[:3]] == [None, "write-1", "write-2"]
     assert (found[0].operation, found[1].operation) == ("CREATE TABLE", "WRITE")
     assert found[1].timestamp_ms == 1_709_000_000_001
-
-
-def test_commits_after_a_version_leave_out_that_version(table: Path) -> None:
-    for version in range(4):
-        commit_days(table, version, version)
-    assert [c.version for c in commits(table, after=1)] == [2, 3]
-    assert list(commits(table, after=3)) == []
 
 
 @pytest.mark.parametrize("after", [-1, 0, 3])
@@ -104,13 +90,6 @@ def test_a_write_is_found_by_its_id(table: Path) -> None:
     assert find_write(table.parent / "no_such_table", "write-2") is None
 
 
-def test_a_write_before_the_base_version_is_not_looked_for(table: Path) -> None:
-    for version in range(4):
-        commit_days(table, version, version)
-    assert find_write(table, "write-2", after=1) == 2
-    assert find_write(table, "write-2", after=2) is None
-
-
 # the newest receipt of every day
 
 
@@ -123,14 +102,6 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
     assert {d: r.version for d, r in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
     assert found.latest[day(1)].entry == DayEntry(1, "content-1", "digest-1")
     assert found.latest[day(1)].write_id == "write-1"
-
-
-def test_a_days_receipt_keeps_who_wrote_it_with_which_code(table: Path) -> None:
-    held = {day(0): DayEntry(7, "A", "d", Built.HELD)}
-    make_commit(table, 0, receipt(days=held, run_id="run-7", code_digest="code", settings_digest="settings"))
-    day_receipt = LOGS.state(place_of(table), COLUMN).latest[day(0)]
-    assert (day_receipt.run_id, day_receipt.code_digest, day_receipt.settings_digest) == ("run-7", "code", "settings")
-    assert day_receipt.entry.built is Built.HELD
 
 
 def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table: Path) -> None:
@@ -190,11 +161,3 @@ def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_
     assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
     commit_days(table, 2, 0)
     assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
-
-
-def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one(table: Path) -> None:
-    commit_days(table, 0, 0)
-    path = make_commit(table, 1, actions=[add(str(day(0)))])
-    path.write_text(path.read_text()[:-20])
-    with pytest.raises(BackfillError, match="version 1 of its log is torn"):
-        LOGS.state(place_of(table), COLUMN)

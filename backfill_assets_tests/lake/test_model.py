@@ -17,10 +17,10 @@ import pytest
 
 from backfill_assets.core.contracts import Column, Input, InputKind
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.states import Codes, State, States
+from backfill_assets.core.states import Codes
 from backfill_assets.lake import model
 from backfill_assets.lake.model import Table, make_pipeline, refuse_moved_code
-from backfill_assets_tests.builders import AS_KNOWN, FEATURES, RAW, STAGING, Story, day, loaded
+from backfill_assets_tests.builders import AS_KNOWN, FEATURES, RAW, STAGING
 
 CODE = '''
 def double(rows):
@@ -186,16 +186,6 @@ def test_what_is_judged_by_arrivals_has_its_upstreams_code_as_its_own(sources: S
     before = make_pipeline(_tables(sources, CODE)).codes
     after = make_pipeline(_tables(sources, REAL["another number"])).codes
     assert {name for name in before if before[name] != after[name]} == {"staging", "features_as_known"}
-
-
-def test_other_code_of_staging_shows_as_outdated_where_content_cannot_show_it(sources: Sources) -> None:
-    before, after = (make_pipeline(_tables(sources, c)) for c in (CODE, REAL["another number"]))
-    story: Story = loaded(5)
-    story.codes = dict(before.codes)
-    story.build("staging", *map(day, range(5))).build("features_as_known", day(3))
-    contracts = [t.contract for t in before.tables]
-    assert States(contracts, story.view(), before.codes).of("features_as_known", day(3)) is State.FRESH
-    assert States(contracts, story.view(), after.codes).of("features_as_known", day(3)) is State.OUTDATED
 
 
 # the pipeline

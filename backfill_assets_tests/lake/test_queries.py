@@ -13,13 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.gate_settings import TableGate
-from backfill_assets.lake.gates import READS, Finding, Judged, Surroundings, checks_of, judge
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.queries import label_calls, unanswered
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.builders import CHECKS, STAGING, day
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -133,18 +130,6 @@ def test_a_table_function_that_may_do_more_than_read_fails_and_does_nothing(
 def test_files_series_and_values_may_be_read_beside_the_tables(lake: Lake, tmp_path: Path, reads: str) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
-
-
-def test_only_a_table_that_consumers_read_has_the_gate_of_reads_and_one_that_fails_refuses() -> None:
-    read = replace(STAGING, consumer_queries=("SELECT 1 FROM staging",))
-
-    def judged(*failed: str) -> Finding:
-        return judge(Judged(read, day(0), DayProfile(), TableGate(), Surroundings(unanswered=failed)))[-1]
-
-    assert list(checks_of(read)) == [*CHECKS, READS]
-    assert judged().passed
-    failed = judged("the read `SELECT 1` fails: no")
-    assert (failed.refuses, failed.message) == (True, "the read `SELECT 1` fails: no")
 
 
 @pytest.mark.parametrize(("label", "why"), [("sum_ahead(x > 1", "brackets"), ("sum_ahead('x) > 1", "cannot be read")])

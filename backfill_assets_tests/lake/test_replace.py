@@ -19,11 +19,10 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.lakes import content, data_files, version
+from backfill_assets_tests.lakes import data_files, version
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -43,15 +42,6 @@ def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
     return replace_days(
         lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, "digest")
     )
-
-
-def test_days_that_hold_what_they_should_are_not_written_again(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    first = published(lake, 0, 1)
-    assert first.changed == {day(0), day(1)}
-    again = published(lake, 0, 1)
-    assert (again.write_id, again.version) == ("", first.version)
-    assert inspect(lake, STAGING).lost == 0, "what was not published is deleted"
 
 
 def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(tmp_path: Path) -> None:
@@ -76,52 +66,12 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
-def test_only_the_days_that_differ_get_other_files(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    write(lake, {DAY: 1, NEXT: 2})
-    before = data_files(lake, "staging")
-    done = write(lake, {DAY: 1, NEXT: 3})
-    after = data_files(lake, "staging")
-    assert done.changed == {NEXT}
-    assert not done.receipted
-    assert after[DAY] == before[DAY]
-    assert not after[NEXT] & before[NEXT]
-
-
-def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    write(lake, {DAY: 1})
-    before = data_files(lake, "staging")
-    done = write(lake, {DAY: 1}, "newer", "newer")
-    assert not done.changed
-    assert done.receipted == {DAY}
-    assert data_files(lake, "staging") == before
-
-
 def test_what_is_forced_is_written_though_it_is_equal(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     write(lake, {DAY: 1})
     before = data_files(lake, "staging")
     assert write(lake, {DAY: 1}, force=True).changed == {DAY}
     assert not data_files(lake, "staging")[DAY] & before[DAY]
-
-
-def test_a_day_that_has_no_rows_any_more_is_emptied_and_the_others_stay(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    write(lake, {DAY: 1, NEXT: 2})
-    write(lake, {DAY: None})
-    assert set(data_files(lake, "staging")) == {NEXT}
-
-
-def test_a_slower_run_from_older_inputs_loses_against_what_was_written_meanwhile(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    write(lake, {DAY: 1})
-    base = version(lake, "staging")
-    write(lake, {DAY: 2}, "newer", "newer")
-    before = content(lake, "staging")
-    with pytest.raises(Superseded, match="1 day"):
-        write(lake, {DAY: 1}, "d", "newer", base=base)
-    assert content(lake, "staging") == before
 
 
 def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ tested here: which days and versions a person means (`operations.test_rollback`)
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -71,20 +71,6 @@ def on_disk(root: Path) -> dict[str, int]:
     return {str(p): p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and ".locks" not in p.parts}
 
 
-def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(lake: Lake) -> None:
-    first, right = entry(lake, day(0)), read_commit(path_of(lake), 1).receipt
-    assert back(lake, {day(1): 1}) == 3
-    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
-    assert right is not None
-    assert entry(lake, day(1)) == replace(right.days[day(1)], built=Built.HELD)
-    said = read_commit(path_of(lake), 3).receipt
-    assert said is not None
-    assert (said.reason, said.note, list(said.days)) == ("rollback", "why", [day(1)])
-    assert said.tags == {"plan": "p1", "chunk": "4", "to_version": "1"}
-    assert entry(lake, day(0)) == first, "other days keep their receipts"
-    assert back(lake, {day(1): 1}) is None, "once more, nothing moves"
-
-
 def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
     back(lake, {day(1): 1})
     before = read_commit(path_of(lake), 1).receipt
@@ -113,13 +99,6 @@ def test_a_day_that_was_never_made_before_is_empty_and_after_its_release_equal_t
     assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.HELD)
     release_partitions(lake, STAGING, [day(5)], SAID)
     assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.COMPLETE)
-
-
-def test_held_days_cannot_be_published_over(lake: Lake) -> None:
-    back(lake, {day(1): 1})
-    with pytest.raises(DaysHeld, match=r"held.*backfill-assets release staging --from"):
-        publish_by_hand(lake, STAGING, rows({1: 8, 2: 8}), digest="new")
-    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
 
 
 def old_file(lake: Lake) -> Path:

@@ -123,11 +123,6 @@ def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
     assert caught.value.object == str(lake / FILE_NAME)
 
 
-def test_variables_win_over_the_file(lake: Path) -> None:
-    found = _load(lake, rest='[spark]\nmemory = "1g"\ncores = 1', SPARK__MEMORY="4g")
-    assert (found.spark.memory, found.spark.cores) == ("4g", 1)
-
-
 def test_variables_are_read_as_toml_reads_values_else_as_text(lake: Path) -> None:
     found = _load(
         lake,

@@ -19,7 +19,7 @@ from backfill_assets.lake.staging import WRITES, Staged, markers, stage_rows, sw
 from backfill_assets.lake.store import ensure_table
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand, read_staged, stage_by_hand
+from backfill_assets_tests.files import publish_by_hand, read_staged
 from backfill_assets_tests.processes import start
 
 if TYPE_CHECKING:
@@ -40,11 +40,6 @@ sys.stdin.readline()
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
-
-
-@pytest.fixture
 def other(lake: Lake) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     """A process that has staged rows, and its write id."""
     with start("-c", STAGE, lake.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -55,21 +50,6 @@ def other(lake: Lake) -> "Iterator[tuple[subprocess.Popen[str], str]]":
 
 def writes(lake: Lake) -> set[str]:
     return {p.name for p in (lake.table_place("staging").local() / WRITES).iterdir()}
-
-
-def test_what_is_dropped_leaves_nothing_and_dropping_twice_is_dropping_once(lake: Lake) -> None:
-    staged = stage_by_hand(lake, STAGING, ROWS)
-    staged.drop()
-    staged.drop()
-    assert writes(lake) == set()
-    assert list((lake.root / markers("staging")).iterdir()) == []
-
-
-def test_what_is_kept_stays_and_the_rest_of_the_write_goes(lake: Lake) -> None:
-    staged = stage_by_hand(lake, STAGING, ROWS)
-    staged.keep([staged.files[0].name])
-    staged.drop()
-    assert [Path(f.path).exists() for f in staged.files] == [True, False, False]
 
 
 @pytest.mark.usefixtures("processes")

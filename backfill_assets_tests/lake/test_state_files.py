@@ -62,14 +62,6 @@ def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 # what is read
 
 
-def test_a_new_process_reads_the_newest_state_and_the_commits_after_it(table: Path, read: list[int]) -> None:
-    _history(table)
-    read.clear()
-    found = LogCache().state(place_of(table), COLUMN)
-    assert read == list(range(2 * KEEP_EVERY, LENGTH))
-    assert found == _folded(table)
-
-
 def test_an_earlier_version_is_read_from_the_newest_state_before_it(table: Path, read: list[int]) -> None:
     _history(table)
     read.clear()
@@ -92,14 +84,6 @@ def _history_goes_on(table: Path, first: int, stop: int) -> None:
     for version in range(first, stop):
         commit_days(table, version, version % 7)
         logs.keep(place_of(table), COLUMN)
-
-
-def test_a_state_is_never_overwritten(table: Path) -> None:
-    _history(table, KEEP_EVERY)
-    (path,) = state_file(table, 0).parent.iterdir()
-    before = path.read_bytes()
-    keep_state(place_of(table), COLUMN, TableView(KEEP_EVERY - 1))
-    assert path.read_bytes() == before
 
 
 def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) -> None:
@@ -193,13 +177,6 @@ def test_a_state_beyond_the_head_is_passed_over(table: Path) -> None:
     for version in range(KEEP_EVERY + 3, LENGTH):
         commit_file(table, version).unlink()
     assert LogCache().state(place_of(table), COLUMN) == _folded(table)
-
-
-def test_a_forged_state_is_found(table: Path) -> None:
-    _history(table)
-    forged = state_file(table, 2 * KEEP_EVERY - 1)
-    _rewrite(forged, lambda c: c["days"].pop(str(day(2))))
-    assert false_states(place_of(table), COLUMN) == [forged.relative_to(table).as_posix()]
 
 
 # random histories

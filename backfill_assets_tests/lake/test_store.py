@@ -27,11 +27,6 @@ def rows(*numbers: int, value: int = 1) -> list[dict[str, Any]]:
     return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
-
-
 def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(lake: Lake) -> None:
     store: TableStore = lake.store
     assert not store.exists("staging")
@@ -39,14 +34,6 @@ def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_befo
     assert store.rows("staging") == []
     assert store.view("staging", "event_date").version == -1
     assert inspect(lake, STAGING).commits == 0
-
-
-def test_a_write_of_days_leaves_the_files_of_all_others_alone(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows(0, 1))
-    before = set(lake.store.data_files(STAGING, days=[day(0)]))
-    publish_by_hand(lake, STAGING, rows(1, value=2))
-    assert set(lake.store.data_files(STAGING, days=[day(0)])) == before
-    assert {r["event_date"]: r["value"] for r in lake.store.rows("staging")} == {day(0): 1, day(1): 2}
 
 
 def row(entity: str, number: int) -> dict[str, Any]:

@@ -168,13 +168,6 @@ def test_what_is_made_from_tables_of_a_stopped_switch_waits_with_them(made: Plan
     assert versions_seen(made.lake)["raw"] == made.view("raw").version, "what reads none of them moves on"  # type: ignore[index]
 
 
-def test_a_switch_that_was_stopped_before_its_first_commit_leaves_nothing_behind(made: Planned) -> None:
-    stop(made)
-    assert unfinished(made.lake) == ()
-    write(made, "staging")
-    assert end(made) == [2, 1]
-
-
 def test_a_switch_that_was_killed_in_another_container_is_completed_by_the_same_one(made: Planned) -> None:
     stop(made, "staging")
     by_process(made, IN_ANOTHER_CONTAINER)

@@ -6,7 +6,7 @@ a view (`core/test_states.py`).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,6 @@ def _load(lake: Lake, sha: str, number: int) -> None:
     make_commit(lake.table_place("raw").local(), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)}))
 
 
-def test_a_new_lake_is_seen_as_empty(lake: Lake) -> None:
-    view = read_view(lake, CONTRACTS)
-    assert (view.start, view.as_of, view.grace) == (START, NOON, timedelta(hours=6))
-    assert set(view.tables) == {c.name for c in CONTRACTS} | {"quarantine", "arrivals", "too_late"}
-    assert set(map(str, view.tables.values())) == {str(TableView())}
-    assert (view.source("raw").landed, view.source("raw").arrivals) == ({}, {})
-
-
 def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
     _land(lake, "sha", 0)
     _load(lake, "sha", 0)
@@ -78,22 +70,6 @@ def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
     assert view.table("raw").latest[day(0)].entry.rows == 2
     assert (view.table("arrivals").inputs, view.table("arrivals").frontier) == ({"raw": 0}, NOON)
     assert States(CONTRACTS, view, {}).of("raw", day(0)) is State.FRESH
-
-
-def test_a_load_that_was_killed_before_arrivals_shows_as_not_loaded(lake: Lake) -> None:
-    _land(lake, "sha", 0)
-    _load(lake, "sha", 0)
-    states = States(CONTRACTS, read_view(lake, CONTRACTS), {})
-    assert states.of("raw", day(0)) is State.STALE
-    assert states.frontier("staging") is None
-
-
-def test_a_file_that_landed_since_makes_its_day_stale(lake: Lake) -> None:
-    _land(lake, "sha", 0)
-    _load(lake, "sha", 0)
-    _arrive(lake, 0, raw_version=0)
-    _land(lake, "late", 0)
-    assert States(CONTRACTS, read_view(lake, CONTRACTS), {}).of("raw", day(0)) is State.STALE
 
 
 def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:

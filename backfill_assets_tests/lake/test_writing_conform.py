@@ -6,7 +6,6 @@ Tested here: `lake.writing.conform`, and `lake.audit` on files of Spark. Not tes
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +21,6 @@ from backfill_assets.lake.log import FILE_DIGEST_CHARS
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,11 +44,6 @@ AWKWARD: list[tuple[Any, ...]] = [
     (day(1), "-", "1:-", datetime(2024, 3, 31, 2, 30, tzinfo=UTC), -1, 1, date(1970, 1, 1)),
     (None, None, "x" * 5000, None, 5, None, None),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

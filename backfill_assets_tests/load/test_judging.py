@@ -46,14 +46,6 @@ def profile_of(
     return next(f for f in found if f.check == PROFILE)
 
 
-def test_a_single_day_is_judged_against_the_null_shares_of_the_receipts_before_it(settings: LakeSettings) -> None:
-    known = {day(n): entry(5) for n in range(MEDIAN_NEEDS_DAYS)}
-    judged = day(MEDIAN_NEEDS_DAYS)
-    finding = profile_of(settings, known, {judged: made(80)}, judged)
-    assert (finding.passed, finding.message) == (False, "80% of value is NULL, usually 5% (max_null_jump = 0.2)")
-    assert profile_of(settings, known, {judged: made(25)}, judged).passed
-
-
 def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_before_them(
     settings: LakeSettings,
 ) -> None:

@@ -107,14 +107,6 @@ def test_a_scan_names_contents_as_todays_select_does_if_they_were_counted_by_ano
     assert not comparison.disputed, "nobody is asked to accept files that are as they were"
 
 
-def test_a_file_that_changed_just_now_is_not_remembered(folder: Path, hashed: list[str]) -> None:
-    record = recorded(folder, "a.csv", b"1")
-    os.utime(folder / "a.csv")
-    for _ in range(2):
-        compared(folder, record)
-    assert hashed == ["a.csv", "a.csv"]
-
-
 def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(folder: Path) -> None:
     old = recorded(folder, "old.csv", b"1")
     new = recorded(folder, "new.csv", b"1")
@@ -171,12 +163,6 @@ def lake(tmp_path: Path) -> Lake:
     found, _ = synthetic_lake(tmp_path, DAYS)
     count(found)
     return found
-
-
-def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, DAYS)
-    found = look(LakeSession(lake))
-    assert (found.is_scanned, found.counts_rows) == (False, True)
 
 
 def test_files_that_were_counted_on_another_engine_need_one(lake: Lake) -> None:

@@ -97,10 +97,6 @@ def test_what_only_looks_like_it_is_not(transform: Any) -> None:
     judge(transform)
 
 
-def test_a_declared_variable_is_an_input_of_the_code() -> None:
-    judge(the_environment, code_inputs=("env:FACTOR_OF_TESTS",))
-
-
 def test_code_that_has_passed_with_a_declared_variable_is_searched_again_without() -> None:
     judge(the_environment, code_inputs=("env:FACTOR_OF_TESTS",))
     with pytest.raises(ContractBroken, match="reads FACTOR_OF_TESTS"):

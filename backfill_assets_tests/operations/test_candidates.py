@@ -39,16 +39,6 @@ def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(be
         beside.there.write("raw", {0: 1})
 
 
-def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(beside: CandidateWorld) -> None:
-    lake, folder = beside.made.lake, beside.there.root
-    left = folder.rename(folder.with_name(".v2.0a1b2c3d"))  # what a kill amid the deletion leaves
-    assert candidate_names(lake) == []
-    create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
-    discard_candidate(lake, "v2")
-    assert not left.exists()
-    assert list(folder.parent.iterdir()) == []
-
-
 def test_a_candidate_that_a_killed_command_half_made_is_none_and_its_name_is_free(beside: CandidateWorld) -> None:
     lake, folder = beside.made.lake, beside.there.root
     (folder / "candidate.json").write_bytes(b'{"unfinished": "being made"}')

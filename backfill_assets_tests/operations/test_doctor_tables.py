@@ -25,7 +25,7 @@ from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_r
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CODE, STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.test_snapshots import keep, rebuilt_and_vacuumed
 
@@ -95,19 +95,6 @@ def told(lake: Lake, entries: Mapping[date, DayEntry]) -> None:
     """Publish the rows with whatever entries their receipt shall hold."""
     write = Write(STAGING, stage_by_hand(lake, STAGING, ROWS), entries, -1, Provenance("test"))
     replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
-
-
-def test_contents_that_equal_their_receipts_are_fine(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, STAGING, ROWS)
-    found = looked_at(lake)
-    assert (found.level, found.what) == (Level.OK, "3 day(s), 3 rows equal their receipts")
-
-
-def test_other_contents_than_receipts_say_are_broken(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    told(lake, {day(n): DayEntry(1, "F", "digest") for n in range(3)})
-    assert looked_at(lake).level is Level.ERROR
 
 
 def test_receipts_that_fingerprint_in_another_way_are_no_alarm_but_for_their_count_of_rows(tmp_path: Path) -> None:

@@ -110,15 +110,6 @@ def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(bes
     assert len(unfinished(beside.made.lake)) == 1
 
 
-def test_a_publication_is_taken_back_as_a_plan_is(beside: CandidateWorld) -> None:
-    beside.build_all(5)
-    done = beside.publish()
-    roll_back(beside.made.lake, beside.made.pipeline, RollbackRequest(plan=done.id), Provenance(""))
-    assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [1] * DAYS)
-    with pytest.raises(DaysHeld):
-        beside.publish()
-
-
 def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: CandidateWorld) -> None:
     beside.build_all(5)
     lake, told = beside.made.lake, []
@@ -163,15 +154,6 @@ def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_a
     beside.there.write("features", {DAYS - 1: 6})
     beside.publish()
     assert beside.made.values("features") == [5] * (DAYS - 1) + [6]
-
-
-def test_a_publication_that_stopped_between_two_tables_goes_on(beside: CandidateWorld) -> None:
-    beside.build_all(5)
-    beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
-    assert (beside.made.values("staging"), beside.made.values("features")) == ([5] * DAYS, [1] * DAYS)
-    done = beside.publish()
-    assert [(t.table, t.same) for t in done.tables] == [("staging", DAYS), ("features", 0)]
-    assert beside.made.values("features") == [5] * DAYS
 
 
 def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: CandidateWorld) -> None:

@@ -3,43 +3,25 @@
 Tested here: `operations.report`. Not tested here: that a receipt knows its seconds (`end_to_end`, `cli/test_demo.py`).
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.report import FOREIGN, DayAudit, TableWrite, audit, writes
+from backfill_assets.operations.report import FOREIGN, TableWrite, audit
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.system_tables import write_parquet
-from backfill_assets_tests.builders import day, make_commit, write_rows
+from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.operations.planned import Planned
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def written(seconds: float | None, table: str = "staging", days: int = 1) -> TableWrite:
     return TableWrite(table, 1, AT, (DayRange(START, START + ONE_DAY * days),), 0, "manual", "", "", seconds)
-
-
-def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path, 3)
-    entries = {START: DayEntry(5, "F", "d"), START + ONE_DAY * 2: DayEntry(6, "F", "d")}
-    said = Receipt("w", "staging", "late_data", entries, "run-2", "a note", seconds=1.5)
-    later = datetime.now(UTC) + timedelta(days=1)
-    make_commit(lake.table_place("staging").local(), 2, said, info={"inCommitTimestamp": int(later.timestamp() * 1000)})
-    found = writes(lake, pipeline)
-    assert [w.table for w in found[1:]].count("staging") == 1
-    newest = found[0]
-    assert (newest.table, newest.version, newest.rows, newest.seconds) == ("staging", 2, 11, 1.5)
-    assert (newest.reason, newest.note, newest.run_id) == ("late_data", "a note", "run-2")
-    assert newest.days == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
-    assert found[1].seconds is None, "a receipt of before says nothing of its time"
 
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -81,13 +63,3 @@ def test_a_commit_without_a_receipt_is_told_as_such(made: Planned) -> None:
     write_rows(made.lake.table_place("staging").local(), made.contract("staging"), [row])
     newest = audit(made.lake, made.pipeline, "staging")[0]
     assert (newest.day, newest.by, newest.version) == (None, FOREIGN, 4)
-
-
-def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_path: Path) -> None:
-    import duckdb
-
-    found = audit(made.lake, made.pipeline)
-    file = tmp_path / "audit.parquet"
-    assert write_parquet(DayAudit, found, file) == len(found) == pq.read_metadata(file).num_rows
-    query = f"SELECT \"table\", count(*) FROM '{file}' WHERE plan = 'p1' AND changed GROUP BY 1 ORDER BY 1"
-    assert duckdb.execute(query).fetchall() == [("features", 4), ("staging", 4)]

@@ -198,12 +198,3 @@ def test_the_digest_is_of_the_content_and_not_of_the_name(reader: LakeReader) ->
     assert first.digest == second.digest
     write(reader, [version_of_event(1, "c", 31)], "new")
     assert keep(reader, "later").digest != first.digest
-
-
-def test_every_form_holds_the_kept_rows(tmp_path: Path) -> None:
-    reader = readable_lake(tmp_path)
-    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,), unfit="take"))
-    kept, live = reader.snapshot("spring").table(TABLE), reader.table(TABLE)
-    assert kept.arrow() == live.arrow()
-    assert kept.pandas().equals(live.pandas())
-    assert sorted(map(repr, kept.duckdb().fetchall())) == sorted(map(repr, live.duckdb().fetchall()))

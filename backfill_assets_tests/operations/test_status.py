@@ -30,14 +30,6 @@ def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_
     assert {d.rows for d in report} == {3}
 
 
-def test_a_lake_without_anything_has_no_days(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "full", 1)
-    empty = type(lake)(tmp_path, lake.settings)
-    report = status(empty, pipeline)
-    assert report.days is None
-    assert not list(report)
-
-
 def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     beyond = DayRange(START + ONE_DAY * DAYS, START + ONE_DAY * (DAYS + 1))

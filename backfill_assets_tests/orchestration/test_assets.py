@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.orchestration.dagster_private import newest_target
-from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, TABLES_TAG
+from backfill_assets.orchestration.runs import DAYS_TAG, TABLES_TAG
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START
@@ -27,14 +27,6 @@ def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     return dict(run.tags)
-
-
-def test_a_run_of_several_days_shows_days_and_tables_in_the_runs_list(lake: Made, instance: dg.DagsterInstance) -> None:
-    some = run_rebuild(lake[0], START, NEXT, instance, ["staging", "features"])
-    assert some.success
-    tags = tags_of(instance, some)
-    assert tags[LAKE_TAG] == str(lake[0].root)
-    assert (tags[DAYS_TAG], tags[TABLES_TAG]) == (f"{START}..{NEXT}", "staging, features")
 
 
 def test_a_run_of_one_day_shows_what_dagster_shows_of_it_and_its_data_version(

@@ -37,7 +37,6 @@ from backfill_assets_tests.orchestration.ticking import (
     late,
     pile_up,
     ran,
-    settings,
     stale,
 )
 
@@ -72,34 +71,6 @@ def test_runs_that_never_began_use_up_no_attempt(lake: Made, instance: dg.Dagste
     tick = late(lake, instance)
     assert tick.requests == []
     assert any("will not be requested again" in note for note in tick.notes)
-
-
-def test_what_can_never_begin_is_given_up_as_well(lake: Made, instance: dg.DagsterInstance) -> None:
-    stale(lake, 2)
-    for _ in range(runs.MOST_UNBEGUN + lake[0].settings.lateness.attempts):
-        (request,) = late(lake, instance).requests
-        ran(instance, request, dg.DagsterRunStatus.FAILURE, began=False)
-    assert late(lake, instance).requests == []
-
-
-def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 2)
-    for _ in range(3):
-        for request in late(lake, instance).requests:
-            ran(instance, request, dg.DagsterRunStatus.FAILURE)
-    assert late(lake, instance).requests == []
-    build(*lake, "staging", {day(2): 3}, digests={day(2): "older still"})
-    assert asked(late(lake, instance)) == [f"staging {day(2)}"]
-
-
-def test_a_first_attempt_goes_before_repeated_ones(lake: Made, instance: dg.DagsterInstance) -> None:
-    stale(lake, 2, 3)
-    settings(lake, "runs_per_tick = 1")
-    all_fail(lake, instance, ticks=1)
-    stale(lake, 8)
-    assert asked(late(lake, instance)) == [f"staging {day(8)}"]
 
 
 def corrected(settings: LakeSettings) -> tuple[Table, ...]:

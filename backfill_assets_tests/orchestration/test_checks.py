@@ -19,7 +19,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, day
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.planned import DAYS, Planned
-from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, build, end_of
 from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -62,13 +62,6 @@ def make_stale(lake: Made, *numbers: int) -> None:
     build(*lake, "staging", dict.fromkeys(days, 3), digests=dict.fromkeys(days, "older"))
 
 
-def test_the_first_tick_tells_every_table_that_has_days_and_the_next_none(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    assert told(lake, instance) == {c.name: (True, 0) for c in lake[1].contracts}
-    assert told(lake, instance) == {}
-
-
 def test_a_table_that_becomes_stale_and_one_that_recovers_are_told_once_each(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
@@ -78,13 +71,6 @@ def test_a_table_that_becomes_stale_and_one_that_recovers_are_told_once_each(
     assert told(lake, instance) == {}
     build(*lake, "staging", {START + ONE_DAY * 2: 3})
     assert told(lake, instance)["staging"] == (True, 0)
-
-
-def test_other_stale_days_are_another_verdict(lake: Made, instance: dg.DagsterInstance) -> None:
-    make_stale(lake, 2)
-    told(lake, instance)
-    make_stale(lake, 2, 3)
-    assert told(lake, instance)["staging"] == (False, 2)
 
 
 def test_a_verdict_of_an_older_materialization_is_told_again_because_dagster_no_longer_counts_it(
@@ -112,11 +98,3 @@ def test_a_run_tells_the_verdicts_of_its_tables_and_of_those_it_leaves_to_themse
         target = row.evaluation.target_materialization_data
         assert (target.storage_id if target else None) == (newest.storage_id if newest else None)
     assert told(lake, instance) == {}
-
-
-def test_a_table_without_a_written_day_is_not_judged(tmp_path: Path, instance: dg.DagsterInstance) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "other", 1)
-    empty = type(lake)(tmp_path / "empty", lake.settings)
-    empty.root.mkdir()
-    (empty.root / "lake.toml").write_text((lake.root / "lake.toml").read_text())
-    assert told((empty, pipeline), instance) == {}
