@@ -1,11 +1,11 @@
 """Making plans: which days are written and why, what follows outside the range, what it costs, and what is refused.
 
-Tested here: `backfill.plan` with its parts, on lakes without an engine. Not tested here: running one
-(`backfill/test_run.py`).
+Tested here: `backfill.plan` with its parts and the impact of a plan, on lakes without an engine. Not tested here:
+running one (`test_run.py`), finding rows that move (`load.test_moves`).
 """
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, make_plan, price_of
+from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, impacts, look_of, make_plan, price_of
 from backfill_assets.cli.plan import TEMPLATE_NAMES
+from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.view import read_view
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
-from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price
+from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price, parse_plan, plan_json
 from backfill_assets.plans.policy import Order, Policy
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.logs import versions
-from backfill_assets_tests.operations.planning import impact_on, versions_of
+from backfill_assets_tests.operations.planning import impact_on, planned, versions_of
 from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
 
@@ -164,7 +166,9 @@ def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
 
 
 units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))
+
 orders = st.sampled_from(("ascending", "newest-first"))
+
 spans = st.builds(
     lambda s, n: DayRange(s, s + ONE_DAY * n), st.dates(date(2020, 1, 1), date(2025, 1, 1)), st.integers(1, 200)
 )
@@ -234,3 +238,33 @@ def test_weeks_begin_on_monday_and_months_on_the_first() -> None:
 def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     with pytest.raises(BackfillError, match="is no size"):
         cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(chunk=unit))
+
+
+def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 10)
+    day = START + ONE_DAY * 3
+    build(lake, pipeline, "labels", {day: 3}, digests={day: "of before"})
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    now, latest = states.frontier("labels"), states.view.table("labels").latest
+    assert now is not None
+    for frontier, why in ((now - timedelta(days=8), "matured"), (now, "stale")):
+        written = replace(states.view.table("labels"), latest={**latest, day: replace(latest[day], frontier=frontier)})
+        then = pipeline.states(replace(states.view, tables={**states.view.tables, "labels": written}))
+        (found,) = impacts(then, ("labels",), DayRange(day, day + ONE_DAY), Policy())[:1]
+        assert list(found.write) == [why]
+
+
+def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 12)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    moves = [DayMove("raw", START, 0, 0, 3), DayMove("staging", START + 5 * ONE_DAY, 2, 0, 0)]
+    look = look_of(states, moves)
+    assert look.follows["features"] == (DayRange(START + 5 * ONE_DAY, START + 8 * ONE_DAY),)
+    days = DayRange(START, START + 3 * ONE_DAY)
+    plan = replace(planned(lake, pipeline, days), look=look)
+    assert parse_plan(plan_json(plan)).look == look
+    assert look_rows(look, days) == [["staging", str(START + 5 * ONE_DAY), "+2", "-0", "0", "no"]]
+    told = "\n".join(look_lines(look, days))
+    assert f"beyond the range: {START + 5 * ONE_DAY} gain or lose rows too" in told
+    assert f"plan --from {START} --to {START + 5 * ONE_DAY}" in told
+    assert f"look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content: {START}" in told

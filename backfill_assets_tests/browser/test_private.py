@@ -1,7 +1,7 @@
 """Dagster's pages as `backfill-assets ui` serves them: below the secret, and live.
 
 Tested here: that a page is drawn and hears of changes. Not tested here: who gets in
-(`cli.test_server_ui`), and what the pages show (`test_ui`).
+(`cli.test_server`), and what the pages show (`test_ui`).
 """
 
 from pathlib import Path

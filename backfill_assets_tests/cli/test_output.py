@@ -1,17 +1,25 @@
-"""A command that reports: one answer for a terminal, a program and a file; what nobody asked for is not computed.
+"""A command that reports: one answer for a terminal, a program and a file; options are declared once, and typed.
 
-Tested here: `cli.output`. Not tested here: what commands report, and drawing (`test_drawing`, `test_pages`).
+Tested here: `cli.output`. Not tested here: what commands report, and drawing (`test_drawing`).
 """
 
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel, Field
 
 from backfill_assets.cli.drawing import PageSection, TextTable
-from backfill_assets.cli.output import Output, Part, reporting
+from backfill_assets.cli.output import Output, Part, given_options, options_of, reporting
+from backfill_assets.cli.plan import plan
+from backfill_assets.cli.rollback import rollback
+from backfill_assets.operations.rollback import RollbackRequest
+from backfill_assets.orchestration.plan_job import BackfillConfig
+from backfill_assets.orchestration.rollbacks import RollbackConfig
+from backfill_assets.plans.policy import Policy, PolicyOptions, PutBack
 
 
 @click.command()
@@ -46,3 +54,55 @@ def test_a_program_gets_the_document_alone_also_beside_a_file(tmp_path: Path) ->
 def test_a_file_takes_the_place_of_the_terminal(tmp_path: Path) -> None:
     told = CliRunner().invoke(command, ["--html", str(file := tmp_path / "page.html")])
     assert (told.stdout, told.exit_code, file.read_text()) == ("", 0, "page")
+
+
+class Soup(BaseModel):
+    pot: Literal["small", "large"] = Field(default="small", description="Its size.")
+    salt: int | None = Field(default=None, description="Grams.", json_schema_extra={"range": [0, 9]})
+    stir: bool = Field(default=False, description="Now and then.")
+    herbs: list[str] = Field(default=[], description="Again.", json_schema_extra={"option": "herb", "aliases": ["-h"]})
+    cooks: int = Field(default=1, description="At once.", json_schema_extra={"default": "by hunger"})
+
+
+def cooked(*words: str) -> tuple[dict[str, Any], str]:
+    """What a command with the options of `Soup` was given, and its output."""
+    found: dict[str, Any] = {}
+
+    @click.command()
+    @options_of(Soup)
+    def cook(**options: Any) -> None:
+        found.update(given_options(Soup, options))
+
+    return found, CliRunner().invoke(cook, words).output
+
+
+def test_only_what_is_typed_counts_as_given_also_a_zero() -> None:
+    assert cooked() == ({}, "")
+    words = ("--pot", "large", "--salt", "0", "--stir", "--herb", "dill", "-h", "bay")
+    assert cooked(*words)[0] == {"pot": "large", "salt": 0, "stir": True, "herbs": ["dill", "bay"]}
+
+
+def test_help_names_type_bounds_and_default() -> None:
+    shown = " ".join(cooked("--help")[1].split())
+    assert "--pot [small|large] Its size. [default: small]" in shown
+    assert "--salt INTEGER RANGE Grams. [0<=x<=9]" in shown
+    assert "--cooks INTEGER At once. [default: by hunger]" in shown
+
+
+@pytest.mark.parametrize("words", [("--salt", "10"), ("--pot", "huge"), ("--cooks", "two")])
+def test_a_value_of_no_such_type_is_wrong_usage(words: tuple[str, ...]) -> None:
+    assert cooked(*words)[1].splitlines()[-1].startswith(f"Error: Invalid value for '{words[0]}'")
+
+
+@pytest.mark.parametrize(
+    ("declared", "command", "config", "request_of"),
+    [(PolicyOptions, plan, BackfillConfig, Policy), (PutBack, rollback, RollbackConfig, RollbackRequest)],
+)
+def test_an_option_is_declared_once_for_the_command_the_launchpad_and_what_they_ask_for(
+    declared: type[BaseModel], command: click.Command, config: type[BaseModel], request_of: type[BaseModel]
+) -> None:
+    typed = [(option.name, option.help or "") for option in command.params if isinstance(option, click.Option)]
+    for name, field in declared.model_fields.items():
+        assert config.model_fields[name].description == field.description
+        assert request_of.model_fields[name].default == field.default
+        assert any(option == name and text.startswith(field.description or "-") for option, text in typed)

@@ -67,3 +67,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     result = run("guide", "nothing")
     assert result.exit_code == 2
     assert "Choose one of first-lake, own-files" in result.stderr
+
+
+def test_labs_are_listed_without_a_name() -> None:
+    assert "late-fact" in run("lab").stdout
+    assert set(read(run("lab", "--json"))) >= {"load", "skew"}

@@ -1,22 +1,42 @@
-"""`server` as a person uses it, and what it refuses: other users' lakes, forged records. No JVM."""
+"""`server` and `ui`: other users' lakes, forged records, the guard before Dagster's web server, its processes. No JVM.
 
+Tested here: `cli.server`. Not tested here: the pages in a browser (`browser.test_private`).
+"""
+
+import asyncio
+import json
+import signal
 import socket
+import stat
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import psutil
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Subprotocol
 
+from backfill_assets.cli.server import guard, own_folder
 from backfill_assets.engine.processes import Process, working_in
 from backfill_assets.engine.server import SERVER_PROGRAMS
 from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
+from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start, until
 from backfill_assets_tests.strangers import give_away
 
 # What stands for a server has one of its words in the command line.
 A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail")
+
 PATIENCE_SECONDS = 20.0
 
 
@@ -92,3 +112,136 @@ def test_dagster_opens_what_production_prints(tmp_path: Path, monkeypatch: pytes
     with dg.DagsterInstance.get() as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
         assert instance.run_retries_enabled
+
+
+SECRET = "/s3cret"
+
+HERE = "127.0.0.1:3000"
+
+PROTOCOL = Subprotocol("graphql-ws")
+
+SUBSCRIPTION = "subscription { locationStateChangeEvents { event { message } } }"
+
+
+def answered(path: str, kind: str = "http", **headers: str) -> Any:
+    """What the guard sends, or "passed" where it lets through."""
+    sent: list[Any] = []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send("passed")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    said = {"host": HERE, **headers}
+    scope = {"type": kind, "path": path, "headers": [(k.encode(), v.encode()) for k, v in said.items()]}
+
+    async def ask() -> None:
+        await guard(app, SECRET)(scope, None, send)
+
+    asyncio.run(ask())
+    return sent[0] if sent[0] == "passed" else sent[0].get("status", sent[0].get("code"))
+
+
+@pytest.mark.parametrize("path", ["/s3cret", "/s3cret/", "/s3cret/graphql", "/s3cret/runs/1"])
+def test_who_knows_the_secret_passes(path: str) -> None:
+    for host in (HERE, "localhost:4000", "localhost"):
+        assert answered(path, host=host) == answered(path, "websocket", host=host) == "passed"
+        assert answered(path, host=host, origin=f"http://{host}") == "passed"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/graphql", "/s3cre", "/s3crets", "/x/s3cret", "//s3cret", "/server_info", "/é"]
+)
+def test_who_does_not_gets_no_answer_and_no_hint(path: str) -> None:
+    assert answered(path) == 403
+    assert answered(path, "websocket") == 1008
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:8000"},
+        {"host": "evil.example:3000", "origin": "http://evil.example:3000"}, {"host": "evil.example"}, {"host": ""},
+    ],
+)  # fmt: skip
+def test_pages_of_another_origin_or_by_a_foreign_name_do_not_pass(headers: dict[str, str]) -> None:
+    assert answered(f"{SECRET}/graphql", **headers) == 403
+    assert answered(f"{SECRET}/graphql", "websocket", **headers) == 1008
+
+
+def test_a_port_that_is_taken_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:
+    bare_lake(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run("ui", "--port", taken.getsockname()[1], "--lake", tmp_path)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "--port" in done.stderr
+
+
+def test_temporary_files_lie_where_no_other_user_can_put_any(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir(mode=0o777)
+    for home in (tmp_path, tmp_path / ("long" * 30)):
+        own = own_folder(home)
+        assert stat.S_IMODE(own.stat().st_mode) == 0o700
+        assert len(bytes(own / "tmp12345678")) < 100, "a socket's path"
+    own.rmdir()
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("ui")
+    readable_lake(folder / "lake")
+    with served(folder) as running:
+        yield running
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - our own loopback server
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+async def first_word(url: str) -> str:
+    async with connect(url.replace("http:", "ws:") + "/graphql", subprotocols=[PROTOCOL]) as socket:
+        await socket.send(json.dumps({"type": "connection_init"}))
+        await socket.send(json.dumps({"id": "1", "type": "start", "payload": {"query": SUBSCRIPTION}}))
+        return str(json.loads(await asyncio.wait_for(socket.recv(), 60))["type"])
+
+
+@pytest.mark.slow
+def test_pages_and_subscriptions_are_for_who_knows_the_address(shown: Served) -> None:
+    bare, _, secret = shown.url.rpartition("/")
+    assert status(f"{shown.url}/server_info") == 200
+    assert asyncio.run(first_word(shown.url)) == "connection_ack"
+    assert [status(bare + path) for path in ("/", "/server_info", "/graphql", f"/{secret[:-1]}/graphql")] == [403] * 4
+    with pytest.raises(InvalidStatus, match="403"):
+        asyncio.run(first_word(bare))
+
+
+@pytest.mark.slow
+def test_no_other_user_can_see_the_secret_or_reach_another_socket(shown: Served) -> None:
+    secret, everyone = shown.url.rpartition("/")[2], [shown.process, *shown.process.children(recursive=True)]
+    assert not [p for p in everyone if secret in " ".join(p.cmdline()) + str(p.environ())]
+    listening = {c.laddr for p in everyone for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+    assert [f"{a.ip}:{a.port}" for a in listening] == [shown.url.split("/")[2]]
+    named = [str(c.laddr) for p in everyone for c in p.net_connections("unix")]
+    sockets = {Path(name) for name in named if name.startswith("/")}
+    assert sockets
+    for path in sockets:
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_well_with_all_its_processes(tmp_path: Path, processes: None, number: signal.Signals) -> None:
+    readable_lake(tmp_path / "lake")
+    with served(tmp_path) as running:
+        everyone = [running.process, *running.process.children(recursive=True)]
+        running.process.send_signal(number)
+        assert running.process.wait(60) == 0
+        _, alive = psutil.wait_procs(everyone, 60)
+        assert not alive

@@ -1,6 +1,6 @@
 """Whose lakes and caches are taken: this user's, root's, and those that this user has named; links are not followed.
 
-Tested here: `core.ownership`. Not tested here: the doors that ask it (`lake.test_home`, `cli.test_server_ui`).
+Tested here: `core.ownership`. Not tested here: the doors that ask it (`lake.test_home`, `cli.test_server`).
 """
 
 import grp

@@ -1,4 +1,4 @@
-"""The tags of a chunk's receipts: its write mode and its code.
+"""The tags of a chunk's receipts: its write mode and its code; the key and the tags of work.
 
 Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake (`backfill/test_plan.py`).
 """
@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.backfill.plan import cut
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import (
     CODE_TAG,
     KEEP_GOOD,
     MODE_TAG,
     ON_BAD_DAYS_TAG,
+    PLAN_TAG,
     TO_VERSION,
+    Work,
     WriteMode,
+    forced,
     mode_of,
     target_of,
     targets_text,
@@ -76,3 +79,31 @@ def test_days_of_one_version_are_one_number() -> None:
 @pytest.mark.parametrize("text", ["", "x", "3:2024-02-26", "3:x..y"])
 def test_a_tag_that_says_nothing_of_a_day_names_no_version(text: str) -> None:
     assert target_of(receipt(tags={TO_VERSION: text}), day(0)) is None
+
+
+DAY = date(2024, 3, 1)
+
+WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"})
+
+
+def test_a_key_names_table_days_what_was_asked_and_the_attempt_and_no_words_of_people() -> None:
+    others = [
+        replace(WORK, attempt=1),
+        replace(WORK, needed={str(DAY): "other"}),
+        replace(WORK, tables=("raw",)),
+    ]
+    assert len({WORK.key, *(other.key for other in others)}) == 4
+    assert replace(WORK, note="again", days=DayRange(DAY, DAY + ONE_DAY)).key == WORK.key
+    assert WORK.key.startswith(f"staging {DAY} ")
+    assert WORK.needed_days == {DAY}
+
+
+def test_what_a_plan_has_written_is_not_forced_again() -> None:
+    assert forced(WORK.tables, force=True, written={"staging"}) == {"features"}
+    assert forced(WORK.tables, force=False) == frozenset()
+
+
+def test_tags_say_how_days_change_and_receipts_keep_all_but_what_is_done_with_bad_days() -> None:
+    tagged = replace(WORK, tags={PLAN_TAG: "p", MODE_TAG: "merge", ON_BAD_DAYS_TAG: KEEP_GOOD})
+    assert (tagged.mode, tagged.on_bad_days, WORK.mode) == (WriteMode.MERGE, KEEP_GOOD, WriteMode.OVERWRITE)
+    assert tagged.receipt_tags == {PLAN_TAG: "p", MODE_TAG: "merge"}

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.process import (
     DEFAULT_FOLDER,
     LAKE_VARIABLE,
+    imported_when_used,
     lake_folder,
     python_command,
     with_package,
@@ -23,6 +25,7 @@ from backfill_assets_tests.sources import PACKAGE, sources
 
 # They start nothing with it, or keep the working folder out by other means.
 WITHOUT = {"cli.surroundings", "orchestration.dagster_private_launch"}
+
 OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
 
 
@@ -72,3 +75,10 @@ def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default
 
 def test_a_home_folder_is_spelled_out() -> None:
     assert lake_folder("~/lake") == (Path.home() / "lake").resolve()
+
+
+def test_a_name_comes_from_the_module_that_has_it_and_another_one_is_no_attribute() -> None:
+    find = imported_when_used("backfill_assets", {"core.days": ("DayRange",)})
+    assert find("DayRange") is DayRange
+    with pytest.raises(AttributeError, match="module 'backfill_assets' has no attribute 'some_days'"):
+        find("some_days")

@@ -1,7 +1,7 @@
-"""The contract of an asset's table: its name, first day, windows and code.
+"""The contract of an asset's table: its name, first day, windows, code and rules.
 
 Tested here: `dagster.contracts` from definitions alone. Not tested here: a contract that rows do not fit
-(`test_io_manager.py`).
+(`test_io_manager.py`), rules that are judged (`test_daily.py`).
 """
 
 from datetime import date
@@ -10,11 +10,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import code_of, first_day_of, table_of, window_of
+from backfill_assets.dagster.contracts import Registry, Rules, as_rules, code_of, first_day_of, table_of, window_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
+
 HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
 
 
@@ -49,3 +51,23 @@ def test_the_code_of_an_asset_is_that_of_its_file() -> None:
     exec("def one(): return 1\ndef two(): return 2", there)  # noqa: S102 - functions without a file, as in a notebook
     one, two = (dg.asset(name="a")(there[name]) for name in ("one", "two"))
     assert code_of(one.op) != code_of(two.op)
+
+
+def test_each_kind_of_rule_is_a_check_and_a_bound_may_be_left_out() -> None:
+    assert Rules().checks == ()
+    assert Rules(unique=("id",)).checks == ("unique_key", "not_null")
+    assert Rules(rows=(None, 0)).checks == ("row_count",)
+    assert Rules(rows=(None, 0)).bounds == {"max_rows": 0}
+
+
+def test_rules_are_those_of_a_contract_or_conditions_by_name() -> None:
+    rule = Rule("positive", "amount > 0", "")
+    assert as_rules([rule]) == (rule,)
+    assert as_rules({"is_positive": "amount > 0"}) == (Rule("is_positive", "amount > 0", "is positive"),)
+
+
+def test_other_rules_for_one_asset_are_refused() -> None:
+    orders, registry = orders_asset(Deliveries()), Registry()
+    registry.add(orders, Rules(unique=("id",)))
+    with pytest.raises(SettingsError, match="the asset shop/orders: lake_checks declares it twice"):
+        registry.add(orders, Rules(unique=("day",)))

@@ -1,7 +1,7 @@
 """A lake's definitions merge with those of a project, twice, and nothing of the project's is other than before.
 
 Tested here: `build_lake_defs` as definitions, without an engine. Not tested here: names as values
-(`orchestration.test_context_naming`), and our own project (`orchestration.test_assemble`).
+(`orchestration.test_context`), and our own project (`orchestration.test_assemble`).
 """
 
 import gc

@@ -1,7 +1,7 @@
 """Days that assets of a project return: written as days of a lake's own tables are, or refused with nothing written.
 
 Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows and inputs
-(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_daily_checks.py`), and
+(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_daily.py`), and
 Spark (`end_to_end`).
 """
 
@@ -213,3 +213,20 @@ def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_the
     assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
     assert instance.get_materialized_partitions(orders.key) == {FIRST, "2024-01-02"}
     assert versions(lake, "shop__orders") == before
+
+
+def test_each_written_day_shows_its_rows_and_its_write(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    result = materialize(lake, [orders_asset(deliveries)], "2024-01-01", "2024-01-03", instance=instance)
+    shown = {m.partition: m.metadata for m in result.asset_materializations_for_node("shop__orders")}
+    assert list(shown) == ["2024-01-01", "2024-01-02", "2024-01-03"]
+    assert {m["dagster/partition_row_count"].value for m in shown.values()} == {3}
+    assert len({m["backfill_assets/write_id"].value for m in shown.values()}) == 1
+
+
+def newest(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, check: str) -> dg.AssetCheckEvaluation:
+    record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(asset.key, check))
+    assert record is not None
+    assert record.evaluation is not None
+    return record.evaluation

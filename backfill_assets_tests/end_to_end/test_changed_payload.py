@@ -1,7 +1,7 @@
 """A payload that changes over a loaded lake: what is outdated, what older days read, and what cannot be done.
 
 Lives here: a column added, dropped and given another type, day by day through the load path. Does not live here: the
-table's schema by itself (`lake.test_columns_evolution`).
+table's schema by itself (`lake.test_columns`).
 """
 
 import shutil

@@ -37,7 +37,7 @@ MAY_FIND = (
     "release",
 )  # exit code 1: found something, or nothing to do
 # Asked for their help alone: they would not end, or need a table of others or a bucket. What runs them is
-# `cli.test_server_ui`, `end_to_end.test_adopted_tables` and `end_to_end.test_copy_lake`.
+# `cli.test_server`, `end_to_end.test_adopted_tables` and `end_to_end.test_copy_lake`.
 ONLY_HELP = ("ui", "adopt", "copy-lake")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150

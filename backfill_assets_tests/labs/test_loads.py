@@ -1,12 +1,13 @@
-"""The lab `load`: appending the same days again counts them again, replacing them does not.
+"""The labs `load`, `incident` and `mistakes`: an append counts rows again, and each mistake fails by its own totals.
 
-Tested here: the totals of both. Not tested here: how a lab is drawn (`cli.test_practice`).
+Tested here: the outcome of every form. Not tested here: how a lab is drawn (`cli.test_practice`).
 """
 
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.labs.model import run_lab
 from backfill_assets_tests.labs.seen import forms, outcomes
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -17,3 +18,21 @@ def test_an_append_run_twice_and_a_bit_counts_rows_again_and_a_replace_does_not(
     assert outcomes(found) == {"append": False, "replace each day": True}
     assert found["append"].expected == 750
     assert found["append"].found == 750 * 2 + 210, "three runs: two whole ones, and one that died after a day"
+
+
+def test_three_years_appended_again_are_doubled_and_a_control_names_each_year(tmp_path: Path) -> None:
+    table, replaced, appended = run_lab("incident", tmp_path / "lake")
+    assert (replaced.holds, appended.holds) == (True, False)
+    assert appended.found == 2 * 36
+    outcome = {row[0]: row[2] for row in table.rows}
+    assert outcome["first run"] == outcome["replaced again"] == "holds"
+    assert all(year in str(outcome["appended"]) for year in ("2021-01-01: 26", "2022-01-01: 24", "2023-01-01: 22"))
+
+
+def test_each_of_the_four_mistakes_fails_and_the_form_beside_it_holds(tmp_path: Path) -> None:
+    found = forms("mistakes", tmp_path)
+    assert list(outcomes(found).values()) == [False, True] * 4
+    assert found["wrong days of one run"].found == 90
+    assert "more than 31" in found["wrong days of a plan"].text
+    assert "the write mode append" in found["the sum after a replace"].text
+    assert found["wrong days by the total"].found == 0

@@ -1,9 +1,11 @@
 """Types by the names of each engine, and that files of every type fit the contract they were made from.
 
-Tested here: `lake.columns`. Not tested here: values (`test_writing_conform`).
+Tested here: `lake.columns`, also columns that come and go. Not tested here: values (`test_writing_conform`).
 """
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +14,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.columns import (
+    REASON,
     arrow_type,
     column_types,
     columns_misfit,
@@ -24,6 +30,12 @@ from backfill_assets.lake.columns import (
     read_footer,
     type_of_arrow,
 )
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.doctor_tables import Level, examine_rows
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
 
@@ -62,3 +74,64 @@ def test_rows_and_nulls_of_all_row_groups_are_counted_and_no_value_is_named(tmp_
         at=far.cast(pa.timestamp("us", "UTC")), day=pa.array([1, 2, 3, 2**31 - 1, 4], pa.int32()).cast(pa.date32()),
     )  # fmt: skip
     assert found == {"numRecords": 5, "nullCount": {"at": 1, "day": 0, "n": 2, "t": 1}}
+
+
+COUNTRY = Column("country", "STRING", "where", nullable=True)
+
+WIDER = replace(STAGING, columns=(*STAGING.columns[:2], COUNTRY, STAGING.columns[2]))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake whose table staging holds a row on one day."""
+    made = bare_lake(tmp_path)
+    publish_by_hand(made, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
+    return made
+
+
+def content(lake: Lake) -> list[dict[str, Any]]:
+    found = DeltaTable(str(lake.table_place("staging").local())).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda r: str(r["event_date"]))
+
+
+def test_a_table_gets_a_column_and_older_days_read_it_as_null(lake: Lake) -> None:
+    publish_by_hand(lake, WIDER, [{"entity": "B", "value": 2, "country": "DE", "event_date": day(1)}])
+    assert [(r["entity"], r["country"]) for r in content(lake)] == [("A", None), ("B", "DE")]
+    assert {d: p.nulls.get("country", 0) for d, p in audit_table(lake, WIDER).items()} == {day(0): 1, day(1): 0}
+    assert len(audit_table(lake, WIDER, days=[day(0)])) == 1, "also where no file has it"
+    view = lake.store.view("staging", "event_date")
+    written = {d: r.entry.fingerprint for d, r in view.latest.items()}
+    as_written = audit_as_written(lake, WIDER, [day(0), day(1)])
+    assert {d: p.fingerprint for d, p in as_written.items()} == written
+    assert examine_rows(lake, WIDER, view).level is Level.OK, "the doctor does not take an older day for a damaged one"
+    assert (set(view.latest), view.foreign) == ({day(0), day(1)}, frozenset())
+    said = [c.receipt for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
+    assert [r.note for r in said] == ["gets country STRING"]
+    before = view.version
+    publish_by_hand(lake, WIDER, [{"entity": "C", "value": 3, "country": None, "event_date": day(2)}])
+    assert lake.store.view("staging", "event_date").version == before + 1, "once is enough"
+
+
+def test_a_wider_type_goes_into_a_column_of_another_name(lake: Lake) -> None:
+    wider = tuple(replace(c, type="DECIMAL(20,0)") if c.name == "value" else c for c in STAGING.columns)
+    before = lake.store.view("staging", "event_date").version
+    with pytest.raises(ContractBroken, match=r"value is BIGINT, not DECIMAL\(20,0\).*value_2, in `select`"):
+        publish_by_hand(lake, replace(STAGING, columns=wider), [{"entity": "B", "value": None, "event_date": day(1)}])
+    assert lake.store.view("staging", "event_date").version == before
+    both = replace(STAGING, columns=(*STAGING.columns, Column("value_2", "DECIMAL(20,0)", "wider", nullable=True)))
+    row = {"entity": "B", "value": 1, "value_2": Decimal(10**19), "event_date": day(1)}
+    publish_by_hand(lake, both, [row])
+    assert [(r["value"], r["value_2"]) for r in content(lake)] == [(1, None), (1, 10**19)]
+
+
+def test_days_that_share_files_get_a_column_together(tmp_path: Path) -> None:
+    lake, shared = bare_lake(tmp_path), replace(STAGING, partition_by="entity")
+    rows: list[dict[str, Any]] = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
+    publish_by_hand(lake, shared, rows)
+    wider = replace(WIDER, partition_by="entity")
+    told = rf"{day(0)}\.\.{day(1)} lie in the same files, and were made without .*--from {day(0)} --to {day(1)}"
+    with pytest.raises(ContractBroken, match=told):
+        publish_by_hand(lake, wider, [{**rows[2], "country": "DE"}])
+    publish_by_hand(lake, wider, [{**row, "country": "DE"} for row in rows])
+    publish_by_hand(lake, wider, [{**rows[2], "country": "FR"}])
+    assert [r["country"] for r in content(lake)] == ["DE", "DE", "FR"]

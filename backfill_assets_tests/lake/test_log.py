@@ -1,4 +1,4 @@
-"""A table's Delta log, read without a JVM: receipts, heads, gaps, torn commits and commits that are not ours.
+"""A table's Delta log, read without a JVM: receipts, gaps, torn commits and checkpoints, commits that are not ours.
 
 Tested here: `lake.log`, on logs written by hand. Not tested here: what Spark writes into a log (`end_to_end`).
 """
@@ -12,14 +12,12 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.log import HINT, MAGIC, torn_checkpoints
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets_tests.builders import add, commit_days, day, make_commit
 from backfill_assets_tests.logs import commits, find_write, place_of, read_commit, versions
 
 COLUMN = "event_date"
-
-
-# versions and commits
 
 
 def test_only_commit_files_are_versions(table: Path) -> None:
@@ -79,18 +77,12 @@ def test_a_commit_without_commit_info_is_foreign(table: Path) -> None:
     assert (found.receipt, found.timestamp_ms, found.operation) == (None, 0, "")
 
 
-# did my commit happen?
-
-
 def test_a_write_is_found_by_its_id(table: Path) -> None:
     for version in range(4):
         commit_days(table, version, version)
     assert find_write(table, "write-2") == 2
     assert find_write(table, "write-9") is None
     assert find_write(table.parent / "no_such_table", "write-2") is None
-
-
-# the newest receipt of every day
 
 
 def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
@@ -113,9 +105,6 @@ def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table
     found = LOGS.state(place_of(table), COLUMN)
     assert found.inputs == {"raw": 4, "quarantine": 1}
     assert found.frontier == late
-
-
-# commits that are not ours
 
 
 def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None:
@@ -161,3 +150,29 @@ def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_
     assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
     commit_days(table, 2, 0)
     assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
+
+
+ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
+
+
+def checkpoint(table: Path, version: int, content: bytes, hint: str) -> Path:
+    log = table / "_delta_log"
+    log.mkdir(parents=True)
+    file = log / f"{version:020d}.checkpoint.parquet"
+    file.write_bytes(content)
+    (log / f"{version:020d}.json").write_text('{"commitInfo":{}}\n')
+    (log / HINT).write_text(hint)
+    return file
+
+
+def test_a_checkpoint_of_a_version_without_a_whole_commit_counts_as_torn(tmp_path: Path) -> None:
+    file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 3}')
+    file.with_name(f"{3:020d}.json").write_text('{"commitInfo"')
+    assert torn_checkpoints(place_of(tmp_path)) == [file.name, HINT]
+
+
+def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_read_does_not(tmp_path: Path) -> None:
+    file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 4}')
+    assert torn_checkpoints(place_of(tmp_path)) == [HINT]
+    file.with_name(HINT).write_text("{")
+    assert torn_checkpoints(place_of(tmp_path)) == []

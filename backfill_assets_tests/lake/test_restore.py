@@ -6,7 +6,7 @@ tested here: which days and versions a person means (`operations.test_rollback`)
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
 from backfill_assets.core.plans import target_of
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.lake.audit import audit_table
+from backfill_assets.core.view import DayReceipt
+from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
@@ -223,3 +225,45 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     for at, receipt in latest.items():
         assert receipt.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)
+
+
+AS_SAID = Provenance("rollback", note="why", tags={})
+
+SCORE = Column("score", "BIGINT", "new", nullable=True)
+
+WIDE = replace(STAGING, columns=(*STAGING.columns, SCORE))
+
+REQUIRED = replace(STAGING, columns=(*STAGING.columns, replace(SCORE, nullable=False)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(STAGING, WIDE), (WIDE, STAGING), (REQUIRED, STAGING), (STAGING, REQUIRED)]
+)
+def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_again(
+    tmp_path: Path, before: Contract, after: Contract
+) -> None:
+    lake = bare_lake(tmp_path / "columns")
+    for contract, value in ((before, 1), (after, 2)):
+        wrote = [{c.name: value for c in contract.columns} | {"entity": "A", "event_date": day(0)}]
+        publish_by_hand(lake, contract, wrote, digest=f"d{value}")
+    known = {v: table_at(lake, v) for v in (1, lake.store.view("staging", "event_date").version)}
+    for target, held in known.items():
+        for contract in (after, before):
+            seen = {day(0): receipt(lake).version}
+            restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), AS_SAID)
+            assert table_at(lake) == held
+        said = read_commit(lake.table_place("staging"), target).receipt
+        assert said is not None
+        release_partitions(lake, after, [day(0)], AS_SAID)
+        assert receipt(lake).entry == said.days[day(0)]
+        assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
+
+
+def receipt(lake: Lake) -> DayReceipt:
+    return lake.store.view("staging", "event_date").latest[day(0)]
+
+
+def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
+    """The rows, without what is NULL in them."""
+    found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in found]

@@ -1,29 +1,32 @@
 """Reading the view of a lake: tables, receipts and ledgers at one moment, without a JVM.
 
 Tested here: `lake.view`, on logs written by hand and ledgers written without Spark. Not tested here: what follows from
-a view (`core/test_states.py`).
+it (`core.test_states`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LandedDay, TableView
+from backfill_assets.core.view import DayReceipt, LandedDay, TableView
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.view import Known, read_view
+from backfill_assets.lake.view import Known, read_view, writes_of
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START as FIRST
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
 SETTINGS = f"""start_date = {START}
 as_of = 2024-03-01T12:00:00
 [source]
@@ -167,3 +170,31 @@ def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: P
     assert known.states.of("staging", FIRST) is State.STALE
     assert known.read().view.table("labels") != before.view.table("labels")
     assert known.states is known.read(), "no log moved"
+
+
+WITHOUT_RECEIPT = 0
+
+
+class _Read:
+    """A store that knows one table of six versions."""
+
+    def receipt(self, table: str, version: int) -> Receipt | None:
+        """A receipt that names its version, but for one."""
+        assert table == "staging"
+        return None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version))
+
+
+def _day_receipt(version: int) -> DayReceipt:
+    return DayReceipt(DayEntry(1, "", ""), version, "", "", "", "")
+
+
+@given(st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 2, 29)), st.integers(0, 5)))
+def test_every_day_is_told_once_with_the_receipt_of_its_write(versions: dict[date, int]) -> None:
+    read, latest = _Read(), {d: _day_receipt(v) for d, v in versions.items()}
+    found = list(writes_of(cast(TableStore, read), "staging", latest))
+    assert len(found) == len(set(versions.values()))
+    assert {d: s for _, days in found for d, s in days.items()} == latest
+    assert sum(len(days) for _, days in found) == len(latest)
+    for told, days in found:
+        wanted = {"" if told is None else told.run_id}
+        assert {"" if s.version == WITHOUT_RECEIPT else str(s.version) for s in days.values()} == wanted

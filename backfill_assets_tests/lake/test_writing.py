@@ -1,7 +1,7 @@
 """What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
 at all.
 
-Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_writing_merge`).
+Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_writing_upsert`).
 """
 
 import json

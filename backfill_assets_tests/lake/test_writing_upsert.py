@@ -1,15 +1,17 @@
-"""Merging by key: what stands and is not made anew is kept; twice is once; without removals an overwrite.
+"""Rows merged by key, and days replaced in files that hold several of them: what is not made anew stays, twice is once.
 
 Tested here: `lake.writing` on real files, without an engine. Not tested here: whether rows may be kept
-(`load/test_derived.py`).
+(`load.test_derived`), tables laid out by day.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.writing import keep_rows
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -26,9 +29,13 @@ from backfill_assets_tests.operations.planning import good_rows
 from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
+
 STAGING = contract("staging")
+
 FIRST = date(2024, 3, 1)
+
 Days = dict[int, dict[int, int]]  # day -> key -> value
+
 days = st.dictionaries(st.integers(0, 2), st.dictionaries(st.integers(0, 4), st.integers(0, 2), max_size=4))
 
 
@@ -87,3 +94,53 @@ KINDS: Mapping[str, Any] = {
     "BIGINT": 1, "INT": 2, "STRING": "x", "TIMESTAMP": datetime(2024, 3, 1, tzinfo=UTC), "BOOLEAN": True,
     "DOUBLE": 0.5, "DECIMAL(10,2)": Decimal("1.25"), "BINARY": b"\x00\xff", "ARRAY<STRING>": ["a", None],
 }  # fmt: skip
+
+START = date(2024, 1, 28)  # days of two months
+
+numbers = st.integers(0, 7)
+
+loads = st.lists(
+    st.dictionaries(numbers, st.lists(numbers, unique=True, max_size=3), min_size=1), min_size=1, max_size=4
+)
+
+
+def row(arrived: date, happened: date) -> dict[str, Any]:
+    return {
+        "arrival_date": arrived, "event_date": happened, "deliveries": 1, "keys": 1, "moved_keys": 0,
+        "greatest_lateness_s": None, "fingerprint": "F", "arrival_month": f"{arrived:%Y-%m}",
+    }  # fmt: skip
+
+
+def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
+    staged = stage_by_hand(lake, ARRIVALS, [row(a, d) for a, days in content.items() for d in days])
+    found = audit(lake, staged.paths, ARRIVALS)
+    entries = {
+        a: DayEntry(found[a].rows, found[a].fingerprint, digest) if a in found else DayEntry(0, "0", digest)
+        for a in content
+    }
+    replace_days(
+        lake, Write(ARRIVALS, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, digest)
+    )
+
+
+def table(lake: Lake) -> DeltaTable:
+    return DeltaTable(str(lake.table_place("arrivals").local()))
+
+
+def test_a_day_that_comes_again_as_it_was_beside_one_that_changed_is_there_once(tmp_path: Path) -> None:
+    """A load brings rows of every day that it may have changed; found by two sources that landed out of order."""
+    lake, tenth, twelfth = bare_lake(tmp_path), date(2024, 3, 10), date(2024, 3, 12)
+    replace(lake, {tenth: [tenth]}, "same")
+    replace(lake, {tenth: [tenth], twelfth: [twelfth]}, "same")
+    assert sorted(r["arrival_date"] for r in table(lake).to_pyarrow_table().to_pylist()) == [tenth, twelfth]
+
+
+def test_months_that_are_not_touched_keep_their_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    january, february = START, date(2024, 2, 1)
+    replace(lake, {january: [january], february: [february]}, "one")
+    before = set(table(lake).file_uris())
+    replace(lake, {february: [january, february]}, "two")
+    after = set(table(lake).file_uris())
+    assert len(before & after) == 1
+    assert all("arrival_month=2024-01" in f for f in before & after)

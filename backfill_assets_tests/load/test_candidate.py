@@ -1,6 +1,6 @@
 """A request signs what it writes with code, settings and the parameters it was made with, and logs give them back.
 
-Tested here: `load.candidate`. Not tested here: what follows from parameters (`core.test_readings_parameters`).
+Tested here: `load.candidate`. Not tested here: what follows from parameters (`core.test_readings`).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """A time zone in `select` moves rows over midnight: the look says which days gain and lose them, and writes nothing.
 
 Tested here: `load.moves` with Spark, on a lake of three days. Not tested here: what follows
-(`backfill.test_impact`).
+(`backfill.test_plan`).
 """
 
 from pathlib import Path

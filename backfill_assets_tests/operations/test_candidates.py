@@ -12,12 +12,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.candidates import (
-    candidate_names,
-    create_candidate,
-    discard_candidate,
-    find_candidate,
-)
+from backfill_assets.operations.candidates import candidate_names, create_candidate, discard_candidate, find_candidate
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned

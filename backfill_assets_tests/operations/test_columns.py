@@ -1,6 +1,6 @@
 """Changed columns in words: gained, lost, of another type.
 
-Tested here: `operations.status`. Not tested here: what becomes of the table (`lake.test_columns_evolution`).
+Tested here: `operations.status`. Not tested here: what becomes of the table (`lake.test_columns`).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Two versions side by side: rows and columns per day are exact, samples repeat, what was to be left alone is named.
 
 Tested here: `operations.compare` with `lake.matching`, on real files without an engine.
-Not tested here: the statistic (`core.test_drift`).
+Not tested here: the statistic (`core.test_profiles`).
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 inputs do not.
 
 Tested here: `operations.prove` on tables that the product wrote. Not tested here: transforms that are refused before
-they run (`load.test_steadiness`, `load.test_steadiness_reads`), and another engine (`test_check_engine`).
+they run (`load.test_steadiness`, `load.test_steadiness_reads`), and another engine (`test_prove_check_engine`).
 """
 
 import sys

@@ -24,10 +24,7 @@ from backfill_assets.lake.log import data_names
 from backfill_assets.lake.replace import Provenance, replace_days_locked
 from backfill_assets.lake.staging import Staged, stage_links
 from backfill_assets.lake.versions import unfinished
-from backfill_assets.operations.candidates import (
-    candidate_names,
-    discard_candidate,
-)
+from backfill_assets.operations.candidates import candidate_names, discard_candidate
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back

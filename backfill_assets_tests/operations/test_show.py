@@ -1,14 +1,24 @@
-"""Everything about one day, told from receipts and ledgers. No JVM."""
+"""A single day: its receipt, its inputs, its history, and why it is in its state.
+
+Tested here: `operations.show` on lakes without an engine. Not tested here: the states themselves (`core.test_states`).
+"""
 
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import State
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.operations.show import show
+from backfill_assets.lake.log_state import LogCache
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.show import brief, in_full, show
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import empty_lake
 
 
 def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> None:
@@ -44,3 +54,53 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
     report = show(lake, pipeline, "raw", START)
     assert [(f.path, f.rows) for f in report.files] == [(f"{START}.jsonl", 3)]
     assert report.quarantine == {"not JSON": 1}
+
+
+Made = tuple[Lake, Pipeline]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return synthetic_lake(tmp_path, 4)
+
+
+def states(made: Made) -> States:
+    lake, pipeline = made
+    return pipeline.states(read_view(lake, pipeline.contracts))
+
+
+def reason(made: Made, table: str, day: object = START) -> str:
+    found = states(made)
+    return brief(found, table, day, found.of(table, day))  # type: ignore[arg-type]
+
+
+def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -> None:
+    build(*made, "staging", {START: 9})
+    assert reason(made, "features") == "its inputs changed since"
+    receipt = next(
+        c.receipt for c in LogCache().commits(made[0].table_place("features")) if c.receipt and START in c.receipt.days
+    )
+    told = in_full(states(made), "features", START, receipt)
+    assert f"staging {START} was written after version 1, from which this day was made" in told
+
+
+def test_a_day_that_was_never_loaded_says_how_many_files_name_it(tmp_path: Path) -> None:
+    nothing = empty_lake(tmp_path / "lake")
+    found = states(nothing)
+    assert brief(found, "raw", START, State.MISSING) == "never loaded; 0 landed file(s) name it"
+    assert brief(found, "staging", START, State.MISSING) == "never built"
+    assert brief(found, "features", START, State.MISSING) == f"never built; first build staging {START}"
+
+
+def test_a_day_of_other_code_says_whether_code_or_settings_moved(made: Made) -> None:
+    lake, pipeline = made
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace("[2, 3]", "[2, 3]\ncutoff_grace_hours = 6"))
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.model import make_pipeline
+    from backfill_assets.pipeline.tables import tables
+
+    again = open_lake(lake.root)
+    other = (again, make_pipeline(tables(again.settings)))
+    assert brief(states(other), "features_as_known", START, State.OUTDATED) == "made by other settings"
+    assert pipeline.codes["features"] == other[1].codes["features"]

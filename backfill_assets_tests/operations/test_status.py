@@ -1,24 +1,44 @@
-"""Status of hand-written lakes, and that every state says why. No JVM."""
+"""Status of hand-written lakes: every state says why, and what needs a person stands there while it is so. No JVM.
 
+Tested here: `operations.status`. Not tested here: finding what needs a person
+(`orchestration.test_backfill_requests`).
+"""
+
+import json
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import dagster as dg
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.status import status
-from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.operations.show import holds
+from backfill_assets.operations.standing import attention, keep_attention
+from backfill_assets.operations.status import irreproducible_days, status
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import Story, day, make_commit, write_rows
 from backfill_assets_tests.logs import versions
+from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
 from backfill_assets_tests.processes import run_python
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = 6
+
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -91,3 +111,57 @@ def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_p
     more = {**landed(START + ONE_DAY, NOW), "path": "more.jsonl", "sha256": "more"}
     write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
     assert why_raw(lake, pipeline, START + ONE_DAY) == CHANGED.format(2)
+
+
+def test_what_every_sensor_of_every_instance_found_stands_there_until_it_is_over(tmp_path: Path) -> None:
+    keep_attention(tmp_path, "home-1", "landing", {"altered files": "a is altered"})
+    keep_attention(tmp_path, "home-2", "landing", {"altered files": "a is altered", "scan": "in vain"})
+    assert attention(tmp_path) == ["a is altered", "in vain"]
+    keep_attention(tmp_path, "home-2", "landing", {})
+    assert attention(tmp_path) == ["a is altered"]
+
+
+def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_until_it_does_not() -> None:
+    receipt = DayReceipt(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
+    latest = {day(n): replace(receipt, irreproducible=n != 2) for n in range(4)}
+    view = replace(Story().view(), tables={"staging": TableView(1, latest), "labels": TableView(1, {day(0): receipt})})
+    ((name, told),) = irreproducible_days(view)
+    assert name == "staging"
+    assert told.startswith(f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings")
+
+
+@pytest.mark.slow
+def test_a_tick_of_the_sensor_is_enough_for_status_to_say_what_needs_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 3)
+    name = f"{START}.jsonl"
+    (lake.root / "landing" / name).unlink()
+    sensors = {s.name: s for s in assemble(lake.root, tables).sensors or ()}
+    with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance=instance) as context:
+        sensors["landing"].evaluate_tick(context)
+    shown = CliRunner().invoke(app, ["status", "--lake", str(lake.root)])
+    assert f"needs a person: 1 landed file(s) missing: {name}" in shown.output
+    told = json.loads(CliRunner().invoke(app, ["status", "--json", "--lake", str(lake.root)]).output)
+    assert len(told["needs_a_person"]) == 1
+
+
+SAID = Provenance("", tags={"by": "ann@desk"})
+
+
+def test_held_days_are_told_by_plan_and_chunk_and_else_by_table_and_days(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    made.chunk(1, (1, 2), 2)
+    made.chunk(2, (3, 4), 3)
+    made.write("features", {6: 5})
+    roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1", chunk="2"), SAID)
+    alone = RollbackRequest(table="features", days=DayRange(day(6), day(7)), to_version=1)
+    roll_back(made.lake, made.pipeline, alone, SAID)
+    held = {table: made.of(table, State.HELD) for table in BUILT}
+    chunk, table = holds(made.lake, made.states(), held)
+    assert chunk.days == {name: (day(3), day(4)) for name in BUILT}
+    assert chunk.release == "backfill-assets release --plan p1 --chunk 2 --yes"
+    assert table.days == {"features": (day(6),)}
+    assert table.release == f"backfill-assets release features --from {day(6)} --to {day(6)} --yes"
+    assert table.to_dict()["plan"] is None
+    assert holds(made.lake, made.states(), {}) == ()

@@ -1,7 +1,8 @@
 """A lake as definitions see it: opened with its tables, or shown with what is missing where there is none yet.
 
 Tested here: `orchestration.context`, and a fresh checkout in the browser, which says what is missing and waits. Not
-tested here: what definitions are made of a lake (`test_assemble`).
+tested here: what definitions are made of a lake (`test_assemble`), and names under a prefix there
+(`dagster.test_definitions`).
 """
 
 from dataclasses import replace
@@ -10,6 +11,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY
@@ -18,7 +21,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.example_lakes import days_until, make_sample
 from backfill_assets.orchestration.assemble import assemble, assemble_anyway
-from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.context import PLAIN, LakeContext, Naming, Opened, table_made_by
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -136,3 +139,61 @@ def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command
     (tmp_path / "lake.toml").write_text("start_date = ?")
     with pytest.raises(SettingsError, match="not TOML"):
         assemble_anyway(tmp_path, tables)
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
+
+PARTS = NAMES.filter(lambda part: not part.startswith("make_") and "__" not in part and not part.endswith("_"))
+
+
+@given(st.lists(PARTS, max_size=3), NAMES)
+def test_a_table_comes_back_from_its_key_and_from_its_step(prefix: list[str], table: str) -> None:
+    naming = Naming.below(prefix)
+    assert naming.table_of(naming.key(table)) == table
+    assert table_made_by(naming.step(table)) == table
+    assert naming.output(table) == naming.key(table).to_python_identifier()
+
+
+def test_a_lake_that_is_alone_has_plain_names() -> None:
+    assert (PLAIN.key("raw"), PLAIN.name("rebuild"), PLAIN.step("raw")) == (dg.AssetKey("raw"), "rebuild", "make_raw")
+    assert PLAIN.page("raw") == "../assets/raw"
+
+
+def test_a_prefix_leads_keys_pages_and_all_other_names() -> None:
+    shop = Naming.below(["eu", "shop"])
+    assert shop.key("raw") == dg.AssetKey(["eu", "shop", "raw"])
+    assert (shop.name("rebuild"), shop.step("raw")) == ("eu__shop__rebuild", "eu__shop__make_raw")
+    assert shop.page("raw") == "../assets/eu/shop/raw"
+
+
+def test_without_a_prefix_beside_other_definitions_only_keys_are_plain() -> None:
+    guest = Naming.below(())
+    assert (guest.key("raw"), guest.name("rebuild")) == (dg.AssetKey("raw"), "lake__rebuild")
+
+
+def test_a_key_of_another_lake_or_of_the_project_names_no_table() -> None:
+    shop = Naming.below("shop")
+    for path in (["raw"], ["eu", "raw"], ["eu", "shop", "raw"], ["shop", "eu", "raw"]):
+        assert shop.table_of(dg.AssetKey(path)) is None
+    assert PLAIN.table_of(dg.AssetKey(["shop", "raw"])) is None
+
+
+def test_a_step_that_makes_no_table_names_none() -> None:
+    assert table_made_by("features_no_stale_days") is None
+    assert table_made_by("shop__take_stock") is None
+
+
+@pytest.mark.parametrize("naming", [PLAIN, Naming.below("shop"), Naming.below(["eu", "shop"]), Naming.below(())])
+def test_a_command_finds_the_names_of_the_project_that_starts_it(naming: Naming) -> None:
+    assert Naming.named_by(naming.environ) == naming
+
+
+def test_a_variable_that_is_no_prefix_is_refused_by_its_name() -> None:
+    with pytest.raises(SettingsError, match=r"BACKFILL_ASSETS_KEY_PREFIX.*'a b' is no part of a name"):
+        Naming.named_by({"BACKFILL_ASSETS_KEY_PREFIX": "shop/a b"})
+
+
+@pytest.mark.parametrize("part", ["", "a b", "a/b", "make_it", "a-b", "ü"])
+def test_a_part_of_a_prefix_that_no_name_can_have_is_refused(part: str) -> None:
+    with pytest.raises(ValueError, match="key_prefix: "):
+        Naming.below(["shop", part])

@@ -1,6 +1,6 @@
 """How a plan is run: numbers that are none, and ranges of days as the plan's file has them.
 
-Not tested here: the options that are made of the models (`cli/test_output_options`).
+Not tested here: the options that are made of the models (`cli/test_output`).
 """
 
 from datetime import date
