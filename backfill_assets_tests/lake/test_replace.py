@@ -98,3 +98,13 @@ def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else
             assert write(lake, {NEXT: int(time.monotonic_ns())}, mode=mode, inputs={"staging": read}).version
     after = {"staging": version(lake, "staging")}
     assert write(lake, {NEXT: 7}, now="newer", inputs=after).changed == {NEXT}, "it read what the erasure left"
+
+
+def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    before = data_files(lake, "staging")
+    done = write(lake, {DAY: 1}, "newer", "newer")
+    assert not done.changed
+    assert done.receipted == {DAY}
+    assert data_files(lake, "staging") == before

@@ -267,3 +267,17 @@ def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
     """The rows, without what is NULL in them."""
     found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(lake: Lake) -> None:
+    first, right = entry(lake, day(0)), read_commit(path_of(lake), 1).receipt
+    assert back(lake, {day(1): 1}) == 3
+    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
+    assert right is not None
+    assert entry(lake, day(1)) == replace(right.days[day(1)], built=Built.HELD)
+    said = read_commit(path_of(lake), 3).receipt
+    assert said is not None
+    assert (said.reason, said.note, list(said.days)) == ("rollback", "why", [day(1)])
+    assert said.tags == {"plan": "p1", "chunk": "4", "to_version": "1"}
+    assert entry(lake, day(0)) == first, "other days keep their receipts"
+    assert back(lake, {day(1): 1}) is None, "once more, nothing moves"

@@ -1,11 +1,11 @@
 """The report of a whole lake: the account of what landed adds up, and a lake without anything has a report too.
 
-Tested here: `operations.report`. its list of writes and the audit of a day too. Not tested here: its parts
+Tested here: `operations.report`, its list of writes and the audit of a day too. Not tested here: its parts
 (`test_status.py`).
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,17 +13,17 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import named
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.report import FOREIGN, TableWrite, audit, delivered, report
+from backfill_assets.operations.report import FOREIGN, TableWrite, audit, delivered, report, writes
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import day, write_rows
+from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
@@ -135,3 +135,18 @@ def test_a_commit_without_a_receipt_is_told_as_such(made: Planned) -> None:
     write_rows(made.lake.table_place("staging").local(), made.contract("staging"), [row])
     newest = audit(made.lake, made.pipeline, "staging")[0]
     assert (newest.day, newest.by, newest.version) == (None, FOREIGN, 4)
+
+
+def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 3)
+    entries = {START: DayEntry(5, "F", "d"), START + ONE_DAY * 2: DayEntry(6, "F", "d")}
+    said = Receipt("w", "staging", "late_data", entries, "run-2", "a note", seconds=1.5)
+    later = datetime.now(UTC) + timedelta(days=1)
+    make_commit(lake.table_place("staging").local(), 2, said, info={"inCommitTimestamp": int(later.timestamp() * 1000)})
+    found = writes(lake, pipeline)
+    assert [w.table for w in found[1:]].count("staging") == 1
+    newest = found[0]
+    assert (newest.table, newest.version, newest.rows, newest.seconds) == ("staging", 2, 11, 1.5)
+    assert (newest.reason, newest.note, newest.run_id) == ("late_data", "a note", "run-2")
+    assert newest.days == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
+    assert found[1].seconds is None, "a receipt of before says nothing of its time"
