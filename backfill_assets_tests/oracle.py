@@ -7,7 +7,7 @@ deliveries to files and running a lake (`worlds`).
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -133,12 +133,17 @@ def ordered(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     return sorted((dict(r) for r in rows), key=lambda r: [str(r[k]) for k in sorted(r)])
 
 
-def arrivals_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[date, date], tuple[int, int, int, int | None]]:
-    """The ledger by hand: (arrival day, event day) -> deliveries, keys, moved keys, greatest lateness in seconds."""
+def arrivals_of(
+    rows: Sequence[Mapping[str, Any]], day_of_key: Callable[[str], date] | None = None
+) -> dict[tuple[date, date], tuple[int, int, int, int | None]]:
+    """The ledger by hand: (arrival day, event day) -> deliveries, keys, moved keys, greatest lateness in seconds. Where
+    keys name their event days, a delete has one, too."""
     days: dict[str, set[date]] = defaultdict(set)
     for row in rows:
         if row["op"] == "upsert":
             days[row["event_key"]].add(row["event_ts"].date())
+        elif day_of_key:
+            days[row["event_key"]].add(day_of_key(row["event_key"]))
     found: dict[tuple[date, date], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         for day in days[row["event_key"]]:

@@ -173,7 +173,7 @@ def materialized(
 ) -> Iterator[str]:
     """A query for `narrow` of the rows of these files, valid while the block runs.
 
-    `narrow` makes a query from a query and treats every row by itself, because it runs on each batch of files. The
+    `narrow` makes a query from a query and treats every day by itself, because it runs on each batch of files. The
     result of more than one batch, or that is to be read several times (`kept`), lies in a staging that is never
     published.
     """

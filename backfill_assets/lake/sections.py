@@ -15,6 +15,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
 from backfill_assets.engine.confs import OWN_SERVERS, THEIRS
 from backfill_assets.landing.dialect import Dialect
+from backfill_assets.landing.key_day import KeyDay
 
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
@@ -42,6 +43,7 @@ class SourceSettings(Section):
     select: Text  # Spark SQL that maps the columns
     payload: Payload | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
     dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
+    key_day: KeyDay | None = None  # where each key names its event day, which never changes: ord-YYYYMMDD
     kind: Literal["changes", "snapshot"] = "changes"  # snapshot: the files of a day are the whole table as of then
     max_vanished_share: float = Field(default=0.2, ge=0, le=1)  # of a dump's keys, which a whole next one may lack
 

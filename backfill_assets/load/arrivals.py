@@ -2,7 +2,8 @@
 
 Not here: reading it (`lake.ledger`, `lake.view`) and the digests computed from it (`core.digests`). DuckDB computes it
 from raw's files. To find the other deliveries of a loaded key it reads event_key, op and event_ts of all loaded days,
-once; a second time only for a load that moves keys of other days to another event day.
+once; a second time only for a load that moves keys of other days to another event day. Where keys name their event day
+(`[source] key_day`) it reads the days of the load alone.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,10 +34,12 @@ from backfill_assets.lake.replace import Provenance, Published, Write, replace_d
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, begin
 from backfill_assets.lake.writing import stage_query
+from backfill_assets.landing.key_day import day_text
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 # The event day (UTC) of an upsert; the event time of a delete is ignored.
 EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
+BY_KEY = " by key"  # ends the input digest of a day of the ledger that was computed from its own deliveries alone
 
 
 def commit_arrivals(
@@ -47,7 +50,7 @@ def commit_arrivals(
     `view` is read after raw's commit; the caller holds the load lock. `contracts`: of all tables; each set of columns
     that they read of a delivery has its own fingerprint. Computed are the days whose raw receipt is newer than the
     version that the ledger names, so that the next load completes one that was cut off; the days that have all columns
-    again; all days after another program changed the ledger.
+    again; all days after another program changed the ledger, or when keys begin or cease to name their event days.
     """
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
@@ -55,14 +58,17 @@ def commit_arrivals(
     head, recorded_version = source.loaded, source.loaded_version
     moved = {d for d, r in head.latest.items() if r.version > recorded_version} | columns_again(source, raw)
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
-    if moved or doubted_days:
+    day_of_key = _day_of_key(lake, source, provenance.settings_digest)
+    if day_of_key:
+        affected, staged = _staged_by_key(lake, raw, source, moved, _parts(contracts, raw), day_of_key)
+    elif moved or doubted_days or _days_by_key(source):
         affected, staged = _staged(lake, raw, source, moved, _parts(contracts, raw))
     else:
         affected, staged = moved, begin(lake, ledger)
     affected |= doubted_days
     try:
-        audited, none = audit(lake, staged.paths, ledger), DayProfile()
-        digests = {d: head.latest[d].entry.fingerprint if d in head.latest else "" for d in affected}
+        audited, none, end = audit(lake, staged.paths, ledger), DayProfile(), BY_KEY if day_of_key else ""
+        digests = {d: (head.latest[d].entry.fingerprint if d in head.latest else "") + end for d in affected}
         profiles = {d: audited.get(d, none) for d in affected}
         entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
         signed = _signed(provenance, raw, view, source, head.version)
@@ -71,6 +77,37 @@ def commit_arrivals(
         return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
     finally:
         staged.drop()
+
+
+def _day_of_key(lake: Lake, source: Source, settings_digest: str) -> str:
+    """SQL of the event day that a key names, NULL where no usable upsert can have it; "" where keys need not name it:
+    without `key_day`, and while a loaded day was judged under settings other than those of this digest."""
+    settings = lake.settings
+    loaded = (r for r in source.loaded.latest.values() if r.entry.rows)
+    if settings.source.key_day is None or any(r.settings_digest != settings_digest for r in loaded):
+        return ""
+    day, early = f"TRY_CAST({day_text(settings.source.key_day)} AS DATE)", settings.lateness.early_tolerance_days
+    return f"CASE WHEN {day} BETWEEN DATE '{settings.start_date}' AND arrival_date + {early} THEN {day} END"
+
+
+def _days_by_key(source: Source) -> set[date]:
+    """The days of the ledger that were computed from their own deliveries alone."""
+    return {d for d, r in source.ledger.latest.items() if r.entry.input_digest.endswith(BY_KEY)}
+
+
+def _staged_by_key(
+    lake: Lake, raw: Contract, source: Source, moved: set[date], parts: Sets, day_of_key: str
+) -> tuple[set[date], Staged]:
+    """As `_staged`, where keys name their event day (SQL): no load changes rows of another day. Loaded days that were
+    computed otherwise before are computed again.
+    """
+    loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
+    days = moved | (loaded if source.doubted_arrivals() else loaded - _days_by_key(source))
+    lacking = {d for d in loaded & days if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
+    files = lake.store.data_files(raw, source.loaded.version, loaded & days)
+    event_date = f"coalesce({EVENT_DATE}, {day_of_key})"
+    with materialized(lake, files, raw, lambda rows: ledger_rows(rows, None, raw, parts, lacking, event_date)) as rows:
+        return days, stage_query(lake, of_source(ARRIVALS, raw.source), rows)
 
 
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
@@ -94,13 +131,14 @@ def _staged(lake: Lake, raw: Contract, source: Source, moved: set[date], parts: 
     days changed. Rows of days that were not loaded are the same before and after; they are read once, unless keys of
     other days have other event days now: then the keys of these days are looked for as well.
     """
-    loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
+    loaded, otherwise = {d for d, r in source.loaded.latest.items() if r.entry.rows}, _days_by_key(source)
     ledger, files, head = of_source(ARRIVALS, raw.source), lake.store.data_files, source.loaded.version
     lacking = {d for d in loaded if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
     whole = source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded)
-    if whole or source.doubted_arrivals():
+    if whole or otherwise or source.doubted_arrivals():
         with materialized(lake, files(raw, head, loaded), raw) as arrived:
-            return moved | loaded, stage_query(lake, ledger, ledger_rows(arrived, None, raw, parts, lacking))
+            rows = ledger_rows(arrived, None, raw, parts, lacking)
+            return moved | loaded | otherwise, stage_query(lake, ledger, rows)
     # Where the ledger has nothing of these days, no key had an event day because of them.
     known = moved if any(a in moved for rows in source.arrivals.values() for a, _ in rows) else set[date]()
     others = files(raw, head, loaded - moved)
@@ -124,11 +162,17 @@ def _staged(lake: Lake, raw: Contract, source: Source, moved: set[date], parts: 
 
 
 def ledger_rows(
-    arrived: str, placed: str | None, raw: Contract, parts: Sets | None = None, lacking: Collection[date] = ()
+    arrived: str,
+    placed: str | None,
+    raw: Contract,
+    parts: Sets | None = None,
+    lacking: Collection[date] = (),
+    event_date: str = EVENT_DATE,
 ) -> str:
     """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
-    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more (None: of `arrived`).
+    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more (None: of `arrived`, by
+    `event_date`).
     `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`). `lacking`: the arrival
     days whose files lack a column of raw's, which reads as NULL: their fingerprints say so (`LACKING`).
     """
@@ -138,7 +182,8 @@ def ledger_rows(
     sums = [f"sum_{i}" for i in range(len(summed))]
     hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
     per_key = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True))
-    near = placed_keys("FROM arrived") if placed is None else f"FROM ({placed}) SEMI JOIN arrived USING (event_key)"
+    near = f"FROM ({placed}) SEMI JOIN arrived USING (event_key)"
+    near = placed_keys("FROM arrived", event_date) if placed is None else near
     return f"""
 WITH arrived AS ({arrived}),
 days AS (SELECT DISTINCT event_key, event_date FROM ({near}) WHERE event_date IS NOT NULL),
@@ -169,9 +214,9 @@ def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -
     return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING}' ELSE {usual} END"
 
 
-def placed_keys(rows: str) -> str:
-    """SQL selecting event_key, arrival_date and event_date (NULL for deletes) from `rows`."""
-    return f"SELECT event_key, arrival_date, {EVENT_DATE} AS event_date FROM ({rows})"
+def placed_keys(rows: str, event_date: str = EVENT_DATE) -> str:
+    """SQL selecting event_key, arrival_date and event_date (by default NULL for deletes) from `rows`."""
+    return f"SELECT event_key, arrival_date, {event_date} AS event_date FROM ({rows})"
 
 
 def of_keys(rows: str, *others: str) -> str:

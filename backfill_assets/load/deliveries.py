@@ -23,6 +23,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.batches import folded_name
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.differing import NO_TEXT, UnfitSelect
+from backfill_assets.landing.key_day import day_text
 from backfill_assets.landing.mapping import (
     RAISED,
     analysis_errors,
@@ -184,12 +185,35 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         # Adding to an arrival time near the end of time would end the whole query.
         (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
          f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
+        *_of_key_days(settings, ~is_blank, arrived, happened),
     ]  # fmt: skip
     broken = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
     reason = F.coalesce(c("reason"), F.when(broken != "", broken))
     day = F.when(unusable, c("home_day")).otherwise(arrived)
     judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
+
+
+def _of_key_days(
+    settings: LakeSettings, has_key: "Column", arrived: "Column", happened: "Column"
+) -> "list[tuple[Column, str]]":
+    """When a row breaks the promise `key_day`, and why. A delete is applied on the day of its key: one that no upsert
+    can have arrived before is set aside, too."""
+    from pyspark.sql import functions as F
+
+    template, early, upsert = settings.source.key_day, settings.lateness.early_tolerance_days, F.col("op") == "upsert"
+    if template is None:
+        return []
+    text = F.expr(day_text(template))
+    day = text.try_cast("date")
+    names_one = F.coalesce(day.cast("string") == text, F.lit(False))
+    promise = f'key_day = "{template}"'
+    return [
+        (has_key & ~names_one, f"event_key names no day, and {promise}"),
+        (upsert & names_one & (day != happened), f"the day of event_ts is another than its key's, and {promise}"),
+        (~upsert & names_one & (F.datediff(day, arrived) > early),
+         f"the day of its key lies more than {early} day(s) after its arrival"),
+    ]  # fmt: skip
 
 
 def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":

@@ -239,6 +239,7 @@ def counting_digest(settings: LakeSettings) -> str:
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
     own: list[object] = [] if source.payload is None else [words(source.payload_columns)]
     own += [source.dialect.declared] if source.dialect.declared else []
+    own += [f"key_day {source.key_day}"] if source.key_day is not None else []
     own += [source.kind, source.max_vanished_share] if source.kind != "changes" else []
     engine = [SAIL] if settings.spark.engine == SAIL else []  # it refuses values that Spark reads
     return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own, *engine])

@@ -1,7 +1,7 @@
-"""What a late batch costs that looks for its keys among all loaded days: CPU and bytes read, by keys of the lake.
+"""What a late batch costs that looks for its keys among all loaded days, and one whose keys name their event days.
 
-Lives here: a lake of made-up raw days without an engine, and three late batches. Does not live here: any assertion on
-figures, and whether the ledger is right (`load.test_arrivals_sql`).
+Lives here: a lake of made-up raw days without an engine, and late batches, each with CPU, bytes read and the peak of
+memory. Does not live here: any assertion on figures, and whether the ledger is right (`load.test_arrivals_sql`).
 
 usage: python -m backfill_assets_tests.benchmarks.late_keys [KEYS [ROWS_PER_DAY]]
 """
@@ -9,6 +9,7 @@ usage: python -m backfill_assets_tests.benchmarks.late_keys [KEYS [ROWS_PER_DAY]
 import resource
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def rows_of(first: int, rows: int, per_day: int, key: str = "n", event: str = "N
     """SQL of raw's rows from number `first` on, `per_day` each day, events of the day that their key names."""
     own = f"DATE '{FIRST}' + CAST(floor(key / {per_day}) AS INT)"
     known = {
-        "event_key": "md5(CAST(key AS VARCHAR))", "op": "'upsert'", "arrival_date": "arrived",
+        "event_key": f"md5(CAST(key AS VARCHAR)) || ({own})", "op": "'upsert'", "arrival_date": "arrived",
         "event_ts": f"CAST(coalesce({event}, {own}) AS TIMESTAMP) + INTERVAL 1 HOUR",
         "arrival_ts": "CAST(arrived AS TIMESTAMP) + INTERVAL 2 HOUR", "seq": "n", "row_number": "n",
     }  # fmt: skip
@@ -58,7 +59,7 @@ def rows_of(first: int, rows: int, per_day: int, key: str = "n", event: str = "N
 
 
 def _any(kind: str) -> str:
-    text = {"STRING": "md5(CAST(n AS VARCHAR))", "TIMESTAMP": "CAST(arrived AS TIMESTAMP)", "DATE": "arrived"}
+    text = {"STRING": "CAST(n % 1000 AS VARCHAR)", "TIMESTAMP": "CAST(arrived AS TIMESTAMP)", "DATE": "arrived"}
     return text.get(kind, "CAST(n % 1000 AS INT)")
 
 
@@ -74,7 +75,8 @@ def publish(lake: Lake, contract: Contract, staged: Staged) -> None:
 
 
 def spent() -> tuple[float, float]:
-    """CPU seconds and MB read of this process so far."""
+    """CPU seconds and MB read of this process so far. The peak of its memory counts anew from here."""
+    Path("/proc/self/clear_refs").write_text("5")
     used = resource.getrusage(resource.RUSAGE_SELF)
     read = next(line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("rchar"))
     return used.ru_utime + used.ru_stime, int(read.split()[1]) / 1e6
@@ -85,8 +87,10 @@ def load(lake: Lake, name: str, rows: str) -> None:
     publish(lake, RAW, stage_query(lake, RAW, rows))
     view, (cpu, read) = read_view(lake, CONTRACTS), spent()
     commit_arrivals(LakeSession(lake), CONTRACTS, view, Provenance("benchmark"))
-    after = spent()
-    print(f"{name:42} {after[0] - cpu:8.2f} CPU s {after[1] - read:10.1f} MB read", flush=True)
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    after, mib = spent(), int(peak.split()[1]) / 1024
+    figures = f"{after[0] - cpu:8.2f} CPU s {after[1] - read:10.1f} MB read {mib:8.0f} MiB at most"
+    print(f"{name:42} {figures}", flush=True)
 
 
 def main(keys: int, per_day: int) -> None:
@@ -97,6 +101,12 @@ def main(keys: int, per_day: int) -> None:
         for number, (name, (key, event)) in enumerate(BATCHES.items()):
             first = keys + number * per_day
             load(lake, f"{BATCH} rows: {name}", rows_of(first, BATCH, per_day, key.format(keys=keys), event))
+        source = lake.settings.source.model_copy(update={"key_day": "." * 32 + "YYYY-MM-DD"})
+        lake = replace(lake, settings=lake.settings.model_copy(update={"single": source}))
+        key, _ = BATCHES["350 of them corrections"]
+        for number, name in enumerate(("all keys name their days from now on", "350 of them corrections"), 4):
+            rows = rows_of(keys + number * per_day, BATCH, per_day, key.format(keys=keys))
+            load(lake, f"{BATCH} rows: {name}", rows)
 
 
 if __name__ == "__main__":

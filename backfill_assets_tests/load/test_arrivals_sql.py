@@ -6,7 +6,9 @@ users run them (`test_arrivals`).
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +26,9 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.arrivals import changed_days, commit_arrivals, ledger_rows, of_keys, placed_keys
+from backfill_assets.load.arrivals import BY_KEY, changed_days, commit_arrivals, ledger_rows, of_keys, placed_keys
 from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.oracle import Row, arrivals_of, unruly
+from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
 from backfill_assets_tests.pipeline.built_in import contracts
 from backfill_assets_tests.strategies import examples
 
@@ -96,16 +98,20 @@ def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, se
     assert changed == told
 
 
-def load(lake: Lake, rows: Sequence[Row], days: set[date]) -> None:
-    """These days of raw get these rows, and the ledger follows."""
+def load(lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "") -> None:
+    """These days of raw get these rows under some settings, and the ledger follows."""
     staged = stage_by_hand(lake, RAW, as_stored(rows))
-    found, none = audit(lake, staged.paths, RAW), DayProfile()
+    found, none, provenance = audit(lake, staged.paths, RAW), DayProfile(), Provenance("test", settings_digest=settings)
     profiles = {d: found.get(d, none) for d in days}
     entries = {d: DayEntry(p.rows, p.fingerprint, p.fingerprint) for d, p in profiles.items()}
-    write = Write(RAW, staged, entries, lake.store.view("raw", "arrival_date").version, Provenance("test"))
+    write = Write(RAW, staged, entries, lake.store.view("raw", "arrival_date").version, provenance)
     replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})
     staged.drop()
-    commit_arrivals(LakeSession(lake), CONTRACTS, read_view(lake, CONTRACTS), Provenance("test"))
+    commit_arrivals(LakeSession(lake), CONTRACTS, read_view(lake, CONTRACTS), provenance)
+
+
+def kept_in(lake: Lake) -> list[tuple[Any, ...]]:
+    return sorted(answer(lake, selection(lake.store.data_files(ARRIVALS), ARRIVALS)))
 
 
 contents = st.integers(0, 4)  # of a day: none, or its rows in one of four histories of the same few keys
@@ -127,6 +133,73 @@ def test_after_every_load_in_any_order_the_ledger_is_that_of_a_lake_loaded_at_on
         loaded |= found
         load(lake, [r for rows in found.values() for r in rows], {*step})
         rows = [r for of_day in loaded.values() for r in of_day]
-        kept = sorted(answer(lake, selection(lake.store.data_files(ARRIVALS), ARRIVALS)))
+        kept = kept_in(lake)
         assert {r[:2]: r[2:6] for r in kept} == arrivals_of(rows)
         assert kept == sorted(answer(lake, ledger_rows(query_for(lake, rows), None, RAW, PARTS))), "fingerprints too"
+
+
+def keyed(rows: Sequence[Row]) -> list[Row]:
+    """The rows with keys that name a day: that of about half of their events."""
+    return [r | {"event_key": f"{START + timedelta(days=int(r['event_key'][1:]) % 2)}{r['event_key']}"} for r in rows]
+
+
+def day_of_key(key: str) -> date:
+    return date.fromisoformat(key[:10])
+
+
+def promised(rows: Sequence[Row]) -> list[Row]:
+    """The rows that judging leaves where keys name their event days."""
+    upserts = [r for r in rows if r["op"] == "upsert" and r["event_ts"].date() == day_of_key(r["event_key"])]
+    early = timedelta(days=1)
+    return upserts + [
+        r for r in rows if r["op"] == "delete" and day_of_key(r["event_key"]) <= r["arrival_ts"].date() + early
+    ]
+
+
+def with_key_day(lake: Lake, template: str = "YYYY-MM-DD") -> Lake:
+    source = lake.settings.source.model_copy(update={"key_day": template})
+    return replace(lake, settings=lake.settings.model_copy(update={"single": source}))
+
+
+keyed_loads = st.lists(st.tuples(loads.map(lambda steps: steps[0]), st.booleans()), min_size=1, max_size=8)
+EVERY_DAY = dict.fromkeys(DAYS, 3)
+
+
+@settings(max_examples=examples(9))
+@given(keyed_loads)
+@example([({d: 1}, True) for d in DAYS] + [({DAYS[2]: 2}, True), ({DAYS[5]: 0}, True)])
+@example([(EVERY_DAY, False), ({DAYS[0]: 4}, True), (EVERY_DAY, True), ({DAYS[0]: 1}, True), ({DAYS[1]: 2}, False)])
+@example([({d: 2}, True) for d in DAYS[1:]] + [({DAYS[0]: 2}, False), ({DAYS[0]: 2}, True), ({DAYS[1]: 0}, False)])
+def test_where_keys_name_their_days_the_ledger_is_that_of_a_lake_loaded_at_once_while_all_its_days_were_judged_so(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[date, int], bool]]
+) -> None:
+    plain = bare_lake(tmp_path_factory.mktemp("keyed"))
+    histories = [[], *(keyed(unruly(seed, START, days=6, rows=80, keys=40)) for seed in range(4))]
+    loaded: dict[date, list[Row]] = {}
+    judged: dict[date, bool] = {}
+    for step, by_key in steps:
+        lake = with_key_day(plain) if by_key else plain
+        found = {d: on(histories[which], {d}) for d, which in step.items()}
+        found = {d: promised(rows) if by_key else rows for d, rows in found.items()}
+        loaded, judged = loaded | found, judged | dict.fromkeys(found, by_key)
+        load(lake, [r for rows in found.values() for r in rows], {*step}, str(by_key))
+        rows = [r for of_day in loaded.values() for r in of_day]
+        all_by_key = by_key and all(judged[d] for d, of_day in loaded.items() if of_day)
+        kept = kept_in(lake)
+        assert {r[:2]: r[2:6] for r in kept} == arrivals_of(rows, day_of_key if all_by_key else None)
+        days = read_view(lake, CONTRACTS).source("raw").ledger.latest.values()
+        assert all_by_key or not any(r.entry.input_digest.endswith(BY_KEY) for r in days), "else each load reads all"
+    at_once = bare_lake(tmp_path_factory.mktemp("at once"))
+    load(with_key_day(at_once) if all_by_key else at_once, rows, {*loaded})
+    assert kept == kept_in(at_once), "fingerprints too"
+
+
+def test_where_keys_name_their_days_a_load_reads_no_file_of_another_day(tmp_path: Path) -> None:
+    lake, day = with_key_day(bare_lake(tmp_path)), DAYS[0]
+    load(lake, [delivery(1, f"{day} 10:00", key=f"{day}")], {day})
+    (file,) = lake.store.data_files(RAW)
+    Path(file).unlink()
+    gone = {"op": "delete", "event_ts": None, "entity": None, "value": None, "flag": None}
+    keys = [f"{day}", "k2", "2024-02-30", f"{lake.settings.start_date - timedelta(days=1)}", "9999-12-31"]
+    load(lake, [delivery(n, f"{DAYS[3]} 10:00", key=key, **gone) for n, key in enumerate(keys)], {DAYS[3]})
+    assert [row[:5] for row in kept_in(lake)] == [(day, day, 1, 1, 0), (DAYS[3], day, 1, 1, 0)]

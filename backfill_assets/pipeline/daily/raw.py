@@ -47,6 +47,7 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         "format": settings.source.format,
         "select": settings.source.select,
         **({"kind": settings.source.kind} if settings.source.kind != "changes" else {}),
+        **({"key_day": settings.source.key_day} if settings.source.key_day is not None else {}),
         **({"dialect": declared} if (declared := settings.source.dialect.declared) else {}),
         "early_tolerance_days": lateness.early_tolerance_days,
         **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
