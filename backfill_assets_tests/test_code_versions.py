@@ -57,7 +57,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "09b393ae22e4f846241a61d5b3a52452",
+    "raw 1": "7fbb7ca1d975a5fa625652c45aa7a3a6",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

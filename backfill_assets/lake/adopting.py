@@ -22,6 +22,7 @@ from backfill_assets.core.place import exists
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.view import TableView
 from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_days, refuse_taken, refuse_unfit, refused
 from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
 from backfill_assets.lake.adopted_layout import commit_folders, contract_of_files, files_with_days
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 ADOPT, JUDGE = "adopt", "judge"  # reasons of receipts
+WRITERS = "written by"  # the tag of a receipt of judged days with the commits of others since the last one
 ADOPTED = "adopted"  # the tag with version, table id and folder of what was adopted, and the lake
 RETENTION = "delta.deletedFileRetentionDuration"
 ATTEMPTS = 5
@@ -264,9 +266,22 @@ def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) 
         entries = {d: entry_of(contract, found[d], read) for d in good}
         if entries:
             adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
-            tags, write_id = {PARAMETERS: FROM_NOTHING}, uuid.uuid4().hex
+            tags, write_id = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view)}, uuid.uuid4().hex
             commit_receipt(path, replace(adopted, write_id=write_id, reason=JUDGE, note="", days=entries, tags=tags))
         if broken:
             fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
             raise refused(name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted")
         return tuple(entries)
+
+
+def _writers(lake: Lake, name: str, view: TableView) -> str:
+    """The commits of others that changed rows since days were judged last: version, operation and program."""
+    found, table = list[str](), lake.table_place(name)
+    for commit in lake.store.newest_commits(name):
+        if commit.receipt is not None and commit.receipt.reason in (ADOPT, JUDGE):
+            break
+        if commit.version in view.others:
+            info = commit_info(table, commit.version)
+            program = info.get("engineInfo") or info.get("clientVersion") or "a program that does not say its name"
+            found.append(f"version {commit.version}: {commit.operation} by {program}")
+    return "; ".join([*reversed(found[:MANY]), *(["…"] if len(found) > MANY else [])])

@@ -198,6 +198,14 @@ def is_delta(folder: Place) -> bool:
     return bool(folder.names(LOG))
 
 
+def not_delta(folder: Place) -> tuple[str, str]:
+    """What lies at a place without a Delta table, and a way out, as parts of an error."""
+    if any(name.endswith(".metadata.json") for name in folder.names("metadata")):
+        culprit = f"an Iceberg table lies in {folder}, and no reader of it exists for this Spark"
+        return culprit, "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …"
+    return f"no Delta table lies in {folder}: it has no {LOG}", "Correct its place, or put the table back"
+
+
 def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None = None) -> tuple[int, str]:
     """A version (None: the newest) of the Delta table at a place, and a query for its rows from its plain files.
 

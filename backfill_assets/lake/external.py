@@ -19,7 +19,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.columns import column_types, read_footer
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
-from backfill_assets.lake.embedded import is_delta
+from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
 from backfill_assets.places.folder import Folder
 
@@ -125,8 +125,8 @@ def open_external(name: str, place: Path, version: int | None = None) -> "DeltaT
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    if not is_delta(Folder(str(place))):
-        raise refused(name, f"no Delta table lies in {place}", "Correct its place, or put the table back")
+    if not is_delta(folder := Folder(str(place))):
+        raise refused(name, *not_delta(folder))
     try:
         opened = DeltaTable(str(place), version=version)
     except (DeltaError, OSError) as error:

@@ -16,8 +16,9 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
+from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.landings import list_files, path_of, root_of
-from backfill_assets.lake.log import LOG, commit_name
+from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_position import Position, TableState, column_names, log_digest
@@ -91,11 +92,9 @@ def list_source(source: SourceSettings, base: Path, known: Position | None = Non
     table = root_of(source, base)
     if not table.exists():
         return Listing(root_missing=True)
-    if not (table / LOG).is_dir():
-        raise SettingsError(
-            f"[source] table = {source.table!r}", f"no Delta table lies there: it has no {LOG}", NOTHING,
-            "Name the folder of the table, or files = … and format = …",
-        )  # fmt: skip
+    if not is_delta(Folder(str(table))):
+        culprit, fix = not_delta(Folder(str(table)))
+        raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first = versions(table), source.first_version
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits

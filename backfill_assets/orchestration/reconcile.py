@@ -19,9 +19,11 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import days_text
 from backfill_assets.core.place import write_json
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
+from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import DayReceipt
+from backfill_assets.lake.adopting import JUDGE, is_adopted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 from backfill_assets.operations.standing import keep_attention
@@ -88,7 +90,7 @@ def _record(
     without a run id is left out.
     """
     receipt, version = commit.receipt, commit.version
-    if receipt is not None and states.contracts[table].external:
+    if receipt is not None and _is_observed(states, table, receipt):
         return True, _record_observed(instance, states, table, commit, receipt, naming)
     undoing = receipt is not None and receipt.reason in UNDOING
     if receipt is None or not (receipt.run_id or undoing):
@@ -110,9 +112,10 @@ def _record(
 
 
 def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
-    """Record what was observed of tables that others write and that assets of a project stand for, up to the versions
-    in `states`."""
-    if not (tables := [n for n, c in states.contracts.items() if c.external and c.made_by]):
+    """Record what was observed of tables that others write, or wrote and that were judged, and that assets of a project
+    stand for, up to the versions in `states`."""
+    given = {n: c for n, c in states.contracts.items() if c.made_by}
+    if not (tables := [n for n, c in given.items() if c.external or is_adopted(lake, c)]):
         return
     markers = markers_of(instance, lake)
     with reconciling(lake):
@@ -120,20 +123,26 @@ def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States
         seen = dict(before)
         for table in tables:
             for commit in lake.store.commits(table, seen.get(table, -1)):
-                if commit.receipt is not None and commit.version <= states.view.table(table).version:
-                    _record_observed(instance, states, table, commit, commit.receipt, PLAIN)
+                receipt, is_known = commit.receipt, commit.version <= states.view.table(table).version
+                if receipt is not None and is_known and _is_observed(states, table, receipt):
+                    _record_observed(instance, states, table, commit, receipt, PLAIN)
             seen[table] = states.view.table(table).version
         if seen != before:
             write_json(lake.place, markers.reported, seen)
+
+
+def _is_observed(states: States, table: str, receipt: Receipt) -> bool:
+    """Whether others wrote the days of a receipt."""
+    return bool(states.contracts[table].external) or receipt.reason == JUDGE
 
 
 def _record_observed(
     instance: dg.DagsterInstance, states: States, table: str, commit: Commit, receipt: Receipt, naming: Naming
 ) -> list[str]:
     """One observation per day of a table of others that the commit found to hold other rows; a line that says so."""
-    key = naming.of(states.contracts[table])
+    key, tags = naming.of(states.contracts[table]), {k: v for k, v in receipt.tags.items() if k != PARAMETERS}
     for day, entry in receipt.days.items():
-        facts: dict[str, Any] = {"fingerprint": entry.fingerprint, "version": str(commit.version), **receipt.tags}
+        facts: dict[str, Any] = {"fingerprint": entry.fingerprint, "version": str(commit.version), **tags}
         event = dg.AssetObservation(key, partition=str(day), metadata={"dagster/row_count": entry.rows, **facts})
         instance.report_runless_asset_event(event)
     return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []

@@ -43,10 +43,10 @@ class Others:
         self.place, self.day, self.is_text = folder / "warehouse" / "orders", day, is_text
         self.place.parent.mkdir()
         write_deltalake(self.place, self.arrow(FIRST[:2]), partition_by=day if by_day else None)
-        a_row = {} if by_day else {"target_file_size": 1, "writer_properties": WriterProperties(max_row_group_size=1)}
+        a_row: Any = {"target_file_size": 1, "writer_properties": WriterProperties(max_row_group_size=1)}
         rows = self.arrow(FIRST[2:])
         batches = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=1))
-        write_deltalake(self.place, batches, mode="append", **a_row)
+        write_deltalake(self.place, batches, mode="append", **({} if by_day else a_row))
 
     def arrow(self, rows: list[tuple[date, str, int]]) -> pa.Table:
         return arrow(rows, self.day, is_text=self.is_text)

@@ -28,7 +28,10 @@ from backfill_assets.lake.external import (
     seen_contract,
 )
 from backfill_assets.lake.log import FileChange, LiveFile
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.lake.source_log import list_source
 from backfill_assets_tests.logs import commit_file
+from backfill_assets_tests.tables import settings_text
 
 D1, D2 = date(2024, 3, 1), date(2024, 3, 2)
 ROWS = pa.table({"day": pa.array([D1, D2], pa.date32()), "id": [1, 2], "region": ["eu", "us"]})
@@ -51,6 +54,17 @@ def edited(place: Path, action: str, changes: Mapping[str, Any]) -> None:
 def test_a_table_that_was_never_there_is_a_matter_of_settings(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"external table orders: no Delta table lies in {tmp_path / 'orders'}"):
         contract_of(tmp_path, external_table("orders", table="orders", day="day"))
+
+
+def test_an_iceberg_table_is_refused_by_name_as_an_input_and_as_a_source(tmp_path: Path) -> None:
+    (tmp_path / "orders" / "metadata").mkdir(parents=True)
+    (tmp_path / "orders" / "metadata" / "v1.metadata.json").write_text("{}")
+    (tmp_path / "lake.toml").write_text(settings_text("orders"))
+    words = f"an Iceberg table lies in {tmp_path / 'orders'}, and no reader of it exists.*as Parquet files"
+    with pytest.raises(SettingsError, match=f"external table orders: {words}"):
+        contract_of(tmp_path, external_table("orders", table="orders", day="day"))
+    with pytest.raises(SettingsError, match=rf"\[source\] table = 'orders': {words}"):
+        list_source(load_settings(tmp_path).source, tmp_path)
 
 
 def test_its_contract_has_its_columns_the_day_never_null(tmp_path: Path) -> None:

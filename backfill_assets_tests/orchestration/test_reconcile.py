@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import deltalake
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.metadata import WRITE_ID
-from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.orchestration.reconcile import follow_observations, follow_receipts
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.projects import (
     DAYS as PARTITIONS,
@@ -27,6 +30,7 @@ from backfill_assets_tests.dagster.projects import (
     materialize,
     orders_asset,
 )
+from backfill_assets_tests.lake.test_adopting import D2, World, rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import Made, seen
@@ -126,3 +130,23 @@ def test_days_of_an_asset_that_returned_nothing_are_named_until_they_are_made(
     assert line.startswith("shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them")
     materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
     assert attention(lake) == []
+
+
+def test_a_day_that_others_wrote_and_that_was_judged_is_observed_once_with_its_writer(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    world = World(tmp_path, tables={"orders": {"others_may_write": True}})
+    world.adopt()
+    for amount in (9, 10):
+        world.write(rows((D2, "z", amount)), f"day = '{D2}'")
+    world.look()
+    pipeline = chosen_pipeline(world.lake)
+    for _ in range(2):
+        follow_observations(instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts)))
+    (record,) = instance.fetch_observations(dg.AssetKey("orders"), limit=10).records
+    assert record.asset_observation is not None
+    facts = {name: value.value for name, value in record.asset_observation.metadata.items()}
+    assert (record.partition_key, facts["dagster/row_count"], facts["version"]) == (str(D2), 1, "5")
+    program = f"by delta-rs:py-{deltalake.__version__}"
+    assert facts["written by"] == f"version 3: WRITE {program}; version 4: WRITE {program}"
+    assert "made with" not in facts
