@@ -44,6 +44,7 @@ class SourceSettings(Section):
     payload: Payload | None = None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
     dialect: Dialect = Dialect()  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
     key_day: KeyDay | None = None  # where each key names its event day, which never changes: ord-YYYYMMDD
+    in_place: bool | Annotated[int, Field(strict=True, ge=1)] = False  # Parquet stays where it is; from so many bytes
     kind: Literal["changes", "snapshot"] = "changes"  # snapshot: the files of a day are the whole table as of then
     max_vanished_share: float = Field(default=0.2, ge=0, le=1)  # of a dump's keys, which a whole next one may lack
 
@@ -70,6 +71,8 @@ class SourceSettings(Section):
             raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
         if self.kind == "snapshot" and self.format == "delta":
             raise ValueError('kind = "snapshot" is of files: versions of a table are changes')
+        if self.in_place and self.format != "parquet":
+            raise ValueError(f"in_place is of Parquet: of files of {self.format} a parsed copy is read")
         if strange := sorted(self.dialect.declared.keys() - known):
             raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
         return self
@@ -121,10 +124,8 @@ class DeliveredSettings(Section):
         return self.model_copy(update={"single": self.sources[name], "sources": {}}) if name else self
 
     def payload_of(self, section: str, name: str | None) -> tuple[PayloadColumn, ...] | None:
-        """The payload for a section that names this source; None if it must name one and does not.
-
-        Raises ValueError for an unknown source.
-        """
+        """The payload for a section that names this source; None if it must name one and does not. Raises ValueError
+        for an unknown source."""
         if name is not None and name not in self.sources:
             known = ", ".join(self.sources) or "one, without a name: leave this out"
             raise ValueError(f"{section}.source: there is no source {name!r}; the lake has {known}")
@@ -172,8 +173,7 @@ class FeatureColumnSettings(Section):
 
 
 class FeatureSettings(Section):
-    """Features: the built-in windows (days, the day included), the grace (hours) of the cut, entity and declared
-    columns.
+    """Features: the built-in windows (days, the day included), the grace (hours) of the cut, entity, declared columns.
 
     `entity`: the columns of the payload that together name one. `columns`: none means the built-in ones. `source` names
     the source of features in a lake with several. `by_day_first`: helps where one entity has most events.

@@ -1,14 +1,15 @@
 """The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
 
 Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies,
-and links only to data files of Delta tables, which nobody alters; it may be deleted at any time and is filled again.
+and links: to data files of Delta tables, which nobody alters, and to landed files that are read where they lie, each
+with a mark that tells when to look again. It may be deleted at any time and is filled again.
 """
 
 import hashlib
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -17,12 +18,13 @@ from typing import Any
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import Place, exists, read_json
+from backfill_assets.landing.files import StillChanging
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
 KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition")
-DIGEST_CHARS = 64
+DIGEST_CHARS, MARK = 64, "mark"
 DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
 ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does not know, a table got columns later
 
@@ -52,6 +54,8 @@ class StoredFile:
     # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
+    # Of a landed file that is read where it lies: its token's mark at a moment when it had these bytes.
+    mark: tuple[int | str, ...] = ()
 
     @property
     def parquet(self) -> Path:
@@ -89,7 +93,9 @@ def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = 
         ingested.store.put(ingested.name, finished, is_synced=False)
     schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
     described = replace(ingested, schema=schema, absent_is_null=is_null)
-    proof = {"sha256": _sha256(ingested), "content": ingested.content or ingested.sha256}
+    content = ingested.content or ingested.sha256
+    proof: dict[str, Any] = {"sha256": content if ingested.mark else _sha256(ingested), "content": content}
+    proof |= {MARK: ingested.mark} if ingested.mark else {}
     body = {**rules, "parquet": ingested.name, **proof, **{name: getattr(described, name) for name in KEPT}}
     ingested.store.write(f"{ingested.sha256}.json", json.dumps(body, sort_keys=True).encode())
     return described
@@ -99,12 +105,24 @@ def find(
     store: Place, sha256: str, first_scan: datetime | None = None, home_day: date | None = None,
     rules: Mapping[str, Any] | None = None,
 ) -> StoredFile | None:  # fmt: skip
-    """Find a content and prove its bytes; None if it is absent, altered, or described by others than these `rules`."""
+    """Find a content and prove its bytes: of a landed file that is read where it lies by its mark, and by reading it
+    where that moved. None if it is absent, altered, or described by others than these `rules`."""
     body = _proven(store, sha256)
     if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
     kept = {name: body[name] for name in KEPT if name in body}
+    if body.get(MARK):
+        kept |= {"content": body["content"], MARK: tuple(body[MARK])}
     return StoredFile(sha256, store, body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
+
+
+def refuse_replaced(files: Iterable[StoredFile]) -> None:
+    """Raise StillChanging where a landed file that is read where it lies was touched since `find` proved its bytes: an
+    engine would not notice. To be called when a query over the files has ended, before anything of it counts."""
+    for file in (f for f in files if f.mark):
+        token = file.store.token(file.name)
+        if token is None or token.mark != file.mark:
+            raise StillChanging(str(file.parquet.resolve()))
 
 
 def copy_name(sha256: str, format: str) -> str:
@@ -161,8 +179,17 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     if body.get("version") != VERSION:
         return None
     body.setdefault(DIALECT, {})
-    exact = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
-    return body if exact and body["sha256"] == _sha256(StoredFile(sha256, store, str(body["parquet"]))) else None
+    name, mark = str(body["parquet"]), body.get(MARK)
+    token = store.token(name) if mark else None
+    if token is not None and [*token.mark] == mark:
+        return body
+    exact = name != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
+    if not exact or body["sha256"] != _sha256(StoredFile(sha256, store, name)):
+        return None
+    if token is not None:  # taken before the bytes were read
+        body[MARK] = [*token.mark]
+        store.write(f"{sha256}.json", json.dumps(body, sort_keys=True).encode())
+    return body
 
 
 def _sha256(file: StoredFile) -> str:

@@ -32,8 +32,9 @@ from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile, StillChanging, at_hand, copied, opened, sha256_of
 from backfill_assets.landing.json_lines import JsonLines
 from backfill_assets.landing.limited_decoding import examine_apart
-from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, in_microseconds
+from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, counts_finer, in_microseconds
 from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable
+from backfill_assets.places.folder import Folder
 
 DEFAULT_LIMITS = Limits()
 PARSERS: dict[str, Callable[[Limits, Dialect], TextParser[Any]]] = {"csv": CsvRecords, "jsonl": JsonLines}
@@ -80,6 +81,31 @@ def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
             return put(new, rules, readable)
     new.store.point(new.name, data.absolute())
     return put(replace(new, inexact=inexact), rules)
+
+
+def landed_in_place(file: LandedFile, store: Place, by_path: bool, is_decoded: bool) -> StoredFile:
+    """Put the content of a landed Parquet file into `store`, as `ingest` does, as a link to it: its bytes are read once
+    for their SHA-256, and its footer is judged. `is_decoded`: every row as well; else the engine that reads them finds
+    out. A file whose timestamps must be converted is copied.
+    """
+    rules = ingest_rules("parquet", DEFAULT_LIMITS.deciding(), {})
+    token = Folder(str(file.path.parent)).token(file.path.name)  # before the bytes are read
+    sha256 = sha256_of(file)
+    name = identity(sha256, file.name) if by_path else sha256
+    try:
+        discard_described(store, name)
+        try:
+            rows = examine_apart(file.path, file.size, DEFAULT_LIMITS, is_decoded)
+        except Unreadable as error:
+            return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
+        if token is None or counts_finer(file.path):
+            return _copied_parquet(file, store, DEFAULT_LIMITS, by_path, rules)
+        new = StoredFile(name, store, f"{name}.parquet", rows=rows, content=sha256, mark=token.mark)
+        store.delete(new.name)  # what a killed scan left may point elsewhere
+        store.point(new.name, file.path.absolute())
+        return put(new, rules)
+    except FileNotFoundError:
+        raise StillChanging(file.address) from None
 
 
 def table_rules() -> dict[str, Any]:

@@ -31,12 +31,12 @@ class DecoderGone(LandingError, TransientError):
     """Something other than the file ended the child."""
 
 
-def examine_apart(path: Path, size: int, limits: Limits) -> int:
+def examine_apart(path: Path, size: int, limits: Limits, is_decoded: bool = True) -> int:
     """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to the file.
 
     Raises Unreadable for a bad page or too much memory, OSError as reading does, and DecoderGone.
     """
-    asked = json.dumps([str(path), size, asdict(limits)]).encode() + b"\n"
+    asked = json.dumps([str(path), size, asdict(limits), is_decoded]).encode() + b"\n"
     child = _child(os.getpid())
     try:
         with child.turn:
@@ -105,11 +105,11 @@ def _serve() -> None:
 
     _limit()
     for line in sys.stdin.buffer:
-        path, size, limits = json.loads(line)
+        path, size, limits, is_decoded = json.loads(line)
         said: dict[str, Any]
         try:
             with Path(path).open("rb") as source:
-                said = {"rows": examine(source, size, Limits(**limits))}
+                said = {"rows": examine(source, size, Limits(**limits), is_decoded)}
         except Unreadable as error:
             said = {"unreadable": str(error)}
         except OSError as error:

@@ -35,8 +35,9 @@ PLAIN_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIO
 CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
 
-def examine(source: BinaryIO, size: int, limits: Limits) -> int:
-    """Decode a parquet file of `size` bytes and return its number of rows, or raise Unreadable with the reason.
+def examine(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True) -> int:
+    """Judge the footer of a parquet file of `size` bytes, decode all of it if `is_decoded`, and return its number of
+    rows, or raise Unreadable with the reason.
 
     Flipped bits that still decode go unseen in files without page checksums; the content's SHA-256 keeps them as read.
     """
@@ -48,7 +49,7 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> int:
             _refuse_footer(file.metadata, file.schema, size, limits)
             _refuse_unknown_to_spark(file.schema, file.metadata)
             expected = file.metadata.num_rows
-        rows = _decoded(source, limits)
+        rows = _decoded(source, limits) if is_decoded else expected
     except Unreadable:
         raise
     except MemoryError:
@@ -234,14 +235,25 @@ def _children(column: pa.Array) -> list[pa.Array]:
 def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
     """Return the parquet for Spark (`landed`, or `target`, written from it) and its inexact columns with reasons."""
     with pq.ParquetFile(landed) as source:
-        leaves = [source.schema.column(i) for i in range(len(source.schema))]
-        old = [c.path for c in leaves if c.physical_type == "INT96"]
-        top = [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
+        old, top = _finer(source)
         inexact = _cut_int96(landed, old) if old else {}
         if not top:
             return landed, inexact
         inexact |= _convert(source, target, top)
     return target, inexact
+
+
+def counts_finer(landed: Path) -> bool:
+    """Whether a file has timestamps finer than Spark's, which `in_microseconds` looks through."""
+    with pq.ParquetFile(landed) as source:
+        return any(_finer(source))
+
+
+def _finer(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
+    """The paths of columns in INT96, and the columns that count nanoseconds otherwise."""
+    leaves = [source.schema.column(i) for i in range(len(source.schema))]
+    old = [c.path for c in leaves if c.physical_type == "INT96"]
+    return old, [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
 
 
 def _is_nanos(kind: Any) -> bool:

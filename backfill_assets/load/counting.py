@@ -1,24 +1,21 @@
-"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules of loads, and declared totals.
+"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules of loads.
 
 Also getting a content from the content store. Not here: recording counts (`scan`), the rules (`deliveries`), and
-reading manifests (`landing.declared`), whose totals are held against contents here, exactly and without a JVM.
+totals that manifests declare (`declared_totals`).
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
-from decimal import Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.scans import OF_TOTALS, UNFIT
-from backfill_assets.core.texts import plain
+from backfill_assets.core.scans import UNFIT
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
-from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.engine.session import explained
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.heirs import origins
@@ -26,11 +23,9 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableFile
-from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.content_store import DIALECT, StoredFile, find
-from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
+from backfill_assets.landing.content_store import DIALECT, StoredFile, find, refuse_replaced
 from backfill_assets.landing.files import Hashes, LandedFile
-from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
+from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest, landed_in_place
 from backfill_assets.landing.mapping import is_of_the_data
 from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
@@ -41,14 +36,11 @@ from backfill_assets.load.table_changes import commit_of, is_lost, nowhere
 from backfill_assets.load.table_contents import take_in
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
 Days = dict[date | None, tuple[int, int, int]]
 REASON_CHARS = 300
-EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
-EXACT_TYPES = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)")  # 38 digits hold their sums
-AT_ONCE = 10_000  # values
+DEADLY = "the engine ended over them twice, as it does where a file says too little of its pages"
 OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, operators, files
 
 
@@ -67,37 +59,56 @@ class Counted:
 
 
 def count_days(
-    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+    engine: "Callable[[], SparkSession]", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> dict[str, Counted]:
-    """Count every content, by one query where all can be judged; else halving finds contents to be refused.
+    """Count every content, by one query where all can be judged; else halving finds contents to be refused. `engine`
+    gives a session on a living engine, a new one if need be.
 
-    An error of a living engine over one content alone is the content's fault. Raises SettingsError where `select` fits
-    no file, errors of the machine, and the error of all contents if there are several and none is judged.
+    An error of a living engine over one content alone is its fault. So is the end of an engine over one landed
+    file alone that is read where it lies, if another ended over it just before: nobody decoded its pages yet. Raises
+    SettingsError where `select` fits no file, errors of the machine, and the error of all contents if there are several
+    and none is judged.
     """
-    found, failed = _judged_by_halves(session, files, settings, is_gone) if files else ({}, {})
+    found, failed = _judged_by_halves(engine, files, settings, is_gone) if files else ({}, {})
     are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
     if len(failed) > 1 and not (found or are_faulty):
         raise next(iter(failed.values()))
-    return found | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
+    odd = {f.sha256: _as_promised(found[f.sha256], f) for f in files if f.mark and f.sha256 in found}
+    return found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
+
+
+def _as_promised(counted: Counted, file: StoredFile) -> Counted:
+    """`counted`, or one refused row in its place where it is not as many rows as the file's footer promises."""
+    rows = sum(total for total, _, _ in counted.days.values())
+    why = f"its footer promises {file.rows} rows, its pages hold {rows}"
+    return counted if counted.refused or rows == file.rows else Counted({None: (1, 1, 0)}, why)
 
 
 def _judged_by_halves(
-    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
-) -> tuple[dict[str, Counted], dict[str, Exception]]:
-    """The counts of contents that can be judged, and the errors of the others, by content."""
+    engine: "Callable[[], SparkSession]", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str,
+    has_ended_one: bool = False,
+) -> tuple[dict[str, Counted], dict[str, Exception]]:  # fmt: skip
+    """The counts of contents that can be judged, and the errors of the others, by content. `has_ended_one`: an engine
+    ended over them, perhaps with others, just before."""
+    session, ends = engine(), False
     try:
         return _count_files(session, files, settings, is_gone), {}
     except Exception as error:
-        if _is_of_the_machine(error):
+        ends = is_engine_loss(error) and any(f.mark for f in files)
+        if ends:
+            explained(error)  # an engine that answers and yet fails for ever ends here
+        elif _is_of_the_machine(error):
             raise
-        if len(files) == 1:
-            if not (is_of_the_data(error) or _lives(session)):
+        refuse_replaced(files)
+        if len(files) == 1 and (has_ended_one or not ends):
+            if not (is_of_the_data(error) or _lives(engine() if ends else session)):
                 raise
             return {}, {files[0].sha256: error}
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
-    one, other = (_judged_by_halves(session, half, settings, is_gone) for half in (ordered[:middle], ordered[middle:]))
-    return one[0] | other[0], one[1] | other[1]
+    halves = filter(None, (ordered[:middle], ordered[middle:]))
+    judged = [_judged_by_halves(engine, half, settings, is_gone, ends) for half in halves]
+    return {k: c for found, _ in judged for k, c in found.items()}, {k: e for _, no in judged for k, e in no.items()}
 
 
 def _is_of_the_machine(error: Exception) -> bool:
@@ -175,6 +186,7 @@ def unless_flooding(counted: Counted, size: int) -> Counted:
 def _refused(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
     line = (undecoded(file.parquet) if "FAILED_READ_FILE" in line else "") or line
+    line = DEADLY if is_engine_loss(error) else line
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
 
@@ -233,61 +245,12 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 
 def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
-    as `by_path` says."""
+    as `by_path` says. Sail's rows are numbered by this process, for which pages are decoded in advance."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     if isinstance(file, TableFile):
         return take_in(lake, file)
     by_path = uses_path(source.select) if by_path is None else by_path
+    stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
+    if stays and file.place is None and not lake.stock.is_store:
+        return landed_in_place(file, lake.stock, by_path, is_decoded=lake.settings.spark.engine == SAIL)
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)
-
-
-def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
-    """Say how a content differs from the totals that its manifests declare; "" where it agrees.
-
-    Rows are all records of the file, quarantined ones too. A sum is over all values of a column of the file that are
-    numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
-    """
-    for one in declared:
-        if one.fault:
-            return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
-    reasons = [(d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)]
-    return f"{OF_TOTALS}{reasons[0][0]}) disagree: {'; '.join(why for _, why in reasons)}" if reasons else ""
-
-
-def _differences_from_totals(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
-    differences = []
-    if declared.rows not in (None, file.rows):
-        differences.append(f"the file has {file.rows} rows, declared are {declared.rows}")
-    if not declared.sums:
-        return differences
-    with connection(lake) as engine:
-        rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
-        kinds = {n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()}
-        there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
-        for column, wanted in declared.sums.items():
-            if column not in there:
-                differences.append(f"the file has no column {plain(column)!r}")
-                continue
-            found, others = _summed(engine, rows, column, kinds[column])
-            if found != wanted:
-                besides = f" and {others} value(s) that are no numbers" if others else ""
-                differences.append(f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}")
-    return differences
-
-
-def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:
-    """The exact sum of a column, and how many of its values are no numbers."""
-    name = quoted(column)
-    query = f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
-    if EXACT_TYPES.fullmatch(kind):
-        query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
-    result, total, others = engine.execute(query), Decimal(0), 0
-    with localcontext(EXACT):
-        while batch := result.fetchmany(AT_ONCE):
-            for text, times in batch:
-                number = exact_number(text)
-                if number is not None:
-                    total += number * times
-                elif text.strip():
-                    others += times
-    return total, others

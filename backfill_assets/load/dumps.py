@@ -18,7 +18,8 @@ from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals
 from backfill_assets.landing.select import ORIGIN, arrival_of, names_of
-from backfill_assets.load.counting import contents_of, disagreement
+from backfill_assets.load.counting import contents_of
+from backfill_assets.load.declared_totals import disagreement
 from backfill_assets.load.deliveries import PLACE, read_deliveries
 
 if TYPE_CHECKING:

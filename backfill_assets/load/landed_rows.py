@@ -24,12 +24,12 @@ from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
 from backfill_assets.lake.session import small_frame
-from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name, shown
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
 from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, OF_COMMITS
-from backfill_assets.landing.text_lines import Unreadable
+from backfill_assets.landing.text_lines import Limits, Unreadable
 from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
 CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
 SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
 DIGITS = 64
+CHECKSUMS = "parquet.page.verify-checksum.enabled"  # of pages that have one; copies were decoded when they were made
 MANY_KINDS = 8  # more sets of columns than that in one query are joined
 MOST_FRAMES = 64  # of one query: Sail's server ends at some 250, Spark takes two seconds for each
 MOST_COLUMNS = 1_000  # of a frame of files that were joined
@@ -146,6 +147,7 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
     read = session.read.schema(T.StructType([*alike.fields, *of_folders])) if alike.fields else session.read
     if server is None or engine.has_row_metadata:
+        read = read.option(CHECKSUMS, "true") if any(f.mark for f in files) else read
         frame = read.parquet(*(str(f.parquet) for f in files))
         content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
@@ -165,10 +167,24 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         F.substring(content, start, DIGITS).alias(CONTENT),
         (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
         (F.col(BAD_TEXT) if is_text else none).alias("__text"),
-        (F.col(BAD_REASON) if is_text else none).alias("__reason"),
+        (F.col(BAD_REASON) if is_text else _too_long(own) if any(f.mark for f in files) else none).alias("__reason"),
         *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
         *(n for n in OF_COMMITS if files[0].commit),
     )
+
+
+def _too_long(fields: "Sequence[StructField]") -> "Column":
+    """Why a row of files that nobody decoded before is unusable: a value longer than one may be; else NULL."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
+    most, why = Limits.max_row_bytes, "{} has a value of %d bytes, more than the limit of {}"
+    reasons: list[Column] = []
+    for name, size in ((name, F.octet_length(quoted(name))) for name in texts):
+        reason = F.format_string(why.format(shown(name).replace("%", "%%"), most), size)
+        reasons.append(F.when(size > most, reason))
+    return F.coalesce(F.lit(None).cast("string"), *reasons)
 
 
 def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":

@@ -21,7 +21,7 @@ from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN,
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
-from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle, settled
 from backfill_assets.load.counting import (
@@ -186,10 +186,12 @@ def _recorded(
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
     is_gone = is_forgotten(lake_session.lake)
-    counted = count_days(lake_session.spark(), list(files.values()), settings, is_gone) if files else {}
+    counted = count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
     refuse_rules_that_leave_nothing(counted, [r for r in (*again, *before) if r.sha256 not in known])
+    files |= {s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].mark}
     disagreeing = faults_of(lake_session, [*new, *again], records, files, rules.declared)
+    refuse_replaced(files.values())
     loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)

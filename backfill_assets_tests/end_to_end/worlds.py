@@ -147,6 +147,13 @@ early_tolerance_days = {rules.early_tolerance_days}
     return World(root)
 
 
+def in_place(world: World) -> World:
+    """The world, which reads Parquet where it landed."""
+    settings = world.root / "lake.toml"
+    settings.write_text(settings.read_text().replace('format = "parquet"', 'format = "parquet"\nin_place = true'))
+    return world
+
+
 def span(rules: Rules) -> DayRange:
     return from_inclusive(rules.start, rules.last_day)
 

@@ -1,7 +1,7 @@
 """Manifests of the landing folder: never read as data, parsed exactly, each fault named with its file.
 
 Lives here: tests of `landing.declared` and of how the listing finds manifests. Does not live here: holding contents
-against them (`load.test_counting_totals`).
+against them (`load.test_declared_totals`).
 """
 
 from decimal import Decimal

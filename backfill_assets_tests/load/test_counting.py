@@ -5,6 +5,8 @@ Lives here: the search for culprits, and contents taken again. Does not live her
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
 from backfill_assets.load import counting, landed_changes
-from backfill_assets.load.counting import Counted, count_days, stored_contents, unless_flooding
+from backfill_assets.load.counting import DEADLY, Counted, count_days, stored_contents, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land
@@ -43,14 +46,14 @@ def files(count: int) -> list[StoredFile]:
     return [StoredFile(f"{i:02d}", Folder("/none"), f"{i}", {}, f"schema {i % 3}", SEEN) for i in range(count)]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> list[int]:
+def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str | Exception) -> list[int]:
     """How many files each query was over; it fails where one of the culprits is among them."""
     asked: list[int] = []
 
     def query(_session: object, over: Sequence[StoredFile], _settings: object, _gone: str) -> dict[str, Counted]:
         asked.append(len(over))
         if culprits & {f.sha256 for f in over}:
-            raise EngineError(state)
+            raise EngineError(state) if isinstance(state, str) else state
         return {f.sha256: Counted({None: (7, 0, 7)}) for f in over}
 
     monkeypatch.setattr(counting, "_count_files", query)
@@ -62,11 +65,30 @@ def test_the_files_over_which_a_query_fails_are_found_and_refused_alone(
     monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     asked = failing(monkeypatch, {"03", "40"}, state)
-    found = count_days(LAKE, files(64), LAKE)
+    found = count_days(lambda: LAKE, files(64), LAKE)
     assert {sha for sha, c in found.items() if c.refused} == {"03", "40"}
     assert found["03"] == Counted({None: (1, 1, 0)}, "its rows cannot be judged: [CONDITION] told")
     assert found["04"] == Counted({None: (7, 0, 7)})
     assert len(asked) <= 4 * 6 + 1
+
+
+@pytest.mark.parametrize("many", [64, 1])
+def test_a_file_in_place_that_ends_engines_is_found_by_halves_and_no_other_file_is(
+    monkeypatch: pytest.MonkeyPatch, many: int, tmp_path: Path
+) -> None:
+    landed, mark = Folder(str(tmp_path)), Folder(str(tmp_path)).write("f", b"PAR1").mark
+    in_place = [replace(f, store=landed, name="f", mark=mark, rows=7) for f in files(many)]
+    asked, started = failing(monkeypatch, {"00"}, EngineLost("Spark", "it died", "", "")), Mock()
+    found = count_days(started, in_place, LAKE)
+    assert {sha: c.refused for sha, c in found.items() if c.refused} == {"00": f"its rows cannot be judged: {DEADLY}"}
+    assert (len(asked), started.call_count) == ((2 * 6 + 1, 2 * 6 + 2) if many > 1 else (2, 3)), (
+        "it ends 7 engines, or 2"
+    )
+    with pytest.raises(EngineLost):
+        count_days(started, files(many), LAKE)
+    failing(monkeypatch, {f.sha256 for f in in_place}, EngineLost("Spark", "it died", "", ""))
+    with pytest.raises(EngineLost) if many > 1 else nullcontext():  # it is no fault of several that all end it
+        count_days(started, in_place, LAKE)
 
 
 LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
@@ -77,16 +99,16 @@ def test_whatever_an_engine_that_lives_says_over_one_file_alone_is_that_files_fa
     monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     failing(monkeypatch, {"03"}, state)
-    assert [sha for sha, c in count_days(LIVES, files(8), LAKE).items() if c.refused] == ["03"]
+    assert [sha for sha, c in count_days(lambda: LIVES, files(8), LAKE).items() if c.refused] == ["03"]
     with pytest.raises(EngineError):
-        count_days(DEAD, files(8), LAKE)
+        count_days(lambda: DEAD, files(8), LAKE)
 
 
 def test_what_it_says_over_each_of_several_files_is_no_fault_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, {f.sha256 for f in files(4)}, "XX000")
     with pytest.raises(EngineError):
-        count_days(LIVES, files(4), LAKE)
-    assert [c.refused is not None for c in count_days(LIVES, files(1), LAKE).values()] == [True]
+        count_days(lambda: LIVES, files(4), LAKE)
+    assert [c.refused is not None for c in count_days(lambda: LIVES, files(1), LAKE).values()] == [True]
 
 
 def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

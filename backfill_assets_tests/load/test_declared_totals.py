@@ -1,7 +1,7 @@
 """Deliveries held against the totals that their manifests declare, before anything of them is in raw.
 
-Lives here: tests of `load.counting` and the story of a file that disagrees, is mended, and is contradicted later. Does
-not live here: reading manifests (`landing.test_declared`).
+Lives here: tests of `load.declared_totals` and the story of a file that disagrees, is mended, and is contradicted
+later. Does not live here: reading manifests (`landing.test_declared`).
 """
 
 from datetime import date
@@ -20,7 +20,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals
-from backfill_assets.load.counting import disagreement
+from backfill_assets.load.declared_totals import disagreement
 from backfill_assets.load.landed_changes import landed
 from backfill_assets.load.raw import AS_DECLARED
 from backfill_assets.load.scan import accept, scan

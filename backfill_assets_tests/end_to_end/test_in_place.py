@@ -1,0 +1,167 @@
+"""Parquet that is read where it landed: the tables are those of copies, and no file can change behind a load's back.
+
+Tested here: stories of a lake with `in_place = true` beside one that copies. Not tested here: files that end the engine
+(`load.test_counting_in_place`).
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.traces import Trace
+from backfill_assets.lake.view import Known
+from backfill_assets.landing.files import StillChanging
+from backfill_assets.load.candidate import Phases, RebuildRequest
+from backfill_assets.load.forget import forget_landed
+from backfill_assets.load.scan import accept, scan
+from backfill_assets_tests.end_to_end.worlds import (
+    LONG_AGO,
+    World,
+    encoded,
+    in_place,
+    land_bytes,
+    make_world,
+    run,
+    span,
+)
+from backfill_assets_tests.oracle import Rules, delivery, unruly
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-12"), date(2024, 3, 10))
+DAYS = span(RULES)
+FIRST = [delivery(1, "2024-03-02 10:00", key="a"), delivery(2, "2024-03-03 10:00", key="b")]
+
+
+def parquet(*rows: dict[str, object], change: Callable[[pa.Table], pa.Table] = lambda table: table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(change(pq.read_table(pa.BufferReader(encoded("parquet", rows)))), sink)
+    return bytes(sink.getvalue())
+
+
+def inside(world: World) -> list[Path]:
+    """The Parquet files of the content store that are no links."""
+    return [p for p in (world.root / ".stock").glob("*.parquet") if not p.is_symlink()]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A lake that read two deliveries in place and holds them."""
+    world = in_place(make_world(tmp_path / "lake", RULES, "parquet"))
+    land_bytes(world, "a.parquet", parquet(*FIRST))
+    world.backfill(DAYS, "raw", "staging")
+    return world
+
+
+def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Path) -> None:
+    rows, worlds = unruly(7, RULES.start), [make_world(tmp_path / name, RULES, "parquet") for name in ("one", "other")]
+    in_place(worlds[1])
+    steps: list[dict[str, bytes | None]] = [
+        {"a.parquet": parquet(*rows[:40]), "copy/of/a.parquet": parquet(*rows[:40]), "cut.parquet": b"PAR1"},
+        {"a.parquet": None, "copy/of/a.parquet": None, "renamed.parquet": parquet(*rows[:40])},
+        {"more.parquet": parquet(*rows[40:60], change=lambda t: t.append_column("n", pa.array(["x"] * 20)))},
+        {"narrow.parquet": parquet(*rows[60:70], change=lambda t: t.set_column(7, "value", t["value"].cast("int32")))},
+        {"late.parquet": parquet(*rows[70:], delivery(500, "2024-03-09 10:00", event="2024-03-01 10:00"))},
+        {"finer.parquet": parquet(delivery(600, "2024-03-10 10:00"), change=lambda t: t.set_column(
+            3, "event_ts", t["event_ts"].cast(pa.timestamp("ns"))))},
+    ]  # fmt: skip
+    for step in steps:
+        for world in worlds:
+            for name, content in step.items():
+                if content is None:
+                    (world.landing / name).unlink()
+                else:
+                    land_bytes(world, name, content)
+        one, other = (replace(scan(w.open()[0]), example="") for w in worlds)
+        assert one == other
+        one_rows, other_rows = ((w.backfill(DAYS, "raw", "staging"), w.contents())[1] for w in worlds)
+        assert one_rows == other_rows
+    assert len(inside(worlds[0])) == 6
+    assert sorted(p.name.partition(".")[2] for p in inside(worlds[1])) == ["parquet-1.parquet", "us.parquet"]
+
+
+def test_a_file_that_changed_or_vanished_is_refused_by_name_until_it_is_back_or_accepted(world: World) -> None:
+    path, before, held = world.landing / "a.parquet", world.contents(), (world.landing / "a.parquet").read_bytes()
+    path.unlink()
+    with pytest.raises(LandingError, match=r"a.parquet \(missing\)"):
+        world.backfill(DAYS, "raw", force=True)
+    land_bytes(world, "a.parquet", parquet(FIRST[0]))
+    with pytest.raises(LandingError, match=r"a.parquet \(altered\)"):
+        world.backfill(DAYS, "raw", force=True)
+    land_bytes(world, "a.parquet", held)
+    world.backfill(DAYS, "raw", "staging", force=True)
+    assert world.contents() == before
+    land_bytes(world, "a.parquet", parquet(FIRST[0]))
+    assert accept(world.open()[0], "resent") == ["a.parquet"]
+    world.backfill(DAYS, "raw")
+    assert [row["event_key"] for row in world.content("raw")] == ["a"]
+
+
+def test_equal_bytes_under_another_mark_are_hashed_once_more(world: World) -> None:
+    path, before = world.landing / "a.parquet", world.contents()
+    shutil.copyfile(path, other := path.with_name(".a"))
+    other.replace(path)  # another inode, time, and time of change
+    world.backfill(DAYS, "raw", "staging", force=True)
+    assert world.contents() == before
+    (described,) = (p for p in (world.root / ".stock").glob("*.json") if "mark" in p.read_text())
+    assert json.loads(described.read_text())["mark"][:2] == [path.stat().st_ino, path.stat().st_size]
+
+
+@dataclass
+class Meanwhile(Phases):
+    """Phases of a load in which something else happens before its staged rows are counted."""
+
+    happens: Callable[[], object] = lambda: None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        if name == "audit":
+            self.happens()
+        with super().phase(name):
+            yield
+
+
+@pytest.mark.parametrize("more", ["", 'beyond = "quarantine"\nwindow_days = 90\n'])
+def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(world: World, more: str) -> None:
+    settings = world.root / "lake.toml"
+    settings.write_text(settings.read_text().replace("[lateness]\n", f"[lateness]\n{more}"))
+    path, before = world.landing / "a.parquet", world.fingerprints()
+
+    def replaced() -> None:
+        other = parquet(*({**row, "value": 9} for row in FIRST))
+        assert len(other) == path.stat().st_size
+        path.write_bytes(other)
+        os.utime(path, (LONG_AGO, LONG_AGO))
+
+    lake_session, pipeline = world.open()
+    request = RebuildRequest(
+        lake_session, Known(lake_session.lake, pipeline), pipeline.tables[0], DAYS, Provenance("manual"), force=True
+    )
+    with pytest.raises(StillChanging, match=r"landing/a.parquet"):
+        run(replace(request, phases=Meanwhile(happens=replaced)))
+    with pytest.raises(LandingError, match="neither in the stock nor in the landing"):  # size and time are as before
+        run(request)
+    assert world.fingerprints() == before
+
+
+def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(world: World) -> None:
+    land_bytes(world, "b.parquet", parquet(*FIRST[:1], delivery(5, "2024-03-04 10:00", key="c", entity="ann-77")))
+    lake_session, _ = world.open()
+    scan(lake_session)
+    forget_landed(lake_session, Trace({"entity": "ann-77"}), begin_erasure(lake_session.lake, {"entity": "ann-77"}, ""))
+    assert pq.read_table(world.landing / "b.parquet")["entity"].to_pylist() == ["A"]
+    links = sorted(p.resolve().name for p in (world.root / ".stock").glob("*.parquet"))
+    assert (links, inside(world)) == (["a.parquet", "b.parquet"], [])
+    assert not scan(lake_session).new
