@@ -61,25 +61,34 @@ class ProofRequest:
 
 def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day is written."""
-    names = [pipeline.contract(n, "Nothing was computed").name for n in request.tables]
-    written = {
-        t.name: sorted(lake.store.view(t.name, t.contract.day_column).latest)
-        for t in pipeline.tables
-        if not names or t.name in names
-    }
+    written = _written(lake, pipeline, request.tables)
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
         raise unwritten("the proof", "Nothing was computed")
-    verdicts, refused, known = dict[str, RecomputeVerdict](), [], Known(lake, pipeline)
-    for table, days in written.items():
-        for chunk in _chunks(sorted(chosen & set(days)), request.chunk):
-            rebuild = RebuildRequest(ReorderedSession(lake), known, pipeline.table(table), chunk, Provenance(REASON))
-            try:
+    chunks = {table: _chunks(sorted(chosen & set(days)), request.chunk) for table, days in written.items()}
+    return Recomputation(*_recomputed(Known(lake, pipeline), ReorderedSession(lake), chunks, REASON))
+
+
+def _written(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
+    """Return the days that were written of the tables (none: of all); raises BackfillError for an unknown table."""
+    names = [pipeline.contract(n, "Nothing was computed").name for n in tables]
+    named = [t.contract for t in pipeline.tables if not names or t.name in names]
+    return {c.name: sorted(lake.store.view(c.name, c.day_column).latest) for c in named}
+
+
+def _recomputed(
+    known: Known, session: LakeSession, chunks: Mapping[str, Sequence[DayRange]], reason: str
+) -> tuple[tuple[RecomputeVerdict, ...], tuple[tuple[str, str], ...]]:
+    """Return the verdict of every table's chunks, and the tables whose rows were refused, with the reason."""
+    verdicts, refused = dict[str, RecomputeVerdict](), []
+    for table, parts in chunks.items():
+        try:
+            for chunk in parts:
+                rebuild = RebuildRequest(session, known, known.pipeline.table(table), chunk, Provenance(reason))
                 verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(recompute(rebuild))
-            except BackfillError as error:
-                refused.append((table, str(error)))
-                break
-    return Recomputation(tuple(verdicts.values()), tuple(refused))
+        except BackfillError as error:
+            refused.append((table, str(error)))
+    return tuple(verdicts.values()), tuple(refused)
 
 
 def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
@@ -182,22 +191,13 @@ def check_engine(
 ) -> EngineReport:
     """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare. Raises
     BackfillError for an unknown table, if none of the days was written, and if the engine cannot be used."""
-    for name in tables or ():
-        pipeline.contract(name, "Nothing was computed")
-    named = [table for table in pipeline.tables if tables is None or table.name in tables]
-    written = {table.name: lake.store.view(table.name, table.contract.day_column).latest for table in named}
-    named = [table for table in named if any(days is None or day in days for day in written[table.name])]
-    if not named:
+    written = _written(lake, pipeline, tables or ())
+    asked = {t: d for t, d in written.items() if any(days is None or day in days for day in d)}
+    chunks = {table: [days or from_inclusive(d[0], d[-1])] for table, d in asked.items()}
+    if not chunks:
         raise unwritten("the comparison of engines", "Nothing was computed")
-    verdicts, refused, known = [], [], Known(lake, pipeline)
     with _session(lake, engine) as session:
-        for table in named:
-            chosen = days or from_inclusive(min(written[table.name]), max(written[table.name]))
-            try:
-                verdicts.append(recompute(RebuildRequest(session, known, table, chosen, Provenance(ELSEWHERE))))
-            except BackfillError as error:
-                refused.append((table.name, str(error)))
-    return EngineReport(tuple(verdicts), tuple(refused), engine)
+        return EngineReport(*_recomputed(Known(lake, pipeline), session, chunks, ELSEWHERE), engine)
 
 
 @contextmanager
