@@ -39,7 +39,6 @@ from backfill_assets.plans.progress import progress
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 MOST_CANARY_DAYS = 31
-TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
 def _canary(text: str) -> int | DayRange:
@@ -56,7 +55,7 @@ def _canary(text: str) -> int | DayRange:
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @options_of(PolicyOptions, types={"canary": Parsed("N|DAY|A..B", _canary)})
 @options_of(Tolerances)
-@click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
+@click.option("--template", type=click.Choice(tuple(TEMPLATES)), help="Safe defaults for a kind of correction.")
 @click.option("--newest-first", "order", flag_value="newest-first", help="The same as --order newest-first.")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
 @click.option("--expect-from", type=FILE, help='A TOML file with more of them: expect = ["…"].')

@@ -172,7 +172,8 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
-    measured: dict[str, Any] = {name: _number(body.get(name)) for name in ("seconds", "cpu_seconds", "start_seconds")}
+    times = {name: body.get(name) for name in ("seconds", "cpu_seconds", "start_seconds")}
+    measured: dict[str, Any] = {name: None if time is None else float(time) for name, time in times.items()}
     return Receipt(
         days=days,
         **{name: body[name] for name in ("write_id", "table", "reason", "run_id", "note")},
@@ -197,7 +198,3 @@ def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]
     """The counts of each day; days with equal counts share one mapping, which saves memory."""
     known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if value is not None else None

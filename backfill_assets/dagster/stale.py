@@ -7,7 +7,7 @@ and the sensors, which ask the same and try again (`orchestration.ticks`).
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,5 @@ def _identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dict[st
     """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made from."""
     states = lake_at_tick.states
     days = [d for d in lake_at_tick.found.ready[table] if missing or states.of(table, d) is State.STALE]
-    return {str(day): _short(day, text) for day, text in identities(states, table, days).items()}
-
-
-def _short(day: date, identity: str) -> str:
-    return digest_of([str(day), identity])[:IDENTITY_CHARS]
+    found = identities(states, table, days).items()
+    return {str(day): digest_of([str(day), identity])[:IDENTITY_CHARS] for day, identity in found}

@@ -7,7 +7,7 @@ import contextlib
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
@@ -242,16 +242,13 @@ def day_facts(
         published_files = frozenset(lake.store.data_files(table.contract, view.version, changed))
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
+    of_days = on_days(table.contract.day_column, changed)
     all_files = [*published_files, *staged.paths]  # a batch has all files of a day, of both sides
     for files in file_batches(all_files, table.contract, at_once):
         sides = [f for f in files if f in published_files], [f for f in files if f not in published_files]
-        _add_numbers(facts, lake, table.revisions(*(_of_days(side, table.contract, changed) for side in sides)))
+        rows = (f"SELECT * FROM ({selection(side, table.contract)}) WHERE {of_days}" for side in sides)
+        _add_numbers(facts, lake, table.revisions(*rows))
     return facts
-
-
-def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
-    """A query for the rows of these days in these files."""
-    return f"SELECT * FROM ({selection(files, contract)}) WHERE {on_days(contract.day_column, days)}"
 
 
 def _add_numbers(facts: Facts, lake: Lake, query: str) -> None:

@@ -5,14 +5,13 @@ holds only if something in the lake shows it; what was never tried does not hold
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import versions_of
-from backfill_assets.core.days import DayRange, contiguous, ranges
+from backfill_assets.core.days import contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Source
@@ -232,8 +231,11 @@ def _ticked(current: Progress, name: str = "") -> Answer:
 
 def _range(current: Progress) -> Answer:
     """Whether the plan makes every day that its writes change, or all the following days were made since."""
-    left = {i.table: [d for d in _days(i.follows) if not current.is_done or _is_stale(current, i.table, d)]
-            for i in current.plan.impacts}  # fmt: skip
+    of = current.states.of
+    left = {
+        i.table: [d for s in i.follows for d in s if not current.is_done or of(i.table, d) is State.STALE]
+        for i in current.plan.impacts
+    }
     if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:
         return (
             False,
@@ -243,14 +245,6 @@ def _range(current: Progress) -> Answer:
     policy = current.plan.policy
     spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
     return True, f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows is left", ""
-
-
-def _days(spans: Iterable[DayRange]) -> Iterator[date]:
-    return (day for span in spans for day in span)
-
-
-def _is_stale(current: Progress, table: str, day: date) -> bool:
-    return current.states.of(table, day) is State.STALE
 
 
 def _verified(current: Progress) -> Answer:

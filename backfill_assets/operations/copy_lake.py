@@ -94,7 +94,9 @@ def _brought_over(lake: Lake, target: Place) -> CopiedLake:
     if exists(target, FILE_NAME):  # it held all when the command was killed, and may have been used since
         return _finished(lake, target, _content(lake), 0)
     for _ in range(ROUNDS):
-        _refuse_writing(lake)
+        if busy := writing(lake.place):
+            culprit, fix = f"another command writes {', '.join(busy)}", "Wait until it ends; the same command goes on"
+            raise _refused(lake, culprit, "The target is no lake yet", fix)
         before, settings = _content(lake), read(lake.place, FILE_NAME)
         done, brought = _copied(lake.place, target, before, done)
         copied += brought
@@ -125,12 +127,6 @@ def _refuse_source(lake: Lake, root: Path) -> None:
         refuse_unreachable(root, lake.settings)
     else:
         refuse_file(root)
-
-
-def _refuse_writing(lake: Lake) -> None:
-    if busy := writing(lake.place):
-        culprit = f"another command writes {', '.join(busy)}"
-        raise _refused(lake, culprit, "The target is no lake yet", "Wait until it ends; the same command goes on")
 
 
 def _begin(lake: Lake, target: Place) -> None:

@@ -75,17 +75,15 @@ def post(url: str, message: Message, pauses: Sequence[float] = PAUSES_SECONDS) -
     """
     text = f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip()
     body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
-    failure = _failure(url, body)
-    for pause in pauses:
-        if not failure:
-            return
+    failure = ""
+    for pause in (0.0, *pauses):
         time.sleep(pause)
-        failure = _failure(url, body)
-    if failure:
-        raise BackfillError(
-            "the webhook of alerts", f"it did not take an alert ({failure})", f"Not sent: {message.subject}",
-            f"Correct {WEBHOOK} if it is wrong",
-        )  # fmt: skip
+        if not (failure := _failure(url, body)):
+            return
+    raise BackfillError(
+        "the webhook of alerts", f"it did not take an alert ({failure})", f"Not sent: {message.subject}",
+        f"Correct {WEBHOOK} if it is wrong",
+    )  # fmt: skip
 
 
 def _failure(url: str, body: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -116,7 +116,7 @@ def interrupts_held() -> Iterator[None]:
     """
     main = threading.current_thread() is threading.main_thread()
     before: dict[int, Any] = {n: handler for n in INTERRUPTS if (handler := signal.getsignal(n)) is not None}
-    if not main or _holds(before.values()):
+    if not main or any(isinstance(handler, _Held) and not handler.over for handler in before.values()):
         yield
         return
     held = _Held(before)
@@ -136,10 +136,6 @@ def interrupt_is_held() -> bool:
     """Whether an interrupt waits until the block of `interrupts_held` is left."""
     handler = signal.getsignal(signal.SIGINT)
     return isinstance(handler, _Held) and bool(handler.came)
-
-
-def _holds(handlers: Iterable[Any]) -> bool:
-    return any(isinstance(handler, _Held) and not handler.over for handler in handlers)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, impacts, look_of, make_plan, price_of
-from backfill_assets.cli.plan import TEMPLATE_NAMES
 from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
@@ -133,8 +132,7 @@ def test_a_merge_is_never_planned_of_what_landed(lake: Made) -> None:
     assert versions_of(lake[0]) == before
 
 
-def test_the_command_offers_every_template_and_each_begins_with_a_canary() -> None:
-    assert set(TEMPLATE_NAMES) == set(TEMPLATES)
+def test_every_template_begins_with_a_canary() -> None:
     assert all(policy.canary >= 1 and policy.template == name for name, policy in TEMPLATES.items())
 
 
