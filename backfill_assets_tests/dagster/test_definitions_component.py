@@ -19,7 +19,6 @@ import backfill_assets
 from backfill_assets.dagster import LakeComponent
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import make_lake
-from backfill_assets_tests.processes import run_python
 from backfill_assets_tests.sources import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -54,15 +53,6 @@ def test_the_entry_point_names_a_module_that_shows_the_class() -> None:
     assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {"backfill_assets": "backfill_assets"}
     assert "LakeComponent" in dir(backfill_assets)
     assert backfill_assets.LakeComponent is LakeComponent
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_package_and_its_door_are_imported_without_dagster() -> None:
-    said = run_python(
-        "import sys, backfill_assets, backfill_assets.dagster; dir(backfill_assets); print('dagster' in sys.modules)",
-        fresh=True,
-    )
-    assert said.strip() == "False"
 
 
 def test_a_scaffold_makes_a_file_and_a_lake_that_loads() -> None:

@@ -1,4 +1,4 @@
-"""The labs `load`, `incident` and `mistakes`: an append counts rows again, and each mistake fails by its own totals.
+"""The labs of loads: an append counts rows again, late days are made again, each mistake fails by its own totals.
 
 Tested here: the outcome of every form. Not tested here: how a lab is drawn (`cli.test_practice`).
 """
@@ -36,3 +36,20 @@ def test_each_of_the_four_mistakes_fails_and_the_form_beside_it_holds(tmp_path: 
     assert "more than 31" in found["wrong days of a plan"].text
     assert "the write mode append" in found["the sum after a replace"].text
     assert found["wrong days by the total"].found == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_only_event_time_with_late_days_made_again_gives_mondays_total(tmp_path: Path) -> None:
+    table, *found = run_lab("late-fact", tmp_path / "lake")
+    assert [step.holds for step in found] == [False, False, True]
+    assert [step.found for step in found] == [200, 200, 250]
+    assert "wrote 2024-03-04, 2024-03-06" in table.text, "Tuesday had no news"
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_usual_script_loses_misses_and_repeats_rows_and_the_lake_does_not(tmp_path: Path) -> None:
+    _, batches, script, lake = run_lab("watermark", tmp_path / "lake")
+    assert "lacks same-time, late" in batches.text
+    assert "has d twice" in batches.text
+    assert [row[3] for row in batches.rows] == [row[1] for row in batches.rows] == [3, 31, 63]
+    assert (script.found, script.holds, lake.holds) == (63 - 4 - 8 + 32, False, True)

@@ -30,7 +30,9 @@ from backfill_assets.lake.columns import (
     read_footer,
     type_of_arrow,
 )
+from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
 from backfill_assets.operations.doctor_tables import Level, examine_rows
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -135,3 +137,58 @@ def test_days_that_share_files_get_a_column_together(tmp_path: Path) -> None:
     publish_by_hand(lake, wider, [{**row, "country": "DE"} for row in rows])
     publish_by_hand(lake, wider, [{**rows[2], "country": "FR"}])
     assert [r["country"] for r in content(lake)] == ["DE", "DE", "FR"]
+
+
+LARGEST, LARGE = (1 << 31) - 1, 1 << 40
+
+
+def typed(number: str, price: str, marks: str) -> Contract:
+    own = tuple(replace(c, type=number) if c.name == "value" else c for c in STAGING.columns)
+    more = Column("price", price, "a price", nullable=True), Column("marks", marks, "some marks", nullable=True)
+    return replace(STAGING, columns=(*own, *more))
+
+
+NARROW, WIDE = typed("INT", "DECIMAL(9,2)", "ARRAY<INT>"), typed("BIGINT", "DECIMAL(20,2)", "ARRAY<BIGINT>")
+
+
+def row(number: int, value: int, price: Decimal | None) -> dict[str, Any]:
+    return {"entity": "A", "value": value, "price": price, "marks": [value, None], "event_date": day(number)}
+
+
+@pytest.fixture
+def widened(tmp_path: Path) -> Lake:
+    """Four days of narrow columns, of which one was written twice and one has no price; then one of wide columns."""
+    made = bare_lake(tmp_path)
+    for number, price in enumerate((Decimal("1.50"), Decimal("-99.99"), None, Decimal(7), Decimal(8))):
+        publish_by_hand(made, NARROW, [row(number % 4, LARGEST, price)], digest=str(number))
+    publish_by_hand(made, WIDE, [row(1, LARGE, Decimal(10**15))], digest="large")
+    return made
+
+
+def fingerprints(widened: Lake) -> dict[Any, str]:
+    latest = widened.store.view("staging", "event_date").latest
+    return {d: r.entry.fingerprint for d, r in latest.items()}
+
+
+def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(widened: Lake) -> None:
+    view = widened.store.view("staging", "event_date")
+    assert columns(widened, "staging") == {c.name: c.type for c in WIDE.columns}
+    assert (len(view.latest), view.foreign) == (4, frozenset())
+    notes = [c.receipt.note for c in widened.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
+    assert notes == ["widens to value BIGINT, price DECIMAL(20,2), marks ARRAY<BIGINT>"]
+    opened = DeltaTable(str(widened.table_place("staging").local()))
+    assert opened.metadata().partition_columns == ["event_date"]
+    assert {f.name: f.nullable for f in opened.schema().fields} == {c.name: c.nullable for c in WIDE.columns}
+    before = view.version
+    publish_by_hand(widened, WIDE, [row(2, LARGE, None)], digest="again")
+    assert widened.store.view("staging", "event_date").version == before + 1, "once is enough"
+
+
+def test_every_audit_finds_what_the_receipts_say(widened: Lake) -> None:
+    assert {d: p.fingerprint for d, p in audit_table(widened, WIDE).items()} == fingerprints(widened)
+    assert {
+        d: p.fingerprint for d, p in audit_as_written(widened, WIDE, [*fingerprints(widened)]).items()
+    } == fingerprints(widened)
+    found = inspect(widened, WIDE, read=True, deep=True)
+    assert (found.absent, found.altered, found.edited, found.lost) == ((), (), (), 0)
+    assert examine_rows(widened, WIDE, widened.store.view("staging", "event_date")).level is Level.OK

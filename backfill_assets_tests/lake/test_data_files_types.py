@@ -1,6 +1,6 @@
 """Frames over files of a narrower and a wider type of one table: the rows of both, in the wider type.
 
-Tested here: `lake.data_files` on the engine of this run. Not tested here: other readers (`test_columns_widening`).
+Tested here: `lake.data_files` on the engine of this run. Not tested here: other readers (`test_columns`).
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.lake.data_files import read_frame
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.lake.test_columns_widening import LARGE, LARGEST, NARROW, WIDE, row
+from backfill_assets_tests.lake.test_columns import LARGE, LARGEST, NARROW, WIDE, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

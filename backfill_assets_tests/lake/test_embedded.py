@@ -34,15 +34,6 @@ from backfill_assets_tests.processes import start
 FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 7, 8])
-def test_every_file_comes_once_and_all_files_of_a_day_come_together(at_once: int) -> None:
-    found = list(file_batches(FILES, STAGING, at_once))
-    assert sorted(f for some in found for f in some) == sorted(FILES)
-    days = [{Path(f).parent.name for f in some} for some in found]
-    assert sum(map(len, days)) == 4, "no day lies in two stretches"
-    assert all(len(some) <= max(at_once, 2) for some in found)
-
-
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     rows = [{"entity": "a", "value": n, "event_date": day(n % 3) if n else None} for n in range(7)]

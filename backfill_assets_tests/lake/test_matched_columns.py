@@ -4,7 +4,6 @@ Tested here: `lake.matched_columns`. Not tested here: matching rows (`operations
 """
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
@@ -31,14 +30,6 @@ def test_a_tolerance_is_a_number_a_share_or_seconds_and_fits_its_column() -> Non
 
 
 CELLS = st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=4)), st.one_of(st.none(), st.integers(-9, 9))))
-
-
-@given(CELLS)
-def test_a_digest_is_the_same_in_any_order_and_another_for_other_rows(
-    rows: "list[tuple[str | None, int | None]]",
-) -> None:
-    assert digest(rows) == digest(rows[::-1])
-    assert digest(rows) != digest([*rows, ("x", 1)])
 
 
 def digest(rows: "list[tuple[str | None, int | None]]") -> str:

@@ -3,7 +3,6 @@
 Tested here: `lake.settings`. Not tested here: what a setting does to a table (each beside its rule).
 """
 
-import re
 import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.settings import ENV_PREFIX, FILE_NAME, TEMPLATE, LakeSettings, lake_toml, load_settings
+from backfill_assets.lake.settings import ENV_PREFIX, FILE_NAME, LakeSettings, lake_toml, load_settings
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import run_python
 
@@ -109,20 +108,6 @@ def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
     assert environ or "from $" not in culprit
 
 
-def test_a_folder_without_settings_is_no_lake_and_the_error_says_how_to_make_one(lake: Path) -> None:
-    with pytest.raises(SettingsError, match=f"{re.escape(str(lake))}: it has no lake.toml") as caught:
-        load_settings(lake, {})
-    assert "backfill-assets init" in caught.value.fix
-
-
-@pytest.mark.parametrize("content", [b"start_date = ", b"\xff\xfe", b"a = 1\na = 2"])
-def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
-    (lake / FILE_NAME).write_bytes(content)
-    with pytest.raises(SettingsError, match="it is not TOML") as caught:
-        load_settings(lake, {})
-    assert caught.value.object == str(lake / FILE_NAME)
-
-
 def test_variables_are_read_as_toml_reads_values_else_as_text(lake: Path) -> None:
     found = _load(
         lake,
@@ -167,12 +152,6 @@ def test_what_it_spells_out_is_what_a_lake_without_these_keys_has() -> None:
     source = {k: VALUES[k] for k in ("files", "format", "select")}
     bare = LakeSettings.model_validate({"start_date": VALUES["start_date"], "source": source})
     assert spelled == bare
-
-
-def test_every_section_of_the_settings_is_in_it() -> None:
-    told = set(re.findall(r"^#? ?\[(\w+)", TEMPLATE.read_text("utf-8"), re.MULTILINE))
-    sections = {n for n, f in LakeSettings.model_fields.items() if hasattr(f.annotation, "model_fields")}
-    assert sections <= told
 
 
 @pytest.mark.parametrize(

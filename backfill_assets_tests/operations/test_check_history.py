@@ -1,22 +1,26 @@
-"""The checks of written days over time, judged again by receipts under the gates of today.
+"""The checks of written days over time, judged again by receipts under the gates of today; the drift of their values.
 
 Tested here: `operations.report`. Not tested here: the gates (`lake.test_gates`), judging (`load.test_judging`).
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.profiles import kept_counts
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.gate_settings import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.check_history import CheckHistory, check_history
+from backfill_assets.operations.check_history import CheckHistory, _by_column, check_history, measure_drift
 from backfill_assets_tests.builders import CODE, day
-from backfill_assets_tests.operations.test_check_history_drift import TABLE, lake
-
-pytestmark = pytest.mark.quick
-__all__ = ("lake",)
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 
 def states_of(lake: Lake) -> States:
@@ -44,3 +48,63 @@ def test_a_day_whose_rerun_gave_other_rows_does_not_pass(lake: Lake) -> None:
     view = replace(states.view, tables={**states.view.tables, "t": replace(table, latest=latest)})
     [first, *_] = by_name(check_history(lake, States([TABLE], view, {TABLE.name: CODE})))["profile"].found
     assert (first.day, first.message) == (day(3), "the same inputs, code and settings gave other rows before")
+
+
+COLUMNS = (
+    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("t", "STRING", "t", nullable=True),
+)  # fmt: skip
+
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+
+PIPELINE = Pipeline((Table(TABLE),), {})
+
+DAYS, ROWS = 36, 60
+
+
+def publish(lake: Lake, numbers: dict[int, int | None], digest: str = "digest", text: str | None = None) -> None:
+    """The days with 60 rows each, all of one number and one text."""
+    rows = [{"day": day(d), "key": str(i), "n": n, "t": text} for d, n in numbers.items() for i in range(ROWS)]
+    staged = stage_by_hand(lake, TABLE, rows)
+    found = audit(lake, staged.paths, TABLE)
+    entries = {
+        d: DayEntry(p.rows, p.fingerprint, digest, counts=kept_counts(p, TABLE.nullable_columns))
+        for d, p in found.items()
+        if d is not None
+    }
+    write = Write(TABLE, staged, entries, -1, Provenance("test"))
+    replace_days(lake, write, lambda days: dict.fromkeys(days, digest))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """36 days of the number 5, but a thousand on day 20 and NULL on day 30."""
+    made = bare_lake(tmp_path)
+    publish(made, {d: {20: 1000, 30: None}.get(d, 5) for d in range(DAYS)})
+    return made
+
+
+def test_days_that_are_off_come_first_whatever_made_them_so(lake: Lake) -> None:
+    report = measure_drift(lake, PIPELINE)
+    assert {d.day for d in report.off} == {day(20), day(30)}
+    assert len([d for d in report.found if d.column == "n"]) == DAYS
+    assert all(d.trailing is None for d in report.found if d.day < day(7))
+    assert {d.day for d in report.found if not d.is_judged} == {day(d) for d in range(7)}, "nothing to compare with"
+
+
+def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:
+    publish(lake, {20: 5}, "two")
+    [again] = [d for d in measure_drift(lake, PIPELINE, ["t"], "n").found if d.day == day(20)]
+    assert again.trailing == pytest.approx(0.0, abs=0.01)
+    assert again.before is not None
+    assert again.before > 0.25
+
+
+def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_compared(lake: Lake) -> None:
+    publish(lake, dict.fromkeys(range(40, 60), 5), text="EUR")
+    publish(lake, {60: 5}, text="EURO")
+    found = measure_drift(lake, PIPELINE, column="t")
+    [off] = [d for d in found.off if d.day == day(60)]
+    assert off.moved in ("'EUR' went from 100.0% to 0.0%", "'EURO' went from 0.0% to 100.0%")
+    by_earlier_receipts = {d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))}
+    assert "t" not in _by_column(by_earlier_receipts)

@@ -25,7 +25,7 @@ from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_day
 from backfill_assets.operations.standing import EQUAL, PROOFS, Proof, attention, proof_alarms, unproven
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
-from backfill_assets_tests.operations.test_check_history_drift import PIPELINE, TABLE
+from backfill_assets_tests.operations.test_check_history import PIPELINE, TABLE
 
 pytestmark = pytest.mark.quick
 DAYS, TODAY = 20, date(2024, 5, 1)

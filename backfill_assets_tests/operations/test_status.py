@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
+from backfill_assets.core.contracts import Column
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State
@@ -26,10 +27,10 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.show import holds
 from backfill_assets.operations.standing import attention, keep_attention
-from backfill_assets.operations.status import irreproducible_days, status
+from backfill_assets.operations.status import column_changes, irreproducible_days, status
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import Story, day, make_commit, write_rows
+from backfill_assets_tests.builders import STAGING, Story, day, make_commit, write_rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
@@ -165,3 +166,22 @@ def test_held_days_are_told_by_plan_and_chunk_and_else_by_table_and_days(tmp_pat
     assert table.release == f"backfill-assets release features --from {day(6)} --to {day(6)} --yes"
     assert table.to_dict()["plan"] is None
     assert holds(made.lake, made.states(), {}) == ()
+
+
+THERE = {"entity": "STRING", "value": "BIGINT", "event_date": "DATE"}
+
+
+def test_a_table_as_its_contract_says_and_one_not_made_yet_change_nothing() -> None:
+    assert column_changes(STAGING, THERE) == column_changes(STAGING, {}) == ()
+
+
+def test_what_is_gained_lost_and_cannot_be_is_told_by_name() -> None:
+    country = Column("country", "STRING", "where", nullable=True)
+    other = replace(
+        STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=(), inputs=()
+    )
+    assert column_changes(other, THERE) == (
+        "gets country STRING",
+        "loses entity",
+        "cannot be written: value is BIGINT, not DECIMAL(18,2)",
+    )
