@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.place import exists
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.landings import list_files, path_of, root_of
@@ -108,9 +109,9 @@ def version_of(name: str) -> int:
     return int(name.partition("/")[0])
 
 
-def file_of(table: Path, name: str) -> Path:
-    """Where the data file of an appended content lay, by its name."""
-    return path_of(name.partition("/")[2], table)
+def is_there(table: Path, name: str) -> bool:
+    """Whether the data file of an appended content is still there, by its name."""
+    return exists(Folder(str(table)), name.partition("/")[2])
 
 
 def empty_tables(file: TableFile) -> "list[pa.Table]":

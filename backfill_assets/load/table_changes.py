@@ -17,7 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import CHANGES, TableFile, TableListing, file_of, missing_versions, version_of
+from backfill_assets.lake.source_log import CHANGES, TableFile, TableListing, is_there, missing_versions, version_of
 from backfill_assets.lake.source_position import Position, position_of
 from backfill_assets.landing.content_store import is_in
 from backfill_assets.landing.files import LandedFile
@@ -105,7 +105,7 @@ def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place, table: 
     """Recorded contents whose rows neither the table nor the content store has any more."""
     readable, stored = {f.name for f in listing.files if not is_lost(f)}, {*stock.names()}
     gone = [r for r in live if r.path not in readable and not is_in(stock, r.sha256, stored)]
-    return [r for r in gone if not file_of(table, r.path).is_file()]
+    return [r for r in gone if not is_there(table, r.path)]
 
 
 def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tuple[list[FileRecord], list[FileRecord]]:
