@@ -261,10 +261,10 @@ def land_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 def content(lake: Lake, table: str) -> list[Cells]:
     """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty where there is none."""
-    path = lake.table_place(table).local()
-    if not (path / "_delta_log").exists():
+    place = lake.table_place(table)
+    if not place.names("_delta_log"):
         return []
-    rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    rows = DeltaTable(place.uri()).to_pyarrow_table().to_pylist()
     return sorted((tuple(map(_plain, row.values())) for row in rows), key=lambda row: [str(cell) for cell in row])
 
 

@@ -16,16 +16,16 @@ from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.core.addresses import bucket_address, called
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import table_lock
 from backfill_assets.core.plans import Work
 from backfill_assets.core.process import project_root
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
-from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
+from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, TABLES
+from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, keeps_versions, rename
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.in_bucket import refuse_in_bucket
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import forget as steps
@@ -56,7 +56,6 @@ def forget(
     same command goes on. Exit code 1 if something still holds it, or could not be searched.
     """
     lake, pipeline = opened()
-    refuse_in_bucket(lake.root, "forget searches every byte of", "Erase in a copy of the lake in a folder")
     if renamed is not None or not entity:
         _rename(lake, entity, renamed or "", note, flags["as_json"])
         return
@@ -75,12 +74,16 @@ def forget(
     lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in holding.items()]
     within = "hold it only within longer values of others, which stay"
     lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
-    lines += [f"{plain(str(path))}: not searched, because nothing here decodes it" for path in found.unread]
+    lines += [f"{plain(called(path))}: not searched, because nothing here decodes it" for path in found.unread]
     lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
     where = lake.place.uri(FORGOTTEN)
     done = f"The certificate lies in {where}." if yes else "Nothing was done. --yes erases it for good."
     document = {"holding": holding, "mentions": mentions, "not_searched": unread}
     answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, flags["as_json"], [*lines, done])
+    if yes and bucket_address(lake.root):
+        remark("Other machines keep copies of the lake's files: delete them in each one's $BACKFILL_ASSETS_STATE.")
+    if yes and keeps_versions(lake):
+        remark("The bucket keeps versions: its owner deletes those from before now, which nothing here can.")
     for obstacle in () if flags["as_json"] else obstacles:
         remark(f"Error: {obstacle}")
     if yes and (holding or unread):
@@ -106,8 +109,8 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     for table, count in steps.old_logs(request, found.held).items():
         remark(
             f"Error: {count} file(s) of the log of {table} hold it, in notes or as bounds that earlier versions wrote, "
-            f"and no commit is changed. Move {request.lake.tables / table} away, then `backfill-assets catch-up` "
-            "makes it again from what landed; delete what you moved."
+            f"and no commit is changed. Move {request.lake.place.uri(TABLES)}/{table} away, then "
+            "`backfill-assets catch-up` makes it again from what landed; delete what you moved."
         )
     if found.unread:
         remark("Error: look into the files that were not searched yourself, then move them out of the folder.")

@@ -53,6 +53,21 @@ def bucket_address(root: Path | str) -> str:
     return f"{address}/{name}" if name else address
 
 
+def called(path: Path) -> str:
+    """What people call a file of this machine, or an object by its name below this machine's folder of its bucket."""
+    return str(path) if path.is_file() else address_of(path)
+
+
+def folder_at(address: str, root: Path) -> Path:
+    """This machine's own folder of a prefix in a bucket: below that of the lake at `root` where it lies in the lake."""
+    home = bucket_address(root)
+    if home and f"{address}/".startswith(f"{home}/"):
+        return root / address[len(home) + 1 :]
+    scheme, _, rest = address.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    return local_root(f"{scheme}://{bucket}") / prefix
+
+
 def with_addresses(text: str) -> str:
     """A text in which paths of this machine's copies of objects are the addresses of these, e.g. SQL that is kept."""
     return COPY.sub(lambda found: f"{found[1]}://{found[2].replace('@', '/')}/", text)

@@ -31,6 +31,7 @@ from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search
 from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
+from backfill_assets.places.choice import MACHINE
 from backfill_assets.places.folder import Folder
 
 KEY = f"{FORGOTTEN}/key"
@@ -80,8 +81,10 @@ class Erasure:
             self.lake.sync(self._spellings, FORGOTTEN)
 
     def finish(self, lake: LakeFolder) -> None:
-        """Note the end, and the newest versions: rows that were read up to these may be of the entity."""
-        self.done.update({"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake)})
+        """Note the end, and the newest versions: rows that were read up to these may be of the entity. Also whether the
+        bucket keeps versions of objects, which nothing here searches or deletes."""
+        more = {"versions_kept": keeps_versions(lake)} if lake.place.is_store else {}
+        self.done.update({"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake), **more})
         self.keep()
         self.lake.delete(self._spellings)
 
@@ -213,6 +216,12 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     return made
 
 
+def keeps_versions(lake: LakeFolder) -> bool:
+    """Whether the lake's bucket keeps what its objects held before (Google names versions, kept or not)."""
+    token = lake.place.token(KEY)
+    return token is not None and token.version not in ("", "null")
+
+
 def _tables(lake: LakeFolder) -> list[Place]:
     places = (lake.place.at(f"{TABLES}/{name}") for name in sorted(lake.place.names(TABLES)))
     return [place for place in places if place.names(LOG)]
@@ -237,16 +246,18 @@ def erase(search: Search, erasure: Erasure) -> None:
             gone = [
                 name
                 for name in data_names(table)
-                if name not in live and (name in old or search.of(table.local(name)).held)
+                if name not in live and (name in old or search.of(lake.root / TABLES / table.name / name).held)
             ]
             pinned = (pins(lake.place) if gone else {}) or {}  # None: whoever makes a snapshot now is refused
             for name in gone:
                 if f"{TABLES}/{table.name}/{name}" not in pinned:
                     _delete(table, name, table.name, erasure)
-    folders = [folder for name in RECORDS if not (folder := lake.root / name).is_symlink()]
-    for path in [p for p, found in search.below(folders).items() if found.held and p.suffix not in DATABASES]:
-        name = path.relative_to(lake.root).as_posix()
-        _delete(lake.place, name, name.partition("/")[0], erasure)
+    folders = [folder for name in (*RECORDS, MACHINE) if not (folder := lake.root / name).is_symlink()]
+    held = (p for p, found in search.below([*folders, *search.copies]).items() if found.held)
+    for path in [p for p in held if p.suffix not in DATABASES]:
+        below = path.relative_to(lake.root).as_posix() if path.is_relative_to(lake.root) else path.parent.name
+        place, name = (Folder(str(path.parent)), path.name) if path.is_file() else (lake.place, below)
+        _delete(place, name, below.partition("/")[0], erasure)
     erasure.keep()
 
 

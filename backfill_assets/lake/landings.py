@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from backfill_assets.core.addresses import bucket_address
+from backfill_assets.core.addresses import bucket_address, folder_at
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.listing import Glob, Listing, list_landing, parse_pattern
 from backfill_assets.landing.object_listing import list_objects
@@ -26,6 +26,13 @@ def root_of(source: SourceSettings, base: Path) -> Path:
     if source.table is None:
         return parse_pattern(source.files, base).root
     return path_of(source.table, base)
+
+
+def searched_root(source: SourceSettings, base: Path) -> Path:
+    """As `root_of`, also of objects: this machine's folder of their prefix, which need not exist."""
+    if not is_in_bucket(source, base):
+        return root_of(source, base)
+    return folder_at(_glob(source.files, base).address, base)
 
 
 def path_of(named: str, base: Path) -> Path:

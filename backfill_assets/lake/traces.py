@@ -9,6 +9,7 @@ behind its column's name, or the name of a landed column from which `select` mak
 
 import io
 import re
+import tempfile
 import unicodedata
 import zipfile
 from codecs import getincrementaldecoder
@@ -19,7 +20,8 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from backfill_assets.core.place import ends
+from backfill_assets.core.addresses import bucket_address
+from backfill_assets.core.place import Gone, ends
 from backfill_assets.lake.decoding import (
     PACKED,
     PARQUET,
@@ -35,6 +37,7 @@ from backfill_assets.lake.decoding import (
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
+from backfill_assets.places.choice import THEIRS, copies_of_others, place_at
 from backfill_assets.places.folder import Folder
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
@@ -164,15 +167,35 @@ class Search:
     trace: Trace
     homes: Collection[Path] = ()
 
+    @property
+    def copies(self) -> list[Path]:
+        """This machine's folders of copies from the buckets that the lake names."""
+        of = self.lake.settings
+        named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
+        return copies_of_others([self.lake.address, *named])
+
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed, but those to tables that
-        were adopted."""
+        were adopted. Below this machine's folder of a lake in a bucket these are the objects, too."""
         adopted = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink() and self.lake.root in roots]
         paths = {p for root in (*roots, *adopted) for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
+        paths |= {root / name for root in roots if is_prefix(root) for name in place_at(root).below()}
         return {path: self.of(path) for path in sorted(paths)}
 
     def of(self, path: Path) -> SearchResult:
-        """What a file holds; neither if it is gone."""
+        """What a file holds, or the object that this machine calls so, which is fetched; neither if it is gone. Raises
+        what a store says that does not answer."""
+        if path.is_file() or not bucket_address(path):
+            return self._of(path, path)
+        with tempfile.TemporaryDirectory() as folder:
+            here = Folder(folder)
+            try:
+                here.copy("object", place_at(path.parent), path.name)
+            except Gone:
+                return SearchResult()
+            return self._of(path, here.local("object"))
+
+    def _of(self, named: Path, path: Path) -> SearchResult:
         try:
             head, tail = ends(Folder(str(path.parent)), path.name, len(SQLITE))
             in_bytes = self.trace.is_in_blocks(_blocks(path))
@@ -181,18 +204,18 @@ class Search:
         except OSError:
             return SearchResult(unread=True)
         try:
-            return SearchResult(in_bytes or self._decoded(path, head, tail))
+            return SearchResult(in_bytes or self._decoded(named, path, head, tail))
         except Exception:  # noqa: BLE001  # whatever a decoder raises over what somebody delivered
             return SearchResult(in_bytes, unread=True)
 
-    def _decoded(self, path: Path, head: bytes, tail: bytes) -> bool:
+    def _decoded(self, named: Path, path: Path, head: bytes, tail: bytes) -> bool:
         """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
         if head.startswith(PARQUET) and tail.endswith(PARQUET):
             return self._in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
         if head.startswith(ZIP):
             return self._in_zip(path)
         if head.startswith(WAL) or (head == SQLITE):
-            if not any(path.is_relative_to(home) for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)):
+            if not any(named.is_relative_to(home) for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)):
                 raise Unsearched(path)
             return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
         with path.open("rb") as opened:
@@ -232,6 +255,11 @@ class Search:
         if not is_held and not is_text(head):
             raise Unsearched
         return is_held
+
+
+def is_prefix(folder: Path) -> bool:
+    """Whether a folder of this machine stands for a prefix in a bucket."""
+    return bool(bucket_address(folder)) and folder.name != THEIRS
 
 
 def is_of_log(path: Path) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.core.place import load_lock
+from backfill_assets.core.place import Changed, load_lock
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
@@ -30,7 +30,7 @@ from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER, TextParser
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.content_store import copies as copies_of
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.landing.files import LandedFile, sha256_of
+from backfill_assets.landing.files import LandedFile, StillChanging, at_hand, landed_object, sha256_of
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.select import columns_of
 from backfill_assets.landing.text_lines import GZIP_MAGIC
@@ -163,22 +163,37 @@ def amended(
     Raises LandingError if this user may not write there, and for a Parquet file with INT96, which only Spark can write;
     StillChanging if the file is not as it was listed.
     """
-    part = file.path.with_name(f".{file.path.name}.forget.tmp")
-    try:
-        if format == "parquet":
-            _without_rows(file, part, gone)
-        else:
-            _without_lines(file, PARSERS[format](DEFAULT_LIMITS, dialect), part, gone, dialect)
-        part.chmod(file.path.stat().st_mode & 0o777)
-        os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
-        with part.open("rb") as written:
-            after = hashlib.file_digest(written, "sha256").hexdigest()
-        yield sha256_of(file), after
+    with at_hand(file) as here:
+        part = here.path.with_name(f".{here.path.name}.forget.tmp")
+        try:
+            if format == "parquet":
+                _without_rows(here, part, gone)
+            else:
+                _without_lines(here, PARSERS[format](DEFAULT_LIMITS, dialect), part, gone, dialect)
+            part.chmod(here.path.stat().st_mode & 0o777)
+            os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
+            with part.open("rb") as written:
+                after = hashlib.file_digest(written, "sha256").hexdigest()
+            yield sha256_of(here), after
+            _put_back(file, part)
+        except PermissionError as error:
+            raise _refused(file, f"this user may not write there ({error.strerror})") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _put_back(file: LandedFile, part: Path) -> None:
+    """Give a landed file the content of another one; an object only if it is still the listed one."""
+    if file.place is None:
         part.replace(file.path)
-    except PermissionError as error:
-        raise _refused(file, f"this user may not write there ({error.strerror})") from None
-    finally:
-        part.unlink(missing_ok=True)
+        return
+    token = file.place.token(file.name)
+    if token is None or landed_object(file.place, file.name, token) != file:
+        raise StillChanging(file.address)
+    try:
+        file.place.write(file.name, part.read_bytes(), if_unchanged=token)
+    except Changed:
+        raise StillChanging(file.address) from None
 
 
 def _without_lines(

@@ -26,6 +26,7 @@ from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.lake.whole import CANDIDATE_FILE, CANDIDATES, candidates_of
+from backfill_assets.places.folder import Folder
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
@@ -153,6 +154,7 @@ def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
     if act:
         with candidates.alone():
             candidates.delete(name)
+            Folder(str(lake.root)).delete_below(f"{CANDIDATES}/{name}")  # in a bucket: what this machine keeps of it
 
 
 def publishing(name: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from backfill_assets.core.addresses import called
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
@@ -18,11 +19,11 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
-from backfill_assets.lake.folder import FORGOTTEN
+from backfill_assets.lake.folder import FORGOTTEN, TABLES
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.kept_files import snapshots_with
-from backfill_assets.lake.landings import is_in_bucket, root_of, roots_here
+from backfill_assets.lake.landings import searched_root
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.observing import entity_there, is_entity
@@ -37,6 +38,7 @@ from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import IN_DAY
 from backfill_assets.operations.rejected import undeclared
 from backfill_assets.operations.snapshots import drop_snapshot
+from backfill_assets.places.choice import MACHINE
 from backfill_assets.plans.files import active_plans
 
 NOTHING = "Nothing was erased"
@@ -62,7 +64,7 @@ class ForgetRequest:
 
     def look(self) -> "FoundFiles":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of erasures."""
-        found = self.search.below([self.lake.root, *self._landings(), *self.homes])
+        found = self.search.below([self.lake.root, *self._landings(), *self.homes, *self.search.copies])
         # Their columns have other names, so that a short value cannot be recognized by its column's name.
         unparsed = [p for p in found if any(map(p.is_relative_to, [*self._landings(), *self._of_assets()]))]
         parsed = self._parsed() if unparsed else set()
@@ -79,8 +81,8 @@ class ForgetRequest:
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
         """The files that hold it only within longer values of other entities: in rows of tables, landed files and their
         copies, snapshots and candidates. Of a log only notes hold it, or bounds by earlier versions."""
-        root = self.lake.root
-        folders = [self.lake.tables, self.lake.stock.local(), *(root / name for name in DROPS), *self._landings()]
+        own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
+        folders = [*own, *self._landings(), *self.search.copies]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
         return [p for p in of_rows if not whole.of(p).held]
@@ -89,7 +91,7 @@ class ForgetRequest:
         """The landed files of wanted sources of which every record was read or is known as unreadable. Where an
         encoding is declared, it is known what their bytes mean."""
         wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
-        sources = [(root_of(o.settings.source, o.root), o) for o in wanted]
+        sources = [(searched_root(o.settings.source, o.root), o) for o in wanted]
         records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
         return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
 
@@ -104,7 +106,7 @@ class ForgetRequest:
         return dict(sorted(Counter(map(self._place, found)).items()))
 
     def _landings(self) -> list[Path]:
-        return roots_here(self.lake.settings.delivered.values(), self.lake.root)
+        return [searched_root(source, self.lake.root) for source in self.lake.settings.delivered.values()]
 
     def _of_assets(self) -> list[Path]:
         """The folders of tables that assets of a project return."""
@@ -112,7 +114,7 @@ class ForgetRequest:
 
     def _place(self, path: Path) -> str:
         if not path.is_relative_to(self.lake.root):
-            return str(path.parent)
+            return called(path).rpartition("/")[0]
         parts = path.relative_to(self.lake.root).parts
         return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
 
@@ -149,7 +151,7 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
     if request.trace.is_in(request.note.encode()):
         yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
     if lost := undeclared(lake, request.pipeline.contracts):
-        fix = f"Declare them again, or move their folders out of {lake.tables}"
+        fix = f"Declare them again, or move their folders out of {lake.place.uri(TABLES)}"
         yield _obstacle(f"the pipeline lacks {', '.join(lost)}, whose rows nothing rebuilds without it", fix)
     if plans := active_plans(lake):
         fix = "Finish or cancel it, see `backfill-assets plan list`"
@@ -182,8 +184,6 @@ def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     for table in (s.table for s in lake.settings.delivered.values() if s.table):
         fix = "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
         yield _obstacle(f"others write the table {table}, and nothing here takes rows out of it", fix)
-    for files in (s.files for s in lake.settings.delivered.values() if is_in_bucket(s, lake.root)):
-        yield _obstacle(f"{files} are objects of a bucket, which nothing here rewrites", "Make a lake anew without it")
 
 
 def _obstacle(culprit: str, fix: str) -> BackfillError:

@@ -3,14 +3,16 @@
 Not here: the fillings (`folder`, `bucket`), and the port itself (`core.place`).
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from backfill_assets.core.addresses import in_bucket, local_root
+from backfill_assets.core.addresses import SCHEMES, in_bucket, local_root
 from backfill_assets.core.place import Place
 from backfill_assets.places.bucket import Bucket
 from backfill_assets.places.folder import Folder
 
 MACHINE = ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
+THEIRS = ".theirs"  # the same beside it, of places in buckets that are no lake's
 
 
 def place_at(root: Path) -> Place:
@@ -20,9 +22,16 @@ def place_at(root: Path) -> Place:
     return Bucket(address, str(home / MACHINE), name) if address else Folder(str(root))
 
 
+def copies_of_others(named: Iterable[str]) -> list[Path]:
+    """This machine's folders of copies from the buckets of these addresses (others are passed over), of what lies
+    outside of lakes; they may be deleted."""
+    tops = {"/".join(address.split("/")[:3]) for address in named if address.partition("://")[0] in SCHEMES}
+    return [local_root(top) / THEIRS for top in sorted(tops)]
+
+
 def prefix_at(address: str) -> Place:
     """The place of a prefix in a bucket that others write, such as where files land. Opens nothing."""
     scheme, _, rest = address.partition("://")
     bucket, _, prefix = rest.partition("/")
     top = f"{scheme}://{bucket}"
-    return Bucket(top, str(local_root(top) / ".theirs"), prefix.strip("/"))
+    return Bucket(top, str(local_root(top) / THEIRS), prefix.strip("/"))

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.addresses import STATE_VARIABLE, address_of, bucket_address, local_root, with_addresses
+from backfill_assets.core.addresses import (
+    STATE_VARIABLE,
+    address_of,
+    bucket_address,
+    folder_at,
+    local_root,
+    with_addresses,
+)
 from backfill_assets.core.errors import SettingsError
 
 
@@ -29,6 +36,13 @@ def test_a_lake_in_a_bucket_has_a_folder_of_this_machine_from_which_its_address_
 
 def test_a_folder_below_that_one_is_a_place_below_the_address() -> None:
     assert address_of(local_root("s3://bucket/lake") / ".candidates" / "try") == "s3://bucket/lake/.candidates/try"
+
+
+def test_a_prefix_in_the_lake_is_below_its_folder_and_another_one_is_below_its_buckets() -> None:
+    root = local_root("s3://bucket/lake")
+    assert folder_at("s3://bucket/lake/landing/x", root) == root / "landing/x"
+    for address, base in (("s3://bucket/lakes/in", root), ("s3://bucket/lakes/in", Path("/lake"))):
+        assert address_of(folder_at(address, base)) == address
 
 
 def test_a_copy_of_an_object_is_called_by_its_address_in_a_text(tmp_path: Path) -> None:

@@ -37,10 +37,12 @@ def test_a_candidate_of_a_lake_in_a_bucket_is_built_by_one_machine_and_published
     assert candidate_names(lake.lake) == ["v2"]
     found = candidate_status(lake.lake, "v2", chosen_pipeline)
     assert (found.error, found.behind, len(found.tables["features"])) == ("", {}, len(span(RULES)))
+    (two.root / CANDIDATES / "v2" / ".dagster").mkdir(parents=True)
     candidate, candidate_pipeline = BucketWorld(two.root / CANDIDATES / "v2").open()
     published = publish(PublishRequest(lake.lake, pipeline, candidate.lake, candidate_pipeline), act=True)
     assert [t.same for t in published.tables] == [len(span(RULES))]
     assert_same(one, folder)
     discard_candidate(lake.lake, "v2")
     assert place_at(one.root).below(CANDIDATES) == []
+    assert not (two.root / CANDIDATES / "v2").exists(), "nor does this machine keep its run history"
     assert_same(two, folder)

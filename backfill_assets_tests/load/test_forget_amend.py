@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.landing.files import LandedFile
+from backfill_assets.core.place import read
+from backfill_assets.landing.files import LandedFile, StillChanging
+from backfill_assets.landing.listing import Glob
+from backfill_assets.landing.object_listing import list_objects
 from backfill_assets.load.forget import amended
+from backfill_assets.places.choice import prefix_at
 from backfill_assets_tests.lake.landed import land
 
 JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
@@ -44,6 +48,23 @@ def test_other_lines_keep_their_bytes(
     assert file.path.stat().st_mode & 0o777 == 0o640
     assert file.path.stat().st_mtime_ns > file.mtime_ns
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [file.path.name]
+
+
+def test_an_object_loses_lines_only_while_it_is_the_listed_one(bucket_address: str) -> None:
+    place = prefix_at(bucket_address)
+    place.write("a.jsonl", JSONL)
+    [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
+    with amended(file, "jsonl", {1, 3, 4}) as contents:
+        assert read(place, "a.jsonl") == JSONL
+    found = read(place, "a.jsonl")
+    assert contents == tuple(hashlib.sha256(data).hexdigest() for data in (JSONL, found))
+    assert found == b'\n  \n{"a": 2 }\r\n'
+    with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
+        raise AssertionError("it was fetched")
+    [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
+    with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
+        place.write("a.jsonl", CSV)
+    assert read(place, "a.jsonl") == CSV
 
 
 def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> None:

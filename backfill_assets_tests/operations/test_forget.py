@@ -4,7 +4,6 @@ Tested here: `operations.forget`. Not tested here: an erasure from end to end (`
 """
 
 import json
-import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RUNS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
-from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.staging import filling
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.versions import Unfinished, record, switching
@@ -246,10 +244,3 @@ def test_files_go_once_readers_see_the_versions_without_them(tmp_path: Path) -> 
         contract = made.contract(table)
         assert made.lake.store.data_files(contract, view.table(table).version), "it refuses files that are gone"
     assert erasure.done["deleted"]["staging"]
-
-
-def test_objects_that_landed_in_a_bucket_are_an_obstacle(request_: ForgetRequest) -> None:
-    toml = request_.lake.root / "lake.toml"
-    toml.write_text(re.sub(r"files *= *\"[^\"]*\"", 'files = "s3://bucket/in/**"', toml.read_text()))
-    asked = replace(request_, lake=open_lake(request_.lake.root))
-    assert any("s3://bucket/in/** are objects of a bucket" in line for line in told(asked))
