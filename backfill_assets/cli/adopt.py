@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, lake_root
+from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopting import adopt as adopt_table
 from backfill_assets.lake.adopting import first_day
@@ -32,8 +33,6 @@ def adopt(table: str, place: str, day: str, key: str, note: str, as_json: bool) 
     rebuilt, put back, compared and watched as of any table, and readers of the folder see them. Where there is no lake,
     one is made. Killed at any moment, the same command goes on. Tables that cannot be kept so are refused by name.
     """
-    from backfill_assets.dagster.lakes import lake_for  # it imports Dagster
-
     if not NAME.fullmatch(table):
         raise click.BadParameter("use small letters, digits and _, a letter first", param_hint="TABLE")
     columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))

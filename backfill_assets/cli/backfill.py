@@ -42,6 +42,7 @@ from backfill_assets.lake.view import Known
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.landed_changes import landed
+from backfill_assets.operations.check_history import warnings
 
 
 @click.command()
@@ -83,8 +84,6 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
 
 def say_warnings(known: Known, days: Mapping[str, Collection[date]]) -> None:
     """Name on stderr what the checks find on these days of tables, in one line; nothing where all pass."""
-    from backfill_assets.operations.check_history import warnings
-
     if days and (line := warnings(known.lake, known.states, days)):
         remark(line)
 

@@ -5,7 +5,7 @@ Not here: judging, measuring and computing (`operations`), drawing what differs 
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,13 +13,14 @@ from backfill_assets.cli.common import days_options, opened
 from backfill_assets.cli.compare import names_of, recomputed
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.plots import drift_figures
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.check_history import ColumnDrift, DriftReport
+from backfill_assets.operations.check_history import ColumnDrift, DriftReport, measure_drift
+from backfill_assets.operations.reconcile import judge_controls
+from backfill_assets.operations.standing import unproven
 
 
 @click.command()
@@ -30,8 +31,6 @@ def controls(names: tuple[str, ...]) -> Output:
 
     Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is gone.
     """
-    from backfill_assets.operations.reconcile import judge_controls
-
     lake, pipeline = opened()
     outcomes = judge_controls(lake, pipeline, names)
     none = "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
@@ -54,8 +53,6 @@ def drift(table: str | None, column: str | None, days: "DayRange | None", rows: 
     population stability index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0,
     whatever was found.
     """
-    from backfill_assets.operations.check_history import measure_drift
-
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
 
@@ -85,8 +82,6 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
 def drift_sections(report: "DriftReport") -> list[PageSection]:
     """Return the sections of a page: plots of the columns that are off most, then all that are off, neighbouring days
     of a column in one row; every day by itself is folded."""
-    from backfill_assets.cli.plots import drift_figures
-
     every = drift_section(report)
     plots = PageSection("Drift", about=every.lines, figures=drift_figures(report))
     if not every.tables:
@@ -143,7 +138,6 @@ def prove(tables: str | None, due: bool, **options: Any) -> Output:
 def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
     from backfill_assets.operations.prove import prove_days, waits
-    from backfill_assets.operations.standing import unproven
 
     why = waits(lake, pipeline)
     proofs = [] if why else prove_days(lake, pipeline, utc_today())

@@ -25,7 +25,9 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.too_late import too_late_contract
+from backfill_assets.operations.copy_lake import copy_lake as do
 from backfill_assets.operations.rejected import ledgers_of
+from backfill_assets.pipeline.chosen import tables_at
 
 if TYPE_CHECKING:
     from backfill_assets.operations.checklist import Item
@@ -41,7 +43,6 @@ def doctor(deep: bool) -> Output:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
     from backfill_assets.cli.dagster_home import examine_sharing
     from backfill_assets.operations.doctor import doctor as examine
-    from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
     findings = examine(root, tables_at(root), deep, examine_sharing)
@@ -181,7 +182,5 @@ def copy_lake(source: str, target: str, as_json: bool) -> None:
     written meanwhile is copied as of one moment after the last write, or refused. FROM stays; landing folders elsewhere
     stay where they are; Dagster's runs, locks and scratch are not copied.
     """
-    from backfill_assets.operations.copy_lake import copy_lake as do
-
     copied = do(open_lake(local_root(source)), local_root(target))
     answer(copied, as_json, [copied])

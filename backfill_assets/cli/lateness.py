@@ -21,6 +21,7 @@ from backfill_assets.cli.drawing import (
     write_page,
 )
 from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
+from backfill_assets.cli.plots import lateness_figures
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of
 from backfill_assets.core.lateness import AGES_DAYS, Aged
@@ -72,8 +73,6 @@ def lateness(days: "DayRange | None", **options: Any) -> Output:
 
 def page(report: LatenessReport) -> Page:
     """Return the report as a page, with plots and every day."""
-    from backfill_assets.cli.plots import lateness_figures
-
     every = [_days("every arrival day", report.by_arrival), _days("every event day", report.by_event)]
     plots = PageSection("Plots", figures=lateness_figures(report), folded=[table for table in every if table.rows])
     return Page("lateness", "How late rows arrive", report.lake, [plots, *_sections(report)], [LATE, *_head(report)])

@@ -14,12 +14,12 @@ from backfill_assets.cli.drawing import Figure
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import LARGE_DRIFT
+from backfill_assets.operations.check_history import CheckHistory, ColumnDrift, DriftReport
 from backfill_assets.operations.lateness import LatenessReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from backfill_assets.operations.check_history import CheckHistory, ColumnDrift, DriftReport
 
 # matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's variables.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))

@@ -17,9 +17,10 @@ from backfill_assets.core.texts import shortened
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matched_columns import KINDS, MatchedRow
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, keep_report
+from backfill_assets.operations.reconcile import reconcile as reconcile_of
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest
     from backfill_assets.operations.reconcile_layers import Balance, LayersReport
 
 NAME_CHARS = 60  # a side may be a long query
@@ -63,9 +64,6 @@ def reconcile(layers: bool, truths: bool, **options: Any) -> Output:
     Delta location, "duckdb:SELECT …" over the lake's tables and files, or "postgresql://…#TABLE". The report and the
     SQL that ran are kept in the lake. Exit code 1 if anything differs beyond tolerance, or a balance does not hold.
     """
-    from backfill_assets.operations.reconcile import keep_report
-    from backfill_assets.operations.reconcile import reconcile as reconcile_of
-
     _refuse_usage(layers, truths, options)
     by_day = options.pop("by_day")
     options["sha256"] = options["sha256"] or by_day
@@ -103,8 +101,6 @@ def _refuse_usage(layers: bool, truths: bool, options: dict[str, Any]) -> None:
 
 
 def _request(options: dict[str, Any]) -> "ReconcileRequest":
-    from backfill_assets.operations.reconcile import ReconcileRequest
-
     lists = {name: names_of(options[name]) or () for name in ("key", "columns", "ignore")}
     return ReconcileRequest(**{**options, **lists, "tolerance": dict(options["tolerance"])})
 

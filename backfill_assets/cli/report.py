@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.checks import drift_sections
 from backfill_assets.cli.common import DAY, opened
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
+from backfill_assets.cli.lateness import lateness_gauges
 from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
@@ -91,14 +93,12 @@ def report() -> Output:
 
     with silenced(), instance_of(lake) as instance:
         runs = runs_of(instance, lake.address)
-    from backfill_assets.cli.lateness import lateness_gauges
 
     found = list(report_gauges(lake, lake_report, runs))
     every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
     section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
 
     def write_report(file: Path) -> None:
-        from backfill_assets.cli.checks import drift_sections
         from backfill_assets.cli.report_page import page
 
         folded = replace(section, tables=(), folded=[replace(t, title="every metric") for t in section.tables])

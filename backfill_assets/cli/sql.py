@@ -22,6 +22,8 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of, plain
 from backfill_assets.lake.versions import NEVER_MADE, versions_seen
 from backfill_assets.lake.view import settled_view
+from backfill_assets.operations.export import export as export_table
+from backfill_assets.operations.export import export_all
 from backfill_assets.operations.fitness import unfit_text, without
 from backfill_assets.operations.sql import ask
 
@@ -199,9 +201,6 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool, as_js
     Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at any moment, the place
     holds whole days; the next export goes on.
     """
-    from backfill_assets.operations.export import export as export_table
-    from backfill_assets.operations.export import export_all
-
     if to is None and days is not None:
         raise click.UsageError("--days needs --to: an export of lake.toml brings all days")
     if to is not None and not name:

@@ -34,6 +34,7 @@ from backfill_assets.operations.show import show as day_report
 from backfill_assets.operations.standing import left_for_a_person
 from backfill_assets.operations.status import STUCK, DayStatus, StatusReport
 from backfill_assets.operations.status import status as report_of
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
@@ -53,8 +54,6 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @reporting()
 def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-    from backfill_assets.pipeline.chosen import chosen_pipeline
-
     lake, pipeline = opened()
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from backfill_assets.core.column_types import ALL_TYPES, ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.columns import arrow_type
 
 NO_TYPE = ColumnType("NULL")  # of a column, or of the elements of an array, without any value
 SPARKS_WORDS = {"tinyint": "int", "smallint": "int", "float": "double", "timestamp_ntz": "timestamp"}
@@ -137,8 +138,6 @@ def refused(what: str, culprit: str, fix: str) -> ContractBroken:
 
 def stored_type(kind: ColumnType) -> Any:
     """The Arrow type in which values go to the writer: texts and lists of any length in one batch."""
-
-    from backfill_assets.lake.columns import arrow_type
 
     if kind.element is not None:
         return pa.large_list(stored_type(kind.element))
