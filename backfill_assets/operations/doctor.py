@@ -36,7 +36,7 @@ from backfill_assets.landing.paths import day_by_position
 from backfill_assets.landing.select import names_of
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.doctor_store import examine_store
+from backfill_assets.operations.doctor_store import estimate, examine_store
 from backfill_assets.operations.doctor_tables import (
     Check,
     Diagnosis,
@@ -96,7 +96,7 @@ def doctor(
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the lake", partial(_rights, lake)),
-        *([("the store", partial(examine_store, lake.place))] if lake.place.is_store else ()),
+        *([("the store", partial(_store, lake, tables))] if lake.place.is_store else ()),
         ("the lake's log", partial(_newest_lake_version, lake)),
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
@@ -129,6 +129,11 @@ def _jars() -> Iterator[Diagnosis]:
         yield fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
     else:
         yield odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
+
+
+def _store(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
+    yield from examine_store(lake.place)
+    yield estimate(lake.place, len(tables))
 
 
 def _server(lake: Lake) -> Iterator[Diagnosis]:

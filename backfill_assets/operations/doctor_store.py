@@ -13,6 +13,12 @@ from backfill_assets.core.place import LOCKS, AlreadyThere, Changed, Place, exis
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 
 WRITERS, RACES = 8, 3
+TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
+SENSORS = 3  # that tick so often
+# PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each sensor (counted)
+OF_DAY, OF_TICKS = (65, 85), (8, 8)
+DOLLARS = (0.005 / 1000, 0.0004 / 1000)
+PRICES = "S3, us-east-1, 2025: 0.005 $ for 1,000 PUT or LIST, 0.0004 $ for 1,000 GET"
 KEPT = "of many that create an object at once one does, a creation and a stale replacement leave what is there"
 ADVICE = (
     "What two processes write there at once is not safe: keep the lake in a store that heeds If-None-Match and "
@@ -30,6 +36,17 @@ def examine_store(place: Place) -> Iterator[Diagnosis]:
         yield broken(f"the store {place}", f"it breaks a promise: {what}", ADVICE)
     if not failed:
         yield fine(f"the store {place}", KEPT)
+
+
+def estimate(place: Place, tables: int) -> Diagnosis:
+    """Return what a store is asked for a lake of so many tables, and its price, without bytes kept and sent."""
+    rounds = 24 * 3600 // TICK_SECONDS
+    day, ticks = ([tables * n * times for n in counted] for counted, times in ((OF_DAY, 1), (OF_TICKS, rounds)))
+    price_of_day, price_of_ticks = (sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks))
+    return fine(
+        f"requests to {place}", f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
+        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a month ({PRICES})",
+    )  # fmt: skip
 
 
 def _tried(place: Place, keeps: Callable[[Place, str], bool]) -> bool:

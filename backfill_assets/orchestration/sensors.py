@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
@@ -20,6 +21,7 @@ from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
+from backfill_assets.operations.doctor_store import TICK_SECONDS
 from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
@@ -77,14 +79,15 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
 
 def lake_sensor(
     lake_context: LakeContext, name: str, jobs: Sequence[Any], tick: Callable[[dg.DagsterInstance], Tick], what: str,
-    interval_seconds: int = INTERVAL_SECONDS,
+    interval_seconds: int | None = None,
 ) -> dg.SensorDefinition:  # fmt: skip
-    """A sensor that requests the runs of `tick`; without a lake it says so."""
-
+    """A sensor that requests the runs of `tick`; without a lake it says so. It ticks each `interval_seconds`, else each
+    ten; of a lake in a bucket, where a look has its price, each `TICK_SECONDS`."""
+    seconds = interval_seconds or (TICK_SECONDS if bucket_address(lake_context.root) else INTERVAL_SECONDS)
     runs_by_itself = lake_context.appearance.runs(name)
 
     @dg.sensor(
-        name=lake_context.naming.name(name), jobs=jobs, minimum_interval_seconds=interval_seconds, description=what,
+        name=lake_context.naming.name(name), jobs=jobs, minimum_interval_seconds=seconds, description=what,
         default_status=dg.DefaultSensorStatus.RUNNING if runs_by_itself else dg.DefaultSensorStatus.STOPPED,
     )  # fmt: skip
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

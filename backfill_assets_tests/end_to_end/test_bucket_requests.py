@@ -16,6 +16,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.doctor_store import OF_DAY, OF_TICKS
 from backfill_assets.operations.status import status
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
@@ -84,4 +85,7 @@ def test_a_day_a_late_batch_a_look_and_a_tick_ask_no_more_than_their_budgets(
         for tick in (landing_tick, late_data_tick):
             tick(instance, context, utc_now())
             found[tick.__name__] = counted(moto_server, partial(tick, instance, context, utc_now()))
+    assert found["a first day of six tables"].total() <= 6 * sum(OF_DAY), "doctor tells its price"
+    rounds = found["landing_tick"] + found["late_data_tick"]
+    assert rounds.total() <= 6 * sum(OF_TICKS), "doctor tells its price, the tick of plans among it"
     assert {step: n.total() for step, n in found.items() if n.total() > BUDGETS[step]} == {}, found

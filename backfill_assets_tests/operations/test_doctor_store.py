@@ -14,7 +14,7 @@ from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.place import AlreadyThere, Changed, Place, Token
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.doctor import doctor
-from backfill_assets.operations.doctor_store import examine_store
+from backfill_assets.operations.doctor_store import estimate, examine_store
 from backfill_assets.operations.doctor_tables import Level
 from backfill_assets.places.bucket import Bucket
 from backfill_assets.places.choice import place_at
@@ -89,5 +89,12 @@ def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     root = local_root(bucket_address)
     place_at(root).write(FILE_NAME, SMALLEST.replace('"landing', '"/landing').encode())
-    found = [f for f in doctor(root, lambda _: ()) if f.object.startswith("the store")]
-    assert [(f.object, f.level) for f in found] == [(f"the store {bucket_address}", Level.OK)]
+    found = {f.object: (f.level, f.what) for f in doctor(root, lambda _: ()) if bucket_address in f.object}
+    assert found[f"the store {bucket_address}"][0] is Level.OK
+    assert "for a day of 0 table(s), 0.0000 $" in found[f"requests to {bucket_address}"][1]
+
+
+def test_the_price_of_requests_follows_the_tables(tmp_path: Path) -> None:
+    six, twelve = (estimate(Folder(str(tmp_path)), tables).what for tables in (6, 12))
+    assert "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 276,480 a day, 22.39 $ a month" in six
+    assert "about 1,800 for a day of 12 table(s), 0.0043 $; 3 sensors each 30 s: 552,960 a day" in twelve
