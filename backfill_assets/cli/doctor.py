@@ -4,6 +4,7 @@ Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operatio
 (`lake.inspection`) and the files that can be deleted (`operations.maintain`).
 """
 
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -108,6 +109,9 @@ def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
     return True
 
 
+WIDTH = 80
+
+
 @click.command()
 @reporting()
 def checklist() -> Output:
@@ -126,11 +130,19 @@ def _draw_items(items: "Sequence[Item]") -> None:
         click.echo(f"{about}:")
         for item in together:
             click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
-            say(f"    {item.evidence}", 4)
+            click.echo(_filled(item.evidence))
             if item.fix:
-                say(f"    -> {item.fix}", 7)
+                click.echo(_filled(item.fix, "-> "))
         click.echo()
     click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+
+
+def _filled(text: str, mark: str = "") -> str:
+    """The text in lines of 80 columns below its item; options and names are not broken."""
+    below = " " * 4
+    return textwrap.fill(
+        text, WIDTH, initial_indent=below + mark, subsequent_indent=below + " " * len(mark), break_on_hyphens=False
+    )
 
 
 @click.command()

@@ -19,11 +19,12 @@ from typing import Any
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import Place, exists, read_json
 from backfill_assets.landing.files import StillChanging
+from backfill_assets.places.folder import Folder
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
-KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition")
+KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition", "is_undecoded")
 DIGEST_CHARS, MARK = 64, "mark"
 DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
 ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does not know, a table got columns later
@@ -54,6 +55,8 @@ class StoredFile:
     # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
+    is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does
+    is_local: bool = False  # in a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them
     # Of a landed file that is read where it lies: its token's mark at a moment when it had these bytes.
     mark: tuple[int | str, ...] = ()
 
@@ -90,7 +93,8 @@ def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = 
     """Put a content's `finished` Parquet file into its store, unless it lies there, and its description, as the last
     step of its ingest; return what `find` finds. Nothing is synced: a copy that a power cut tears fails its proof."""
     if finished is not None:
-        ingested.store.put(ingested.name, finished, is_synced=False)
+        store = Folder(str(ingested.store.prepared(""))) if ingested.is_local else ingested.store
+        store.put(ingested.name, finished, is_synced=False)
     schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
     described = replace(ingested, schema=schema, absent_is_null=is_null)
     content = ingested.content or ingested.sha256

@@ -55,7 +55,7 @@ def ingest(
     rules = ingest_rules(format, limits.deciding(), dialect.declared)
     with at_hand(file, store) as here:
         if format == "parquet":
-            return _copied_parquet(here, store, limits, by_path, rules)
+            return _copied_parquet(here, StoredFile("", store, ""), limits, by_path)
         sha256 = sha256_of(here)
         name = identity(sha256, here.name) if by_path else sha256
         new = StoredFile(name, store, copy_name(name, format))
@@ -67,11 +67,11 @@ def ingest(
 
 
 def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
-    """Put a data file of a table into the store of `new` as a link to it, once it was decoded from end to end."""
+    """Put a data file of a table into the store of `new` as a link to it, once it was examined."""
     rules = table_rules()
     discard_described(new.store, new.sha256)
     try:
-        new = replace(new, rows=examine_apart(data, size, DEFAULT_LIMITS))
+        new = _examined(data, size, new, DEFAULT_LIMITS)
     except Unreadable as error:
         return _refused(new, str(error), rules)
     with scratch(new.store) as folder:
@@ -83,24 +83,28 @@ def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
     return put(replace(new, inexact=inexact), rules)
 
 
-def landed_in_place(file: LandedFile, store: Place, by_path: bool, is_decoded: bool) -> StoredFile:
-    """Put the content of a landed Parquet file into `store`, as `ingest` does, as a link to it: its bytes are read once
-    for their SHA-256, and its footer is judged. `is_decoded`: every row as well; else the engine that reads them finds
-    out. A file whose timestamps must be converted is copied.
+def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> StoredFile:
+    """Put the content of a landed Parquet file into the store of `like`, as `ingest` does, as a link to it: its bytes
+    are read once for their SHA-256, and its footer is judged; every row as well unless `like` `is_undecoded`, since
+    then the engine that reads them finds out. An object, a file for a lake in a store, and a file whose timestamps
+    must be converted are copied, perhaps to this machine alone (`is_local`).
     """
-    rules = ingest_rules("parquet", DEFAULT_LIMITS.deciding(), {})
+    rules, store = _parquet_rules(DEFAULT_LIMITS), like.store
+    if file.place is not None or store.is_store:
+        with at_hand(file, store) as here:
+            return _copied_parquet(here, like, DEFAULT_LIMITS, by_path)
     token = Folder(str(file.path.parent)).token(file.path.name)  # before the bytes are read
     sha256 = sha256_of(file)
     name = identity(sha256, file.name) if by_path else sha256
     try:
         discard_described(store, name)
         try:
-            rows = examine_apart(file.path, file.size, DEFAULT_LIMITS, is_decoded)
+            rows = examine_apart(file.path, file.size, DEFAULT_LIMITS, not like.is_undecoded)
         except Unreadable as error:
             return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
         if token is None or counts_finer(file.path):
-            return _copied_parquet(file, store, DEFAULT_LIMITS, by_path, rules)
-        new = StoredFile(name, store, f"{name}.parquet", rows=rows, content=sha256, mark=token.mark)
+            return _copied_parquet(file, StoredFile("", store, ""), DEFAULT_LIMITS, by_path)
+        new = replace(like, sha256=name, name=f"{name}.parquet", rows=rows, content=sha256, mark=token.mark)
         store.delete(new.name)  # what a killed scan left may point elsewhere
         store.point(new.name, file.path.absolute())
         return put(new, rules)
@@ -144,22 +148,35 @@ def _refused(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> StoredFi
         return put(refused, rules, writer.finished())
 
 
-def _copied_parquet(
-    file: LandedFile, store: Place, limits: Limits, by_path: bool, rules: Mapping[str, Any]
-) -> StoredFile:
-    """Copy the file, unless it was fetched, then examine the copy, to which no other process writes."""
+def _parquet_rules(limits: Limits) -> dict[str, Any]:
+    return ingest_rules("parquet", limits.deciding(), {})
+
+
+def _copied_parquet(file: LandedFile, like: StoredFile, limits: Limits, by_path: bool) -> StoredFile:
+    """Copy the file, unless it was fetched, then examine the copy, to which no other process writes: its footer alone
+    where `like` `is_undecoded`, unless this process must convert it."""
+    store, rules = like.store, _parquet_rules(limits)
     with scratch(store) as folder:
         copy = folder / "copy.parquet" if file.place is None else file.path
         sha256 = copied(file, copy) if file.place is None else sha256_of(file)
         name = identity(sha256, file.name) if by_path else sha256
         discard_described(store, name)
         try:
-            rows = examine_apart(copy, file.size, limits)
+            new = _examined(copy, file.size, like, limits)
         except Unreadable as error:
             return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
         readable, inexact = in_microseconds(copy, folder / "us.parquet")
         named = f"{name}.parquet" if readable == copy else in_microseconds_name(name)
-        return put(StoredFile(name, store, named, rows=rows, inexact=inexact, content=sha256), rules, readable)
+        return put(replace(new, sha256=name, name=named, inexact=inexact, content=sha256), rules, readable)
+
+
+def _examined(data: Path, size: int, like: StoredFile, limits: Limits) -> StoredFile:
+    """`like` with the number of rows of a Parquet file, whose pages are decoded in advance unless `like` `is_undecoded`
+    and this process will not convert them. Raises Unreadable."""
+    rows = examine_apart(data, size, limits, not like.is_undecoded)
+    if like.is_undecoded and counts_finer(data):
+        like, rows = replace(like, is_undecoded=False), examine_apart(data, size, limits)
+    return replace(like, rows=rows)
 
 
 class CopyWriter:

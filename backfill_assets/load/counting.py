@@ -64,8 +64,8 @@ def count_days(
     """Count every content, by one query where all can be judged; else halving finds contents to be refused. `engine`
     gives a session on a living engine, a new one if need be.
 
-    An error of a living engine over one content alone is its fault. So is the end of an engine over one landed
-    file alone that is read where it lies, if another ended over it just before: nobody decoded its pages yet. Raises
+    An error of a living engine over one content alone is its fault. So is the end of an engine over one content
+    alone whose pages nobody decoded before, if another ended over it just before. Raises
     SettingsError where `select` fits no file, errors of the machine, and the error of all contents if there are several
     and none is judged.
     """
@@ -73,7 +73,7 @@ def count_days(
     are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
     if len(failed) > 1 and not (found or are_faulty):
         raise next(iter(failed.values()))
-    odd = {f.sha256: _as_promised(found[f.sha256], f) for f in files if f.mark and f.sha256 in found}
+    odd = {f.sha256: _as_promised(found[f.sha256], f) for f in files if f.is_undecoded and f.sha256 in found}
     return found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
 
 
@@ -94,7 +94,7 @@ def _judged_by_halves(
     try:
         return _count_files(session, files, settings, is_gone), {}
     except Exception as error:
-        ends = is_engine_loss(error) and any(f.mark for f in files)
+        ends = is_engine_loss(error) and any(f.is_undecoded for f in files)
         if ends:
             explained(error)  # an engine that answers and yet fails for ever ends here
         elif _is_of_the_machine(error):
@@ -251,6 +251,8 @@ def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None =
         return take_in(lake, file)
     by_path = uses_path(source.select) if by_path is None else by_path
     stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
-    if stays and file.place is None and not lake.stock.is_store:
-        return landed_in_place(file, lake.stock, by_path, is_decoded=lake.settings.spark.engine == SAIL)
+    if stays:
+        is_undecoded, is_here = lake.settings.spark.engine != SAIL, lake_session.engine.computes_here
+        like = StoredFile("", lake.stock, "", is_undecoded=is_undecoded, is_local=lake.stock.is_store and is_here)
+        return landed_in_place(file, like, by_path)
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)

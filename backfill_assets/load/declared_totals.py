@@ -31,7 +31,7 @@ def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[Declared
     Rows are all records of the file, quarantined ones too. A sum is over all values of a column of the file that are
     numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
     """
-    if declared and file.refused is not None and file.mark:
+    if declared and file.refused is not None and file.is_undecoded:
         return f"{OF_TOTALS}{declared[0].manifest}) are held against nothing: {file.refused}"
     for one in declared:
         if one.fault:

@@ -147,7 +147,7 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
     read = session.read.schema(T.StructType([*alike.fields, *of_folders])) if alike.fields else session.read
     if server is None or engine.has_row_metadata:
-        read = read.option(CHECKSUMS, "true") if any(f.mark for f in files) else read
+        read = read.option(CHECKSUMS, "true") if any(f.is_undecoded for f in files) else read
         frame = read.parquet(*(str(f.parquet) for f in files))
         content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
@@ -167,7 +167,9 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         F.substring(content, start, DIGITS).alias(CONTENT),
         (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
         (F.col(BAD_TEXT) if is_text else none).alias("__text"),
-        (F.col(BAD_REASON) if is_text else _too_long(own) if any(f.mark for f in files) else none).alias("__reason"),
+        (F.col(BAD_REASON) if is_text else _too_long(own) if any(f.is_undecoded for f in files) else none).alias(
+            "__reason"
+        ),
         *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
         *(n for n in OF_COMMITS if files[0].commit),
     )

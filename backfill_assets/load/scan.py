@@ -189,7 +189,7 @@ def _recorded(
     counted = count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
     refuse_rules_that_leave_nothing(counted, [r for r in (*again, *before) if r.sha256 not in known])
-    files |= {s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].mark}
+    files |= {s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].is_undecoded}
     disagreeing = faults_of(lake_session, [*new, *again], records, files, rules.declared)
     refuse_replaced(files.values())
     loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
@@ -204,7 +204,7 @@ def _recorded(
             days, refused, why = {home: (1, 1, 0)}, why, ""
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
-    lake_session.lake.stock.sync_new([intake.name for _, intake in intakes])
+    lake_session.lake.stock.sync_new([intake.name for _, intake in intakes if not intake.is_local])
     return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
@@ -35,7 +36,8 @@ def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
     if file.name.endswith(f"/{CHANGES}"):
         return _changed(lake, file, new)
     partition = {n: (file.partition_types[n], value) for n, value in file.added[0].partition.items()}
-    return refer(file.added[0].path, file.size, replace(new, partition=partition))
+    new = replace(new, partition=partition, is_undecoded=lake.settings.spark.engine != SAIL)
+    return refer(file.added[0].path, file.size, new)
 
 
 def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:

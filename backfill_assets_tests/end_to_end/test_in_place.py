@@ -20,12 +20,16 @@ import pytest
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.view import Known
+from backfill_assets.landing.content_store import DIGEST_CHARS
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.load.candidate import Phases, RebuildRequest
 from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.scan import accept, scan
+from backfill_assets.places.choice import place_at
+from backfill_assets_tests.end_to_end.test_bucket_lake import BucketWorld, machine
 from backfill_assets_tests.end_to_end.worlds import (
     LONG_AGO,
     World,
@@ -165,3 +169,20 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
     links = sorted(p.resolve().name for p in (world.root / ".stock").glob("*.parquet"))
     assert (links, inside(world)) == (["a.parquet", "b.parquet"], [])
     assert not scan(lake_session).new
+
+
+def test_a_lake_in_a_bucket_keeps_no_copy_and_each_machine_fetches_what_it_reads(
+    world: World, tmp_path: Path, bucket_address: str
+) -> None:
+    one, two, third = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third"))
+    place, other = place_at(one.root), land_bytes(world, "b.parquet", parquet(delivery(9, "2024-03-04 10:00", key="c")))
+    place.write(FILE_NAME, (world.root / FILE_NAME).read_bytes())
+    for path in (world.landing / "a.parquet", other):
+        place.write(f"landing/{path.name}", path.read_bytes())
+    for lake in (world, one, two):
+        lake.backfill(DAYS, "raw", force=True)
+        assert lake.content("raw") == world.content("raw")
+    assert {n.partition(".")[2] for n in place_at(third.root).names(".stock") if len(n) > DIGEST_CHARS} == {"json"}
+    place.write("landing/a.parquet", parquet(FIRST[0]))
+    with pytest.raises(LandingError, match=r"a.parquet \(altered\)"):
+        two.backfill(DAYS, "raw", force=True)

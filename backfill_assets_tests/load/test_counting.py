@@ -77,7 +77,7 @@ def test_a_file_in_place_that_ends_engines_is_found_by_halves_and_no_other_file_
     monkeypatch: pytest.MonkeyPatch, many: int, tmp_path: Path
 ) -> None:
     landed, mark = Folder(str(tmp_path)), Folder(str(tmp_path)).write("f", b"PAR1").mark
-    in_place = [replace(f, store=landed, name="f", mark=mark, rows=7) for f in files(many)]
+    in_place = [replace(f, store=landed, name="f", mark=mark, is_undecoded=True, rows=7) for f in files(many)]
     asked, started = failing(monkeypatch, {"00"}, EngineLost("Spark", "it died", "", "")), Mock()
     found = count_days(started, in_place, LAKE)
     assert {sha: c.refused for sha, c in found.items() if c.refused} == {"00": f"its rows cannot be judged: {DEADLY}"}
