@@ -1,7 +1,8 @@
-"""Delta's jars: fetched once per user by Spark's Ivy, compared with pinned digests, then used without any network.
+"""Jars of Delta and of Hadoop's S3A: fetched once per user by Spark's Ivy, compared with pinned digests, then used
+without any network.
 
-Not here: flags of the engine (`confs`, `jvm`). The jars of a Delta without pins here are used only where the setting
-`trust_jars` names their digest.
+Not here: the digests (`jar_pins`), flags of the engine (`confs`, `jvm`). The jars of a Delta without pins are
+used only where the setting `trust_jars` names their digest.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.ownership import refuse_shared
+from backfill_assets.engine.jar_pins import PINS, S3A
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
@@ -28,29 +30,22 @@ _SHIPPED_WITH_SPARK = (
     "org.apache.*:*", "com.fasterxml.*:*", "com.github.luben:*", "com.google.*:*", "commons-*:*", "io.airlift:*",
     "javax.*:*", "org.roaringbitmap:*", "org.slf4j:*", "org.xerial.*:*", "org.locationtech.*:*", "org.scala-lang:*",
 )  # fmt: skip  # what Delta names but Spark already has, in newer versions: 75 of 88 MB
+# AWS's client by its parts, 12 MB; as one bundle it has 686.
+_S3_CLIENT = tuple(
+    f"software.amazon.awssdk:{part}:2.35.4" for part in ("s3", "sts", "s3-transfer-manager", "apache-client")
+)
+_NOT_FOR_S3 = (
+    "commons-*:*", "com.google.*:*", "com.github.*:*", "io.netty:*", "org.apache.commons:*",
+    "org.apache.httpcomponents:*", "org.checkerframework:*", "org.jspecify:*", "org.slf4j:*",
+    "org.wildfly.openssl:*", "software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client",
+)  # fmt: skip  # what Spark has, and what only other clients need
+# By the coordinate of a set: further coordinates, and what is left out of what they name.
+_SETS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    S3A: (("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1", *_S3_CLIENT), _NOT_FOR_S3)
+}
+_OF_DELTA = (FILES_COORDINATE,), _SHIPPED_WITH_SPARK
 BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")  # of pip and requests; `ssl` itself reads SSL_CERT_FILE
 PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
-# sha256 of every jar, by Delta's coordinate: another writer of the cache could otherwise run code in the server.
-PINS: Mapping[str, Mapping[str, str]] = {
-    "io.delta:delta-spark_4.2_2.13:4.4.0": {
-        "com.globalmentor_hadoop-bare-naked-local-fs-0.1.0.jar":
-            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
-        "io.delta_delta-kernel-api-4.4.0.jar":
-            "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
-        "io.delta_delta-kernel-defaults-4.4.0.jar":
-            "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
-        "io.delta_delta-kernel-unitycatalog-4.4.0.jar":
-            "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
-        "io.delta_delta-spark_4.2_2.13-4.4.0.jar":
-            "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
-        "io.delta_delta-storage-4.4.0.jar":
-            "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
-        "io.unitycatalog_unitycatalog-client-0.6.0.jar":
-            "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
-        "io.unitycatalog_unitycatalog-hadoop-0.6.0.jar":
-            "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
-    }
-}  # fmt: skip
 
 
 def cache_folder() -> Path:
@@ -90,51 +85,70 @@ def delta_coordinate() -> str:
     return f"io.delta:delta-spark_{spark}_{SCALA}:{package_version('delta-spark')}"
 
 
-def jars_folder() -> Path:
-    """Folder of these versions' jars; other versions of this package may use the same cache."""
-    names = (delta_coordinate(), FILES_COORDINATE.partition(":")[2])
-    return cache_folder() / "jars" / "+".join(names).replace(":", "_")
+def jars_folder(coordinate: str = "") -> Path:
+    """Folder of a set's jars ("": Delta's of these versions); other versions of this package may use the same cache."""
+    coordinate = coordinate or delta_coordinate()
+    further, _ = _SETS.get(coordinate, _OF_DELTA)
+    return cache_folder() / "jars" / "+".join((coordinate, *(f.partition(":")[2] for f in further))).replace(":", "_")
 
 
-def present_jars() -> tuple[Path, ...]:
-    """Delta's jars in the cache, sorted; empty if they were not fetched yet. No network."""
-    return tuple(sorted(jars_folder().glob("*.jar")))
+def present_jars(coordinate: str = "") -> tuple[Path, ...]:
+    """A set's jars ("": Delta's) in the cache, sorted; empty if they were not fetched yet. No network."""
+    return tuple(sorted(jars_folder(coordinate).glob("*.jar")))
 
 
 def delta_jars(java: Path, options: Sequence[str], trusted: str = "") -> tuple[Path, ...]:
-    """Delta's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that runs it.
+    """Delta's jars, as `_jars` gives them."""
+    return _jars(delta_coordinate(), java, options, trusted)
+
+
+def _jars(coordinate: str, java: Path, options: Sequence[str], trusted: str = "") -> tuple[Path, ...]:
+    """A set's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that runs it.
 
     Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, with the jar's name
     where one differs from its pin, and for a version without pins unless `trusted` is `digest_of` its jars.
     """
-    folder, wanted = jars_folder(), set(PINS.get(delta_coordinate(), ()))
+    folder = jars_folder(coordinate)
     try:
-        if not _has_all(wanted):
+        if not _has_all(coordinate):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_name(f"{folder.name}.lock")):
-                if not _has_all(wanted):
-                    _fetch_into(folder, java, options)
+                if not _has_all(coordinate):
+                    _fetch_into(folder, coordinate, java, options)
     except OSError as error:
         raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
-    jars = present_jars()
-    prove(delta_coordinate(), jars, trusted)
+    jars = present_jars(coordinate)
+    prove(coordinate, jars, trusted)
     return jars
 
 
-def _has_all(wanted: set[str]) -> bool:
-    names = {jar.name for jar in present_jars()}
-    return bool(names) and names >= wanted
+def s3a_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
+    """The jars by which a Spark of ours reaches S3, as `_jars` gives them. Raises BackfillError where the
+    installed pyspark brings another Hadoop than they are made for."""
+    hadoop = S3A.rpartition(":")[2]
+    if not (spark_home() / "jars" / f"hadoop-client-api-{hadoop}.jar").exists():
+        raise BackfillError(
+            f"pyspark {package_version('pyspark')}", f"it brings another Hadoop than {hadoop}, for which this package "
+            "knows the jars that reach S3", "Spark was not started",
+            "Install pyspark 4.2, or name a Spark Connect server (sc://) that has them",
+        )  # fmt: skip
+    return _jars(S3A, java, options)
 
 
-def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
+def _has_all(coordinate: str) -> bool:
+    names = {jar.name for jar in present_jars(coordinate)}
+    return bool(names) and names >= set(PINS.get(coordinate, ()))
+
+
+def _fetch_into(folder: Path, coordinate: str, java: Path, options: Sequence[str]) -> None:
     """Fetch the jars. Java gets the certificates that this machine trusts, as pip does: a Java from PyPI does not know
     the certificate with which a company's proxy signs."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
         if store := trust_store(Path(scratch)):
             options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
-        if reason := _fetch(java, options, Path(scratch)):
+        if reason := _fetch(coordinate, java, options, Path(scratch)):
             raise BackfillError(
-                f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({reason})",
+                f"the jars of {coordinate}", f"they could not be fetched ({reason})",
                 "Spark was not started",
                 "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
                 f"{folder} from a machine that has it",
@@ -144,12 +158,13 @@ def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
         (Path(scratch) / "jars").rename(folder)
 
 
-def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
+def _fetch(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
     """Fetch the jars into `scratch/jars`; returns Ivy's reason where they are not there afterwards."""
+    further, left_out = _SETS.get(coordinate, _OF_DELTA)
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",
-        "--packages", f"{delta_coordinate()},{FILES_COORDINATE}", "--conf", f"spark.jars.ivy={scratch}",
-        "--conf", f"spark.jars.excludes={','.join(_SHIPPED_WITH_SPARK)}",
+        "--packages", ",".join((coordinate, *further)), "--conf", f"spark.jars.ivy={scratch}",
+        "--conf", f"spark.jars.excludes={','.join(left_out)}",
         # Any main class would do, Ivy's own prints its version and ends: only the fetching before it matters.
         "--class", "org.apache.ivy.Main", "spark-internal", "-version",
     ]  # fmt: skip
@@ -162,7 +177,8 @@ def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
         lines = [line.strip() for line in (finished.stdout + finished.stderr).splitlines() if line.strip()]
     except (subprocess.TimeoutExpired, OSError) as error:
         lines = [f"error: {error}"]
-    if all(any((scratch / "jars").glob(f"io.delta_delta-{name}*.jar")) for name in ("spark", "storage")):
+    fetched = {jar.name for jar in (scratch / "jars").glob("*.jar")}
+    if fetched >= {f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar", *PINS.get(coordinate, ())}:
         return ""
     errors = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
     return (errors or lines or ["no output"])[-1][:200]
@@ -186,7 +202,7 @@ def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
     if pins is None:
         if trusted != (found := digest_of(jars)):
             raise BackfillError(
-                f"Delta's jars ({coordinate})",
+                f"the jars of {coordinate}",
                 "this package knows no checksums of them" + (", and trust_jars names other ones" if trusted else ""),
                 "Spark was not started",
                 f"Install the versions whose jars it knows ({', '.join(PINS)}), or, if you trust the jars in "
@@ -196,7 +212,8 @@ def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
     for jar in jars:
         digest = _sha256(jar)
         if pins.get(jar.name) != digest:
-            fault = f"its sha256 is {digest}, not {pins[jar.name]}" if jar.name in pins else "it is none of Delta's"
+            is_known = jar.name in pins
+            fault = f"its sha256 is {digest}, not {pins[jar.name]}" if is_known else f"it is none of {coordinate}"
             raise BackfillError(
                 f"the jar {jar}", fault, "Spark was not started",
                 f"Find out who changed it, then remove the folder {jar.parent}: the jars are fetched again",

@@ -55,6 +55,7 @@ class EngineSettings:
     umask: int = 0o077  # permission bits that its files do not get
     open_port: bool = False  # whether a server without a token may listen where other users of the machine reach it
     trust_jars: str = ""  # the digest of jars without known checksums (`engine.cache`)
+    bucket: str = ""  # the address of a lake in a bucket, where the engine's machines must reach it themselves
     project_session: Any = field(default=None, compare=False)  # what gives the session of the engine `session`
 
     def __post_init__(self) -> None:
@@ -168,7 +169,21 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
-    return confs
+    return (s3a_confs(os.environ) | confs) if settings.bucket else confs
+
+
+def s3a_confs(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where Hadoop finds the store that the environment names. Keys are not among it: S3A's own chain of providers
+    finds them, in the environment or by a machine's role."""
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+    confs = {
+        "endpoint": endpoint, "endpoint.region": region,
+        "connection.ssl.enabled": "false" if endpoint.startswith("http://") else "",
+        "path.style.access": "true" if endpoint and not by_host else "",
+    }  # fmt: skip
+    return {f"spark.hadoop.fs.s3a.{key}": value for key, value in confs.items() if value}
 
 
 def local_cores(settings: EngineSettings) -> int:

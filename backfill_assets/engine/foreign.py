@@ -98,19 +98,19 @@ def _is_spark(session: "SparkSession") -> bool:
     return ranked is not None and ranked[0] == 1
 
 
-def delta_frame(session: "SparkSession", table: Path, version: int) -> "DataFrame":
+def delta_frame(session: "SparkSession", table: str, version: int) -> "DataFrame":
     """The rows of a version by Delta's reader. Raises BackfillError where the session has none."""
     from pyspark.errors import AnalysisException
 
     try:
-        frame = session.read.format("delta").option("versionAsOf", version).load(str(table))
+        frame = session.read.format("delta").option("versionAsOf", version).load(table)
         _ = frame.columns  # analysed now, where a client of a server would wait
     except AnalysisException as error:
         if not any(sign in str(error) for sign in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION")):
             raise
         raise BackfillError(
-            f"the table {table.name}", "its files alone do not give its rows, and the Spark session has no reader of "
-            "Delta tables", "It was not read", DELTA,
+            f"the table {table.rpartition('/')[2]}", "its files alone do not give its rows, and the Spark session has "
+            "no reader of Delta tables", "It was not read", DELTA,
         ) from error  # fmt: skip
     return frame
 

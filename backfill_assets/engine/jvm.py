@@ -19,7 +19,7 @@ from typing import Literal
 
 from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.cache import delta_jars, package_version, spark_home
+from backfill_assets.engine.cache import delta_jars, package_version, s3a_jars, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.supervisor import ServerFolder, ServerRequest
 
@@ -175,6 +175,8 @@ class Embedded(Engine):
         """
         java = self.java_of().executable
         jars, token = self.jars_of(java, launch_options(), settings.trust_jars), secrets.token_urlsafe(_TOKEN_BYTES)
+        if settings.bucket:
+            jars = [*jars, *s3a_jars(java, launch_options())]
         confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
         extra_options = confs.pop("spark.driver.extraJavaOptions", "")
         extra_path = [confs.pop("spark.driver.extraClassPath", "")]

@@ -20,6 +20,7 @@ from backfill_assets.lake.audit import ROW, Measured, Profiles, audit, described
 from backfill_assets.lake.data_files import GLOB_SIGNS, PlainFiles, read_plain
 from backfill_assets.lake.embedded import connection
 from backfill_assets.lake.engine_fingerprints import bucket, comparable, pieces, row_hash
+from backfill_assets.lake.engine_paths import engine_path
 from backfill_assets.lake.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import FILE_DIGEST_CHARS
@@ -37,6 +38,7 @@ HALF_BITS = 30  # of a piece: sums of halves stay within 64 bits below 2^33 rows
 FEW_TEXTS = 2 * VALUES_KEPT
 # An engine that counts few texts of a day about right never takes 32 or fewer of them for more than this.
 CERTAINLY_MANY = 2 * FEW_TEXTS
+FETCHED = 64  # reading a byte of a bucket costs so many times what reading one of a folder does
 MOST_DIGESTED = 512 << 20  # bytes of a file: a task holds all of it
 TEXTS = "few_texts"  # their name in DuckDB
 ESTIMATED = f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) FROM {TEXTS} GROUP BY ALL"
@@ -44,7 +46,8 @@ ESTIMATED = f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1
 
 def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) -> Auditor:
     """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where it computes on other
-    machines and the files are large: on this one it takes as much CPU as DuckDB (Sail) or five times it (Spark).
+    machines and the files are large (in a bucket: a `FETCHED`th of that): on this one it takes as much CPU as DuckDB
+    (Sail) or five times it (Spark).
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
@@ -55,9 +58,9 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
             '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )  # fmt: skip
-    large = sum(f.size for f in staged.files) >= wanted.engine_from_mib << 20
-    auto = wanted.engine == "auto" and large and not lake_session.engine.computes_here and not why_not
-    by_engine = wanted.engine == "engine" or auto
+    least = (wanted.engine_from_mib << 20) // (FETCHED if lake_session.engine.bucket else 1)
+    large = not lake_session.engine.computes_here and sum(f.size for f in staged.files) >= least
+    by_engine = wanted.engine == "engine" or (wanted.engine == "auto" and large and not why_not)
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
 
 
@@ -105,7 +108,7 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
 
 def take_digests(session: "SparkSession", staged: Staged) -> None:
     """Let Spark take the digests of the files that fit a task's memory. Not for Sail 0.7, which reads files twice."""
-    wanted = [f.path for f in staged.files if f.size <= MOST_DIGESTED]
+    wanted = [engine_path(session, f.table, f.name) for f in staged.files if f.size <= MOST_DIGESTED]
     if not wanted:
         return
     digest = f"left(sha2(content, 256), {FILE_DIGEST_CHARS})"
@@ -117,8 +120,9 @@ def take_digests(session: "SparkSession", staged: Staged) -> None:
 def _rows(session: "SparkSession", staged: Staged, contract: Contract) -> "DataFrame":
     """The rows of the files; those in the folder of NULL lack the day's column, and so get NULL."""
     columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
-    dated = tuple(f.path for f in staged.files if not by or f.partition is not None)
-    undated = tuple(f.path for f in staged.files if by and f.partition is None)
+    paths = [(f.partition, engine_path(session, f.table, f.name)) for f in staged.files]
+    dated = tuple(path for value, path in paths if not by or value is not None)
+    undated = tuple(path for value, path in paths if by and value is None)
     rows = read_plain(session, PlainFiles(dated, columns, by))
     return rows.union(read_plain(session, PlainFiles(undated, columns, ""))) if undated else rows
 

@@ -276,7 +276,8 @@ def _checked(path: Place, contract: Contract, file: StagedFile, may_lack: Collec
     import pyarrow as pa
 
     try:
-        footer = read_footer(path.local(file.name))
+        # of an engine's file in a bucket, which may be large, only the footer comes here
+        footer = read_footer(path.open(file.name) if path.is_store else path.local(file.name))
     except BackfillError:  # of a store that does not answer now
         raise
     except (OSError, pa.ArrowInvalid) as error:

@@ -5,15 +5,12 @@ the plain Parquet files: Delta's own reader replays the log with three to six Sp
 on thin days costs; it reads only what other programs gave a table.
 """
 
-import atexit
 import re
-import shutil
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +23,7 @@ from backfill_assets.core.place import Place, sizes
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
+from backfill_assets.lake.engine_paths import engine_path, linked
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import LOGS
@@ -186,7 +184,7 @@ def read_frame(
 ) -> "DataFrame":
     """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
     not give them. Raises BackfillError if the engine has no such reader, Altered for a file that is gone or altered."""
-    plain = plain_files(table, version, day_column, days)
+    plain = plain_files(table, version, day_column, days, partial(engine_path, session, table))
     if plain is not None:
         return _of_days(read_plain(session, plain), day_column, None if plain.partition_column else days)
     if not (engine := engine_of(session)).reads_delta:
@@ -195,7 +193,7 @@ def read_frame(
             'Set engine = "embedded" for this lake',
         )  # fmt: skip
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    return _of_days(delta_frame(session, table.local(), version), day_column, days)
+    return _of_days(delta_frame(session, engine_path(session, table), version), day_column, days)
 
 
 def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
@@ -206,9 +204,13 @@ def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -
     return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
 
 
-def plain_files(table: Place, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
+def plain_files(
+    table: Place, version: int, day_column: str, days: Collection[date] | None,
+    path_of: Callable[[str], str | Path] | None = None,
+) -> PlainFiles | None:  # fmt: skip
     """The files of a version with rows of these days (None: all); None if the files alone do not give its rows: the
-    table is not laid out by its day, or another program gave it what our tables do not have."""
+    table is not laid out by its day, or another program gave it what our tables do not have. `path_of` gives what an
+    engine calls a file (None: its path on this machine)."""
     opened = LOGS.opened(table, version)
     kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
@@ -221,7 +223,7 @@ def plain_files(table: Place, version: int, day_column: str, days: Collection[da
     day_texts = None if days is None or not laid_out else {str(d) for d in days}
     chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
-    paths = tuple(str(table.local(f.path)) for f in chosen)
+    paths = tuple(str((path_of or table.local)(f.path)) for f in chosen)
     foldered = not laid_out or all(f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True))
     if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
         return None
@@ -281,18 +283,3 @@ def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "D
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
     frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
     return frame.select(*(f"`{name}`" for name, _ in plain.columns))
-
-
-def linked(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:
-    """A folder below `scratch` with a link to each (value, file), laid out as `column=value`; deleted at exit.
-
-    Spark takes a column from a folder once per file, from the name of a row's file once per row. An engine
-    may have no `_metadata`, and take columns from folders only if it is given the folder that they lie in.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="links-", dir=scratch))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for number, (value, path) in enumerate(named):
-        place = folder / f"{column}={value}"
-        place.mkdir(exist_ok=True)
-        (place / f"{number}.parquet").symlink_to(path)
-    return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import Place, exists, read
+from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.places.choice import place_at
@@ -64,10 +65,10 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
             root, f"[tables.{min(settings.tables)}]: tables of others are read by a lake in a folder only",
             "Leave them out, or keep this lake in a folder",
         )  # fmt: skip
-    if ELSEWHERE.match(settings.spark.engine):
+    if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
         raise _refused(
-            root, f"[spark] engine = {settings.spark.engine!r} computes on machines that do not see the copies of data "
-            "files on this one", 'Set engine = "embedded", or keep this lake in a folder that all of them see',
+            root, f"[spark] engine = {scrub(settings.spark.engine)!r} computes on machines that reach lakes in S3 only",
+            'Set engine = "embedded", or keep this lake at s3://… or in a folder that all of them see',
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.column_types import read_type
 from backfill_assets.engine.confs import THEIRS, EngineSettings, size_confs
 from backfill_assets.engine.foreign import refuse_unfit, session_maker
@@ -20,6 +21,7 @@ from backfill_assets.engine.server import begin_server, engine_name
 from backfill_assets.engine.session import explained, open_session, opening_seconds, set_confs
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
+from backfill_assets.lake.engine_paths import refuse_blind
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -118,7 +120,8 @@ class LakeSession:
             )
             return EngineSettings(THEIRS, umask=umask, project_session=project_session)
         size = spark.memory, spark.cores, spark.idle_minutes
-        return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
+        found = EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
+        return found if found.computes_here else replace(found, bucket=bucket_address(self.lake.root))
 
     @property
     def made_by(self) -> str:
@@ -140,7 +143,10 @@ class LakeSession:
     def for_reading(self) -> "SparkSession":
         """As `spark`, for callers that only read rows of tables: a project's own session needs only to see the lake's
         folder."""
-        return open_session(self.lake.root, self.engine)
+        session = open_session(self.lake.root, self.engine)
+        if self.engine.bucket:
+            refuse_blind(session, self.lake.place)
+        return session
 
     def begin(self) -> None:
         """Start an embedded engine in the background; returns at once."""

@@ -42,6 +42,7 @@ class StagedFile:
     name: str  # in the table
     partition: str | None  # the text of its partition value; None: NULL, or no partition column
     engine_digest: str = ""  # its digest, where the engine took it
+    listed: int | None = None  # its bytes, where a listing of a store told them
 
     @property
     def path(self) -> str:
@@ -56,7 +57,7 @@ class StagedFile:
     @property
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
-        if (found := size(self.table, self.name)) is None:
+        if (found := size(self.table, self.name) if self.listed is None else self.listed) is None:
             raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
 
@@ -101,13 +102,15 @@ class Staged:
     def found(self, column: str, below: str = "") -> tuple[StagedFile, ...]:
         """The data files that engines wrote to its folder, or to one `below`; `column` is the partition column ("":
         none). Deletes what is none."""
-        staged = []
-        for name in self.table.below(f"{self.name}/{below}".rstrip("/")):
+        staged, folder_name = [], f"{self.name}/{below}".rstrip("/")
+        of_store = self.table.tokens(folder_name) if self.table.is_store else {}
+        for name in sorted(of_store) if self.table.is_store else self.table.below(folder_name):
             *_, folder, last = name.split("/")
             if last.endswith(".crc"):
                 self.table.delete(name)  # Hadoop's own checksum of a file, which no other writer updates
             elif last.endswith(".parquet") and not last.startswith(("_", ".")):
-                staged.append(StagedFile(self.table, name, _value(folder, column) if column else None))
+                value, listed = _value(folder, column) if column else None, of_store.get(name)
+                staged.append(StagedFile(self.table, name, value, listed=listed.size if listed else None))
         return tuple(staged)
 
     def committing(self, version: int) -> None:

@@ -17,6 +17,7 @@ from backfill_assets.engine.session import conf_value, own_server, set_confs
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, read_footer
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
+from backfill_assets.lake.engine_paths import engine_path
 from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
@@ -70,16 +71,17 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
     # Keys hardly repeat, and eight bytes compress as well without a dictionary, which takes a third of the CPU.
     varied = [c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES]
     with filling(lake, contract) as staged:
+        folder = engine_path(frame.sparkSession, staged.table, staged.name)
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
         set_confs(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
-            write(frame, staged.folder / WHOLE, "", days, memory)
+            write(frame, f"{folder}/{WHOLE}", "", days, memory)
             parts = ", ".join(literal(f.path) for f in staged.found("", WHOLE))
             with explaining_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
-            write(frame, staged.folder, column, days, memory, varied)
+            write(frame, folder, column, days, memory, varied)
             staged.files = staged.found(column)
     return staged
 
@@ -118,9 +120,7 @@ def _copy(
     staged.files = staged.found(column)
 
 
-def write(
-    frame: "DataFrame", folder: Path, column: str, values: int, memory: str, varied: Collection[str] = ()
-) -> None:
+def write(frame: "DataFrame", folder: str, column: str, values: int, memory: str, varied: Collection[str] = ()) -> None:
     """Write the rows to a folder by the values of `column` ("": none): one file per value if it is small.
 
     `values` is how many there may be, `memory` the engine's, `varied` names columns without a dictionary. Raises what
@@ -135,17 +135,18 @@ def write(
     elif values <= at_once:
         _write(_by_value(_with_folder_names(frame, column), column), folder, column)
     else:
-        _in_turn(
-            _with_folder_names(frame, column), folder, column, at_once, server.scratch / f"unordered_{folder.name}"
-        )
+        unordered = server.scratch / f"unordered_{folder.rpartition('/')[2]}"
+        _in_turn(_with_folder_names(frame, column), folder, column, at_once, unordered)
 
 
-def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:
+def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()) -> None:
     writer = rows.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
+    # Nobody reads it half done. But version 2 shows what a task wrote that another machine does again.
+    version = "2" if own_server(rows.sparkSession) else "1"
+    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", version)
     for name in varied:
         writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
-    (writer.partitionBy(column) if column else writer).parquet(str(folder))
+    (writer.partitionBy(column) if column else writer).parquet(folder)
 
 
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
@@ -170,13 +171,13 @@ def _by_value(rows: "DataFrame", column: str) -> "DataFrame":
     return rows.repartition(column).sortWithinPartitions(column)
 
 
-def _in_turn(rows: "DataFrame", folder: Path, column: str, at_once: int, unordered: Path) -> None:
+def _in_turn(rows: "DataFrame", folder: str, column: str, at_once: int, unordered: Path) -> None:
     """Write at most so many values at once: the engine keeps a file open for each until the last row, and cannot
     spill them. The rows are computed once, to files `unordered`."""
     from pyspark.sql import functions as F
 
     try:
-        _write(rows.sortWithinPartitions(column), unordered, "")
+        _write(rows.sortWithinPartitions(column), str(unordered), "")
         known = rows.sparkSession.read.schema(rows.schema).parquet(str(unordered))
         values = sorted(row[0] for row in known.select(column).distinct().collect())
         for place in range(0, len(values), at_once):

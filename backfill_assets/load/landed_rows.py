@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server
-from backfill_assets.lake.data_files import linked
+from backfill_assets.lake.engine_paths import engine_path, linked
 from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name, shown
 from backfill_assets.landing.content_store import StoredFile
@@ -94,9 +94,11 @@ def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
     if file.types:
         names = pq.read_schema(file.parquet).names
         return [T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names]
-    numbered = server is not None and not engine.has_row_metadata
-    path = _copy(server.scratch, file) if server is not None and numbered else file.parquet
-    return [T.StructField(f.name, f.dataType) for f in session.read.parquet(str(path)).schema.fields]
+    if server is not None and not engine.has_row_metadata:
+        path = str(_copy(server.scratch, file))
+    else:
+        path = engine_path(session, file.store, file.name)
+    return [T.StructField(f.name, f.dataType) for f in session.read.parquet(path).schema.fields]
 
 
 def _merged(fields: "Sequence[StructField]", more: "Sequence[StructField]") -> "list[StructField] | None":
@@ -148,7 +150,7 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     read = session.read.schema(T.StructType([*alike.fields, *of_folders])) if alike.fields else session.read
     if server is None or engine.has_row_metadata:
         read = read.option(CHECKSUMS, "true") if any(f.is_undecoded for f in files) else read
-        frame = read.parquet(*(str(f.parquet) for f in files))
+        frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
         content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
         named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]

@@ -18,7 +18,6 @@ from backfill_assets.engine import cache as room
 from backfill_assets.engine.cache import (
     CACHE_VARIABLE,
     PASSWORD,
-    PINS,
     cache_folder,
     delta_coordinate,
     delta_jars,
@@ -27,6 +26,7 @@ from backfill_assets.engine.cache import (
     present_jars,
     prove,
 )
+from backfill_assets.engine.jar_pins import PINS
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
 NO_JAVA = Path("no java is needed")
@@ -58,7 +58,7 @@ def test_an_altered_jar_is_refused_by_name(cache: Path) -> None:
 
 def test_a_jar_that_somebody_added_is_refused_by_name(cache: Path) -> None:
     (cache / "a-first.jar").write_bytes(b"x")
-    with pytest.raises(BackfillError, match=r"a-first\.jar: it is none of Delta's"):
+    with pytest.raises(BackfillError, match=r"a-first\.jar: it is none of io.delta"):
         delta_jars(NO_JAVA, ())
 
 
@@ -66,7 +66,7 @@ def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: p
     whole = shutil.copytree(cache, cache.with_name("elsewhere"))
     (cache / NAME).unlink()
 
-    def fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
+    def fetch(_coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
         whole.rename(scratch / "jars")
         return ""
 

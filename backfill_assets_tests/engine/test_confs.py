@@ -11,6 +11,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.confs import (
     EngineSettings,
     launch_confs,
+    s3a_confs,
     scrub,
     shown,
     size_confs,
@@ -29,6 +30,24 @@ def test_on_one_machine_sparks_own_ports_want_a_secret_and_its_files_are_private
 def test_on_a_cluster_its_administrator_decides(tmp_path: Path) -> None:
     ours = {"spark.authenticate": "true", "spark.authenticate.secret": "hunter2"}
     assert launch_confs(EngineSettings("spark://h:7077", confs=ours), tmp_path).items() >= ours.items()
+
+
+def test_a_driver_for_a_lake_in_a_bucket_finds_its_store_as_the_environment_says_without_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"AWS_ENDPOINT_URL": "http://h:9", "AWS_REGION": "r", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    assert {k.removeprefix("spark.hadoop.fs.s3a."): v for k, v in s3a_confs(known).items()} == {
+        "endpoint": "http://h:9", "endpoint.region": "r", "connection.ssl.enabled": "false",
+        "path.style.access": "true",
+    }  # fmt: skip
+    assert s3a_confs({"AWS_DEFAULT_REGION": "r"}).keys() == {"spark.hadoop.fs.s3a.endpoint.region"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    theirs = {"spark.hadoop.fs.s3a.endpoint": "http://theirs"}
+    confs = launch_confs(EngineSettings("spark://h:7077", confs=theirs, bucket="s3://b/l"), tmp_path)
+    assert confs.items() >= {**theirs, "spark.hadoop.fs.s3a.endpoint.region": "r"}.items()
+    assert not any("s3a" in key for key in launch_confs(EngineSettings("spark://h:7077"), tmp_path))
+    assert "hunter2" not in str(confs)
 
 
 def test_a_login_in_an_address_is_scrubbed() -> None:

@@ -167,7 +167,7 @@ def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(t
             raise AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")
 
     with pytest.raises(BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"):
-        delta_frame(cast("SparkSession", NoDelta()), tmp_path, 3)
+        delta_frame(cast("SparkSession", NoDelta()), str(tmp_path), 3)
 
 
 def test_a_session_that_a_project_gives_to_another_lake_stays_that_of_its_own(

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import SettingsError
@@ -209,6 +210,10 @@ def test_the_engine_is_asked_on_a_cluster_for_large_files_and_else_duckdb(lake: 
     assert chosen(lake, small, NARROW, CLUSTER, engine_from_mib=4) == "duckdb"
     assert chosen(lake, small, NARROW, CLUSTER, engine_from_mib=0, engine="duckdb") == "duckdb"
     assert chosen(lake, small, NARROW, here, engine="engine") == "engine"
+    in_bucket = replace(lake, root=local_root("s3://bucket/lake"))
+    assert chosen(in_bucket, small, NARROW, CLUSTER, engine_from_mib=192) == "engine", "DuckDB would fetch the files"
+    assert chosen(in_bucket, small, NARROW, CLUSTER, engine_from_mib=256) == "duckdb"
+    assert chosen(in_bucket, small, NARROW, here, engine_from_mib=0) == "duckdb"
     staged.drop()
 
 

@@ -13,7 +13,6 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.data_files import (
     day_bytes,
-    linked,
     plain_files,
 )
 from backfill_assets_tests.builders import STAGING, day, write_rows
@@ -41,18 +40,6 @@ def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
     }
     assert found == on_disk
     assert found[day(1)] > found[day(0)]
-
-
-def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
-    files = []
-    for write in ("one", "two"):
-        path = tmp_path / write / "part-0.parquet"
-        path.parent.mkdir()
-        path.write_text(write)
-        files.append(("2024-03-01", path))
-    folder = linked(tmp_path, "day", files)
-    assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
-    assert linked(tmp_path, "day", files) != folder
 
 
 ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]

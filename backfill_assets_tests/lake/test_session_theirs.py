@@ -99,12 +99,14 @@ def sail_server() -> Iterator[int]:
 
 
 @contextmanager
-def spark_server() -> Iterator[int]:
-    """The port of pyspark's own Connect server with Delta, as a platform team would start it: a program by itself."""
+def spark_server(**more: str) -> Iterator[int]:
+    """The port of pyspark's own Connect server with Delta, as a platform team would start it: a program by itself.
+    `more`: further configuration."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    confs = {**CONFS, "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1"}
+    bound = {"spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1"}
+    confs = {**CONFS, **more, **bound}
     words = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
     program = [str(spark_home() / "bin/spark-submit"), "--class", SERVER, *words, "spark-internal"]
     with subprocess.Popen(program, stdout=sys.stderr) as server:

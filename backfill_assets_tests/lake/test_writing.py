@@ -119,7 +119,7 @@ WRITES = """
             *(f"id + {n} AS c{n}" for n in range(wide)),
             f"CASE WHEN id < 2 * {days} - 1 THEN date_add(DATE '1969-12-25', cast(id % {days} AS INT)) END AS day",
         )
-        write(frame, Path(to), "day", days + 1, memory)
+        write(frame, to, "day", days + 1, memory)
         back = session.read.parquet(to).selectExpr("count(*)", "sum(c0)", "sum(c1)").collect()[0]
         left = [p.name for p in own_server(session).scratch.glob("unordered_*")]
     print(json.dumps([list(back), left, sorted({p.parent.name for p in Path(to).rglob("*.parquet")})]))

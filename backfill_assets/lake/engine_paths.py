@@ -1,0 +1,77 @@
+"""Where the engine of a session finds a lake's files: paths of this machine, or addresses in the lake's bucket.
+
+Not here: places (`places`), engines and what they are told of a store (`engine`). Whatever hands the name of a lake's
+file to an engine asks `engine_path`.
+"""
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import LOCKS, Place
+from backfill_assets.engine.loss import is_engine_loss
+from backfill_assets.engine.session import own_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+S3, S3A = "s3://", "s3a://"  # as the lake is called, and as Hadoop's client calls it wherever it is installed
+
+
+def reaches_bucket(session: "SparkSession", place: Place) -> bool:
+    """Whether the machines of the session's engine do not see this one's copies of the files in a bucket."""
+    return place.is_store and own_server(session) is None
+
+
+def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
+    """The path or address of a file or folder, to read or to fill, for the engine of a session. A file of a bucket is
+    fetched for an engine of this machine."""
+    if reaches_bucket(session, place):
+        return place.uri(name).replace(S3, S3A, 1)
+    return str(place.local(name))
+
+
+@lru_cache(maxsize=4)
+def refuse_blind(session: "SparkSession", place: Place) -> None:
+    """Raise SettingsError unless the machines of a session's engine read what this process has just written to a lake's
+    bucket; asked once for a session. Else what they write would be in another store, and its days would seem empty."""
+    from pyspark.errors import PySparkException
+
+    name, word, reason = f"{LOCKS}/probe-{uuid4().hex}", uuid4().hex, "they find another file there"
+    place.write(name, word.encode())
+    address = engine_path(session, place, name)
+    try:
+        if (read := session.read.schema("word string").text(address).first()) is not None and read[0] == word:
+            return
+    except PySparkException as error:
+        if is_engine_loss(error):
+            raise
+        reason = str(error).splitlines()[0][:300]
+    finally:
+        place.delete(name)
+    raise SettingsError(
+        f"the engine of the lake {place.uri()}", f"its machines do not read {address} ({reason})", "Nothing was run",
+        "Give them Hadoop's S3A (the jar hadoop-aws of their Hadoop), for a store of your own fs.s3a.endpoint and "
+        "fs.s3a.path.style.access, and credentials by a role or their environment (`backfill-assets guide buckets`)",
+    )  # fmt: skip
+
+
+def linked(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:
+    """A folder below `scratch` with a link to each (value, file), laid out as `column=value`; deleted at exit.
+
+    Spark takes a column from a folder once per file, from the name of a row's file once per row. An engine
+    may have no `_metadata`, and take columns from folders only if it is given the folder that they lie in.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="links-", dir=scratch))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for number, (value, path) in enumerate(named):
+        place = folder / f"{column}={value}"
+        place.mkdir(exist_ok=True)
+        (place / f"{number}.parquet").symlink_to(path)
+    return folder

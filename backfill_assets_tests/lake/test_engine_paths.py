@@ -1,0 +1,87 @@
+"""What an engine is given of a lake's files: links and paths on this machine, addresses in a bucket elsewhere.
+
+Tested here: `lake.engine_paths`. Not tested here: engines that use them (`end_to_end.test_bucket_elsewhere`).
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import read
+from backfill_assets.lake.engine_paths import engine_path, linked, refuse_blind
+from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Elsewhere:
+    """A session that no lake has opened: its machines read what `content_of` gives for an address."""
+
+    def __init__(self, content_of: Any) -> None:
+        self.content_of, self.asked = content_of, list[str]()
+
+    @property
+    def read(self) -> "Elsewhere":
+        return self
+
+    def schema(self, columns: str) -> "Elsewhere":
+        return self
+
+    def text(self, address: str) -> Any:
+        self.asked.append(address)
+        found = self.content_of(address)
+        return SimpleNamespace(first=lambda: found)
+
+
+def test_a_session_elsewhere_gets_addresses_of_a_bucket_and_paths_of_a_folder(tmp_path: Path) -> None:
+    session = cast("SparkSession", Elsewhere(None))
+    bucket = place_at(local_root("s3://bucket/lake")).at("tables/raw")
+    assert engine_path(session, bucket, "writes/w") == "s3a://bucket/lake/tables/raw/writes/w"
+    assert engine_path(session, bucket) == "s3a://bucket/lake/tables/raw"
+    assert engine_path(session, Folder(str(tmp_path)), "a") == f"{tmp_path}/a"
+
+
+def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_name(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    place = place_at(local_root(bucket_address))
+
+    def seen(address: str) -> list[str]:
+        return [read(place, address.removeprefix(bucket_address.replace("s3:", "s3a:") + "/")).decode()]
+
+    def no_client(address: str) -> None:
+        raise AnalysisException("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem")
+
+    well = Elsewhere(seen)
+    for _ in range(2):
+        refuse_blind(cast("SparkSession", well), place)
+    assert len(well.asked) == 1
+    for content_of, why in (
+        (no_client, "S3AFileSystem"),
+        (lambda _: ["other"], "another file"),
+        (lambda _: None, ""),
+    ):
+        blind = cast("SparkSession", Elsewhere(content_of))
+        with pytest.raises(SettingsError, match=rf"{bucket_address}.*do not read s3a://.*{why}.*hadoop-aws"):
+            refuse_blind(blind, place)
+    assert place.below() == []
+
+
+def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
+    files = []
+    for write in ("one", "two"):
+        path = tmp_path / write / "part-0.parquet"
+        path.parent.mkdir()
+        path.write_text(write)
+        files.append(("2024-03-01", path))
+    folder = linked(tmp_path, "day", files)
+    assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
+    assert linked(tmp_path, "day", files) != folder
