@@ -248,7 +248,7 @@ def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> N
 SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")
 COMMITS = ("create_write_transaction", "write_deltalake")
 # Their statements are for a database or a catalog elsewhere, never for a table of the lake.
-ELSEWHERE = ("operations/export_sinks", "cli/sql", "labs/loads")
+ELSEWHERE = ("operations/export_sinks", "cli/sql", "labs/loads", "lake/catalog")
 WRITES_ELSEWHERE = tuple(f"{PACKAGE}/{place}.py" for place in ELSEWHERE)
 STATEMENTS_THAT_WRITE = ("replaceWhere", "INSERT INTO", "MERGE INTO", "CREATE TABLE", "DELETE FROM", "RESTORE TABLE")
 

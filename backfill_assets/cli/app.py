@@ -73,6 +73,7 @@ SECTIONS = {  # in the order of a lake's life: by command its module in this roo
         "snapshot": ("candidate", "Keep days under a name, for ever."),
         "export": ("sql", "Changed days to a folder or database."),
         "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
+        "register": ("sql", "Tables by name in Spark's own catalog."),
         "maintain": ("doctor", "Delete what nothing needs any more."),
         "copy-lake": ("doctor", "A lake to another folder or bucket."),
         "forget": ("forget", "Erase an entity for good."),

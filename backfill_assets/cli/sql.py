@@ -1,4 +1,4 @@
-"""`backfill-assets sql`, `export` and `attach`: rows of tables for people, places elsewhere, other readers.
+"""`backfill-assets sql`, `export`, `attach` and `register`: rows of tables for people, places elsewhere, other readers.
 
 Not here: answering a query (`operations.sql`), and exporting (`operations.export`).
 """
@@ -18,6 +18,7 @@ from backfill_assets.cli.common import SPAN, TEXT, answer, json_and_lake, newest
 from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of, plain
 from backfill_assets.lake.versions import NEVER_MADE, versions_seen
@@ -143,6 +144,8 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
     Run it in that program. All tables are of the newest lake version, and stay so: run it again to see newer days. No
     row is copied.
     """
+    from backfill_assets.lake.catalog import location_of  # it imports engines
+
     lake, pipeline = opened()
     uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
     if as_json:
@@ -156,8 +159,7 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
             line = (NEWEST if version is None else READERS)[reader]
-            path = unquote(uri)
-            path = path.replace("s3://", "s3a://", 1) if reader == "spark" else path  # as Hadoop's client calls it
+            path = location_of(uri) if reader == "spark" else unquote(uri)
             literal = path.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(
                 line.format(name=name, uri=uri, path=path.replace("`", "``"), literal=literal, version=version)
@@ -165,6 +167,28 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
     click.echo("\n".join(lines))
     for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
+
+
+@click.command()
+@click.option("--schema", metavar="NAME", type=TEXT, help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.")
+@json_and_lake
+def register(schema: str | None, as_json: bool) -> None:
+    """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as it knows them.
+
+    Who reads by the name sees the newest version. A name that belongs to another table is refused, the others get
+    theirs. With register_in below [access] in lake.toml a table gets its name with its first commit; a catalog that
+    fails then is a warning, and this command tries again.
+    """
+    from backfill_assets.lake.catalog import register as register_tables
+    from backfill_assets.lake.session import LakeSession
+
+    lake, pipeline = opened()
+    if not (chosen := schema or lake.settings.access.register_in):
+        raise click.UsageError("name a schema: --schema NAME, or register_in below [access] in lake.toml")
+    made = [t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)]
+    named, failed = register_tables(LakeSession(lake), made, chosen)
+    answer({"schema": chosen, "tables": [vars(n) for n in named]}, as_json, named)
+    raise_first(failed)
 
 
 def _secret(kind: str, environ: Mapping[str, str]) -> str:

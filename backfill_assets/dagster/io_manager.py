@@ -34,7 +34,7 @@ from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.io_manager import as_failures, telling
+from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata
 from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
 from backfill_assets.orchestration.verdicts import log_verdicts
@@ -132,6 +132,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
                             raise rebuild.refusal()
                         published = rebuild.publish()
                         self._wrote = True
+                        name_in_catalog(context.log, rebuild)
                     finally:
                         rebuild.release()
             with telling(rebuild, published):

@@ -106,9 +106,11 @@ class LatenessSettings(Section):
 
 
 class AccessSettings(Section):
-    """The users of this machine who may read new files of the lake."""
+    """The users of this machine who may read new files of the lake. `register_in`: the schema (`SCHEMA` or
+    `CATALOG.SCHEMA`) of the session's catalog in which a table gets its name with its first commit."""
 
     readers: Literal["owner", "group", "everyone"] = "owner"
+    register_in: str | None = Field(default=None, pattern=r"^\w+(\.\w+)?$")
 
     @property
     def umask(self) -> int:

@@ -15,6 +15,7 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, ContractBroken, GateRefused, unusable
+from backfill_assets.lake.catalog import register_first
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import LedgerCount, ledger_contracts, ledger_counts
@@ -55,6 +56,7 @@ class RebuildIOManager(dg.IOManager):
         with as_failures():
             try:
                 published = obj.rebuild.publish()
+                name_in_catalog(context.log, obj.rebuild)
             except ContractBroken:
                 obj.log_refusal()
                 raise
@@ -109,6 +111,12 @@ def telling(rebuild: Rebuild, published: Published) -> Iterator[None]:
             f"was not told of it ({type(error).__name__}: {error}). The rows are right, and the days stay red. Run "
             "them again: equal rows write nothing."
         ) from error
+
+
+def name_in_catalog(log: dg.DagsterLogManager, rebuild: Rebuild) -> None:
+    """Give the table its name in the session's catalog with its first commit; a warning where that cannot be."""
+    if unnamed := register_first(rebuild.request.lake_session, rebuild.table.name, rebuild.ready.before.version):
+        log.warning(unnamed)
 
 
 OF_BUILT = ("kinds", "automation_condition", "skippable")  # what says nothing of a ledger, which a load reports

@@ -36,9 +36,9 @@ MAY_FIND = (
     "rollback",
     "release",
 )  # exit code 1: found something, or nothing to do
-# Asked for their help alone: they would not end, or need a table of others or a bucket. What runs them is
-# `cli.test_server`, `end_to_end.test_adopted_tables` and `end_to_end.test_copy_lake`.
-ONLY_HELP = ("ui", "adopt", "copy-lake")
+# Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog. What runs them is
+# `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake` and `lake.test_catalog`.
+ONLY_HELP = ("ui", "adopt", "copy-lake", "register")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
 FIRST_SCREEN = 25  # lines

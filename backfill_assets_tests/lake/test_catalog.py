@@ -1,0 +1,101 @@
+"""Tables get names in the catalog of a project's own Spark; an engine whose catalog no reader can see is refused.
+
+Tested here: `lake.catalog`, with Hive's metastore (Derby) behind a classic session in a program of its own, by a first
+commit and by the command. Not tested here: Glue and Unity, which Spark reaches by the same statements.
+"""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.catalog import location_of, register, register_first
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.testing import new_lake
+from backfill_assets_tests.processes import run_python
+
+DAY = date(2024, 3, 1)
+THEIRS = """
+from functools import cache
+from pathlib import Path
+from backfill_assets_tests.lake.test_session_theirs import CONFS
+
+@cache
+def get():
+    from pyspark.sql import SparkSession
+    made, here = SparkSession.builder.enableHiveSupport(), Path(__file__).parent
+    derby = f"jdbc:derby:;databaseName={here}/metastore;create=true"
+    confs = {"spark.sql.warehouse.dir": f"{here}/warehouse", "spark.hadoop.javax.jdo.option.ConnectionURL": derby}
+    confs |= {"spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={here}/derby.log"}
+    for name, value in {**CONFS, **confs, "spark.sql.session.timeZone": "UTC"}.items():
+        made = made.config(name, value)
+    return made.getOrCreate()
+"""
+PROGRAM = """
+import json, sys
+from datetime import date
+import dagster as dg, pyarrow as pa
+from click.testing import CliRunner
+from backfill_assets.cli.app import app
+from backfill_assets.dagster import LakeIOManager
+from backfill_assets.testing import materialize
+
+root, here = sys.argv[1:]
+sys.path.insert(0, here)
+from theirs import get
+
+def asset(name):
+    @dg.asset(name=name, partitions_def=dg.DailyPartitionsDefinition("2024-03-01"))
+    def made():
+        return pa.table({"day": [date(2024, 3, 1)], "id": ["a"]})
+    return made
+
+def make(name):
+    resources = {"io_manager": LakeIOManager(lake=root)}
+    assert materialize([asset(name)], "2024-03-01", resources=resources).success
+
+def register(*words):
+    done = CliRunner().invoke(app, ["--lake", root, "register", *words])
+    return done.exit_code, done.output
+
+make("orders")
+rows = [tuple(r) for r in get().sql("SELECT id FROM default.orders").collect()]
+get().sql(f"CREATE TABLE default.more USING delta LOCATION '{here}/elsewhere' AS SELECT 1 AS id")
+make("more")
+get().sql("CREATE SCHEMA second")
+second, no = register("--schema", "second", "--json"), register("--schema", "no")
+print(json.dumps({"rows": rows, "again": register(), "second": second, "no": no}))
+"""
+
+
+@pytest.mark.on_spark("it is Spark's catalog")
+@pytest.mark.usefixtures("processes")
+def test_a_table_gets_its_name_with_its_first_commit_and_a_name_of_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    spark = {"engine": "session", "session": "theirs:get"}
+    new_lake(tmp_path / "lake", DAY, assets_only=True, access={"register_in": "default"}, spark=spark)
+    told = run_python(PROGRAM, tmp_path / "lake", tmp_path, timeout=300).splitlines()[-1]
+    found, orders = json.loads(told), (tmp_path / "lake" / "tables" / "orders").as_uri()
+    assert found["rows"] == [["a"]]
+    code, text = found["again"]
+    assert (code, f"known      default.orders: {orders}" in text) == (1, True)
+    assert f"the name default.more: it belongs to another table: file:{tmp_path}/elsewhere" in " ".join(text.split())
+    code, text = found["second"]
+    tables = json.loads(text)["tables"]
+    assert (code, [(t["name"], t["is_new"]) for t in tables]) == (0, [("second.more", True), ("second.orders", True)])
+    assert (found["no"][0], "Create the schema no" in " ".join(found["no"][1].split())) == (1, True)
+
+
+def test_an_engine_that_keeps_its_catalog_in_memory_is_refused_by_name(tmp_path: Path) -> None:
+    session = LakeSession(new_lake(tmp_path, DAY, assets_only=True, access={"register_in": "lake"}))
+    with pytest.raises(SettingsError, match=r"its names are kept in the memory of a server.*No name was given"):
+        register(session, ["orders"], "lake")
+    assert "orders got no name in lake, `backfill-assets register` tries again" in register_first(session, "orders", -1)
+    assert register_first(session, "orders", 0) == "", "it has commits"
+
+
+def test_locations_are_as_sparks_clients_write_them() -> None:
+    assert location_of("s3://tables/a%20b") == "s3a://tables/a b"
+    assert location_of("file:///lake/tables/t") == "file:///lake/tables/t"
