@@ -26,8 +26,6 @@ REQUIRED = "BACKFILL_ASSETS_BROWSER"  # set to `required` by .ci/run: a missing 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 LOCATION = "backfill_assets.definitions"
 PATIENCE_MS = 240_000
-BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
-  ... on PartitionBackfill { id status runs(limit: 100) { id } } } }"""
 DAYS_SHOWN = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) {
   ... on AssetNode { partitionStats { numMaterialized numFailed numPartitions } } } }"""
 BROKEN_RUNS = """{ runsOrError(filter: {statuses: [FAILURE, CANCELED]}) { ... on Runs { results { runId } } } }"""
@@ -125,10 +123,6 @@ class Ui:
         self.page.locator("[data-sonner-toast]").get_by_text("View").click()
         self.ended()
         return time.monotonic() - began
-
-    def _backfill(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._query(BACKFILL, id=name)["partitionBackfillOrError"]
-        return found
 
     def days_shown(self, table: str) -> tuple[int, int]:
         """How many days of a table Dagster shows as materialized and as failed."""

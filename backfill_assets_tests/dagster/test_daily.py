@@ -212,12 +212,6 @@ def test_a_day_that_breaks_a_rule_keeps_its_rows_and_its_check_says_which(
     assert words in found[check][1]["what"]
 
 
-def test_a_refusal_needs_no_check_in_the_run(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
-    orders, _ = checked(deliveries)
-    deliveries.by_day[FIRST_DAY] = [("a", 1), ("a", 2)]
-    assert "repeat a key" in cause(materialize(lake, [orders], FIRST_DAY, instance=instance))
-
-
 def test_an_asset_with_another_io_manager_is_not_judged(deliveries: Deliveries) -> None:
     @dg.asset(partitions_def=DAYS)
     def elsewhere() -> pa.Table:

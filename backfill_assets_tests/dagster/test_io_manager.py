@@ -223,10 +223,3 @@ def test_each_written_day_shows_its_rows_and_its_write(
     assert list(shown) == ["2024-01-01", "2024-01-02", "2024-01-03"]
     assert {m["dagster/partition_row_count"].value for m in shown.values()} == {3}
     assert len({m["backfill_assets/write_id"].value for m in shown.values()}) == 1
-
-
-def newest(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, check: str) -> dg.AssetCheckEvaluation:
-    record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(asset.key, check))
-    assert record is not None
-    assert record.evaluation is not None
-    return record.evaluation
