@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -31,8 +32,9 @@ class Kept:
                 os.utime(file.fileno(), ns=(changed, changed))
 
 
+@cache
 def keep(make: Callable[[Path], object]) -> Kept:
-    """What `make` leaves in a folder."""
+    """What `make` leaves in a folder; it is called once in a process."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "made"
         make(root)

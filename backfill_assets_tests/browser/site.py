@@ -15,14 +15,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import psutil
 
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.copies import keep
 from backfill_assets_tests.engines import usual_environ
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
@@ -44,7 +43,7 @@ class Site:
 def site(folder: Path, instance: str | None = None) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it, with another dagster.yaml if one is given; all is stopped at
     the end."""
-    _loaded().lay_out(folder)
+    keep(_load).lay_out(folder)
     home, root = _places(folder)
     if instance is not None:
         (home / "dagster.yaml").write_text(instance)
@@ -93,13 +92,8 @@ def served(folder: Path) -> Iterator[Served]:
             stop_server(root, force=True)
 
 
-@cache
-def _loaded() -> Kept:
-    """A loaded sample lake, which either engine goes on with, and the home in which Dagster remembers how."""
-    return keep(_load)
-
-
 def _load(folder: Path) -> None:
+    """A loaded sample lake, which either engine goes on with, and the home in which Dagster remembers how."""
     home, root = _places(folder)
     home.mkdir(parents=True)
     shutil.copy(CHECKOUT / "dagster.yaml", home)

@@ -182,3 +182,11 @@ def test_the_declared_features_and_the_label_that_are_commented_out_are_accepted
     made = {t.name: t for t in tables(LakeSettings.model_validate(tomllib.loads(text)))}
     assert dict(made["features"].compiled)["spent_28d"].startswith("sum(value) FILTER (WHERE (flag = 1))")
     assert made["labels"].compiled["label"] == "sum_ahead > 2 * sum_behind"
+
+
+@pytest.mark.parametrize("content", [b"start_date = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
+    (lake / FILE_NAME).write_bytes(content)
+    with pytest.raises(SettingsError, match="it is not TOML") as caught:
+        load_settings(lake, {})
+    assert caught.value.object == str(lake / FILE_NAME)

@@ -6,7 +6,6 @@ lakes of which only logs are read (`synthetic.py`).
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
-from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.copies import keep
 from backfill_assets_tests.operations.synthetic import START, TOML
 
 DAYS = 8
@@ -30,14 +29,9 @@ def late_lake(root: Path) -> tuple[Lake, Pipeline]:
 
     The late row makes a label of the first day. The newest day of every table but raw is pending.
     """
-    _kept().lay_out(root)
+    keep(_make).lay_out(root)
     lake = open_lake(root)
     return lake, make_pipeline(tables(lake.settings))
-
-
-@cache
-def _kept() -> Kept:
-    return keep(_make)
 
 
 def _make(root: Path) -> None:

@@ -7,7 +7,6 @@ computes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, STAGING, WINDOW, day, receipt, write_rows
-from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.copies import keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.synthetic import landed
@@ -48,7 +47,7 @@ class Planned:
     names_inputs: bool = field(default=True, init=False)  # whether receipts of `write` do
 
     def __post_init__(self) -> None:
-        _kept().lay_out(self.root)
+        keep(Planned.prepare).lay_out(self.root)
         self._open()
 
     @classmethod
@@ -145,11 +144,6 @@ def scatter(made: Planned, table: str, number: int) -> None:
     staged.tried = True
     rewrite_files(place_of(path), contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
     staged.keep({first.name, second.name})
-
-
-@cache
-def _kept() -> Kept:
-    return keep(Planned.prepare)
 
 
 def arrival(of: date, fingerprint: str) -> dict[str, Any]:

@@ -6,13 +6,12 @@ The receipts are made by hand, so that every day is stale; readers say `unfit="t
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.copies import keep
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 FIRST = date(2024, 3, 1)
@@ -34,13 +33,8 @@ NEW = [version_of_event(1, "c", 30), version_of_event(1, "d", 1 << 60)]
 
 def readable_lake(root: Path) -> LakeReader:
     """The lake: OLD is version 1 of `staging`, NEW version 2."""
-    _kept().lay_out(root)
+    keep(_make).lay_out(root)
     return _opened(root)
-
-
-@cache
-def _kept() -> Kept:
-    return keep(_make)
 
 
 def _make(root: Path) -> None:

@@ -30,21 +30,16 @@ EVERYTHING = VerifyRequest(deep=True)
 Hurt = Callable[[Planned], None]
 
 
-@pytest.fixture(scope="module")
-def kept() -> object:
-    """A healthy lake whose table `staging` has a checkpoint."""
-    return keep(_make)
-
-
 def _make(root: Path) -> None:
+    """A healthy lake whose table `staging` has a checkpoint."""
     made = Planned(root)
     for n in range(WRITES):
         made.write("staging", {n % DAYS: n + 2})
 
 
 @pytest.fixture
-def made(kept, tmp_path: Path) -> Planned:  # type: ignore[no-untyped-def]
-    kept.lay_out(tmp_path)
+def made(tmp_path: Path) -> Planned:
+    keep(_make).lay_out(tmp_path)
     return reopened(tmp_path)
 
 
