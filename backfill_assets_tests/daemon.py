@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext, TablesOf
@@ -97,8 +96,3 @@ class Daemon:
             run_config=request.run_config, instance=self.instance, tags=tags, asset_selection=request.asset_selection,
             raise_on_error=False,
         )  # fmt: skip
-
-
-def after(lake: Lake, days: int) -> datetime:
-    """Midnight `days` days after the lake's first day."""
-    return midnight(lake.settings.start_date + ONE_DAY * days)

@@ -31,7 +31,6 @@ from backfill_assets_tests.processes import until
 pytestmark = pytest.mark.users_do
 
 CHECKS = "/assets/staging?view=checks"
-JOB = f"/locations/{LOCATION}/jobs/rebuild"
 LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"
 
 

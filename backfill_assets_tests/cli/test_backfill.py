@@ -16,7 +16,6 @@ from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.plans import Work
 from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import Known
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
@@ -100,10 +99,6 @@ def made(tmp_path: Path) -> Made:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     count(lake)
     return lake, pipeline
-
-
-def names(pipeline: Pipeline) -> list[str]:
-    return [t.name for t in pipeline.tables]
 
 
 def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: Made) -> None:

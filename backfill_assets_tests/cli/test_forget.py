@@ -24,8 +24,6 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
-ASKED = ["forget", "ann-77", "--note", "asked for", "--json", "--lake"]
-
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

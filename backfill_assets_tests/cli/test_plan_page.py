@@ -4,7 +4,6 @@ Tested here: `cli.plan_page`. Not tested here: the commands (`backfill/test_plan
 """
 
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -69,6 +68,3 @@ def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None
     assert second.seconds_left(plan.chunks[2]) == pytest.approx(3 * (left - plan.prices[2].seconds))
     done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     assert done.seconds_left(plan.chunks[-1]) == 0
-
-
-START = date(2024, 3, 1)

@@ -21,8 +21,6 @@ from backfill_assets_tests.operations.synthetic import START, build, landed, syn
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
-
 
 def test_status_draws_days_and_tables_and_collapses_long_spans(tmp_path: Path) -> None:
     synthetic_lake(tmp_path, 50)

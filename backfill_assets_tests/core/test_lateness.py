@@ -33,10 +33,6 @@ CELLS = st.lists(
 )
 
 
-def cell(arrival: int, event: int, rows: int = 1) -> Cell:
-    return Cell(FIRST + ONE_DAY * arrival, FIRST + ONE_DAY * event, rows)
-
-
 @given(AGES)
 def test_what_look_backs_miss_is_what_a_simulated_nightly_job_misses(ages: dict[int, int]) -> None:
     arrivals = [age + 200 for age in ages]  # each age's rows belong to event day 200

@@ -56,15 +56,6 @@ def project() -> dg.Definitions:
     )
 
 
-def names(defs: dg.Definitions) -> set[str]:
-    """The names of all that a project may have only once, but for asset keys."""
-    repository = defs.get_repository_def()
-    jobs = {j.name for j in repository.get_all_jobs() if not j.name.startswith("__")}
-    steps = {n.name for j in repository.get_all_jobs() for n in j.all_node_defs}
-    timed = {s.name for s in repository.sensor_defs} | {s.name for s in repository.schedule_defs}
-    return jobs | steps | timed | set(defs.resources or {})
-
-
 def test_two_lakes_merge_with_a_project_whose_names_are_those_of_a_lake(lake: Lake) -> None:
     theirs = project()
     lakes = build_lake_defs(lake.root, key_prefix="shop"), build_lake_defs(lake.root, key_prefix=["eu", "shop"])

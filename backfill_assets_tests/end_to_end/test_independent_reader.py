@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
@@ -22,7 +21,6 @@ from backfill_assets_tests.oracle import Row, Rules, delivery, unruly
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
 ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
-DELIVERED = MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}
 
 
 @pytest.fixture(scope="module")

@@ -38,17 +38,6 @@ inputs = { staging = { before = 1, as_known = true } }
 SELECT entity, known_on AS day, sum(value) AS spent FROM staging WHERE entity IS NOT NULL GROUP BY ALL
 """
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-04")
-READS = """
-    import sys
-    from backfill_assets import open_lake
-
-    found = open_lake(sys.argv[1]).table("known").days("2024-03-01", "2024-03-04")
-    live = sorted(map(tuple, found.spark().collect()))
-    assert live == sorted(tuple(r.values()) for r in found.arrow().to_pylist()), live
-    assert live == sorted(found.duckdb().fetchall())
-    assert live == sorted(found.pandas().itertuples(index=False, name=None))
-    print(len(live))
-"""
 
 
 class Own:

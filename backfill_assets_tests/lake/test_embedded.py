@@ -31,8 +31,6 @@ from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.processes import start
 
-FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
-
 
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)

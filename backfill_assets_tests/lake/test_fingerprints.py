@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.fingerprints import PIECES, VALUE_CHARS, bucket, fingerprint_text
+from backfill_assets.lake.fingerprints import PIECES, bucket, fingerprint_text
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -117,18 +117,3 @@ def test_the_bucket_of_a_number_is_how_many_bits_its_whole_part_has(
     column = Column("n", kind, "a number", nullable=True)
     query = f"SELECT {bucket(column)} FROM (SELECT CAST({value} AS {kind}) AS n)"
     assert duckdb.execute(query).fetchall() == [(expected,)]
-
-
-COLUMNS = Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("a 'b\"", "STRING", "t", nullable=True)
-TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
-LONG = "x" * (VALUE_CHARS + 1)
-
-
-def counted(folder: Path, days: dict[int, list[str | None]]) -> dict[int, object]:
-    rows = [
-        dict(zip(TABLE.column_names, (day(d), str(i), v), strict=True))
-        for d, vs in days.items()
-        for i, v in enumerate(vs)
-    ]
-    found = audit(bare_lake(folder), stage_by_hand(bare_lake(folder), TABLE, rows).paths, TABLE)
-    return {d: found[day(d)].histograms.get("a 'b\"") for d in days}

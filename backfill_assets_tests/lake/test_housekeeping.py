@@ -72,10 +72,6 @@ def content(lake: Lake, version: int | None = None) -> dict[Any, Any]:
     return {r["event_date"]: r["value"] for r in found}
 
 
-def data_files(lake: Lake) -> list[Path]:
-    return sorted(lake.table_place("staging").local().glob("writes/**/*.parquet"))
-
-
 def age(path: Path, days: int) -> None:
     then = datetime.now(UTC).timestamp() - 86_400 * days
     os.utime(path, (then, then))

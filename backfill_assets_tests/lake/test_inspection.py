@@ -48,10 +48,6 @@ def table(lake: Lake) -> Path:
     return lake.table_place(STAGING.name).local()
 
 
-def data_file(table: Path) -> Path:
-    return next(p for p in sorted(table.rglob("*.parquet")) if "_delta_log" not in p.parts)
-
-
 def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, table: Path) -> None:
     for n in range(2, 6):
         publish_by_hand(lake, STAGING, rows(n))

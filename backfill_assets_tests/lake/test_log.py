@@ -152,9 +152,6 @@ def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_
     assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
 
 
-ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
-
-
 def checkpoint(table: Path, version: int, content: bytes, hint: str) -> Path:
     log = table / "_delta_log"
     log.mkdir(parents=True)

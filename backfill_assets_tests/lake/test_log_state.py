@@ -16,7 +16,6 @@ from backfill_assets_tests.builders import add, commit_days, day, make_commit
 from backfill_assets_tests.logs import commit_file, place_of
 
 COLUMN = "event_date"
-ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
 
 
 def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Path, read: list[int]) -> None:

@@ -4,15 +4,12 @@ Tested here: `lake.matched_columns`. Not tested here: matching rows (`operations
 """
 
 import pytest
-from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.matched_columns import (
     ComparedColumn,
     parse_tolerances,
-    row_digest,
 )
-from backfill_assets_tests.pipeline import oracle
 
 pytestmark = pytest.mark.quick
 COLUMNS = (
@@ -27,16 +24,3 @@ def test_a_tolerance_is_a_number_a_share_or_seconds_and_fits_its_column() -> Non
     for bad in ({"n": "5s"}, {"k": "1"}, {"n": "-1"}, {"n": "much"}):
         with pytest.raises(BackfillError, match="does not fit a column of type"):
             parse_tolerances(COLUMNS, bad)
-
-
-CELLS = st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=4)), st.one_of(st.none(), st.integers(-9, 9))))
-
-
-def digest(rows: "list[tuple[str | None, int | None]]") -> str:
-    with oracle.engine() as engine:
-        engine.execute("CREATE OR REPLACE TEMP TABLE t (k VARCHAR, n DECIMAL(18,2))")
-        if rows:
-            engine.execute(
-                f"INSERT INTO t VALUES {', '.join(['(?, ?)'] * len(rows))}", [c for row in rows for c in row]
-            )
-        return str(engine.execute(row_digest(COLUMNS, "t")).fetchall()[0][0])

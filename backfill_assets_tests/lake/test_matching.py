@@ -16,7 +16,6 @@ from backfill_assets.lake.matching import CELL_CHARS, NULL_BUCKET, SAMPLES, Diff
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
-ROWS = "SELECT * FROM (VALUES {}) AS rows (day, key, n)"
 MON, TUE = "DATE '2024-03-04'", "DATE '2024-03-05'"
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),

@@ -4,9 +4,7 @@ Tested here: `lake.writing` on real files, without an engine. Not tested here: w
 (`load.test_derived`), tables laid out by day.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -90,18 +88,7 @@ def test_a_merge_upserts_by_key_twice_is_once_and_without_removals_it_is_an_over
     assert held(merged) == wanted
 
 
-KINDS: Mapping[str, Any] = {
-    "BIGINT": 1, "INT": 2, "STRING": "x", "TIMESTAMP": datetime(2024, 3, 1, tzinfo=UTC), "BOOLEAN": True,
-    "DOUBLE": 0.5, "DECIMAL(10,2)": Decimal("1.25"), "BINARY": b"\x00\xff", "ARRAY<STRING>": ["a", None],
-}  # fmt: skip
-
 START = date(2024, 1, 28)  # days of two months
-
-numbers = st.integers(0, 7)
-
-loads = st.lists(
-    st.dictionaries(numbers, st.lists(numbers, unique=True, max_size=3), min_size=1), min_size=1, max_size=4
-)
 
 
 def row(arrived: date, happened: date) -> dict[str, Any]:

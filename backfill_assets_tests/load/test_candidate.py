@@ -110,13 +110,3 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_
     told = day_facts(lake, states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}
     assert told[day(1)] == {"was": 1, "is_now": 10}
-
-
-class Clock:
-    """A clock that stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now

@@ -4,7 +4,6 @@ Tested here: `load.derived` by itself and on small lakes, the write mode merge a
 refusals as Dagster tells them (`end_to_end.test_fault_refusals`).
 """
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -46,15 +45,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 FIRST = date(2024, 3, 1)
-
-
-def lost(settings: LakeSettings) -> tuple[Table, ...]:
-    """raw, and a table that waits for its cut and makes one row without a day."""
-
-    def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-        return frames["raw"].where("seq = 1").selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
-
-    return Table(contract("raw")), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
 
 
 @pytest.mark.parametrize("table", ["raw", "staging", "labels", "training"])

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import TableStore
-from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness, read_lateness
+from backfill_assets.operations.lateness import LatenessScope, lateness, read_lateness
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
@@ -37,10 +37,6 @@ Made = tuple[Lake, Pipeline]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Read only: who changes a lake makes one."""
     return late_lake(tmp_path_factory.mktemp("late"))
-
-
-def report_of(made: Made, days: DayRange | None = None, share: float = 0.99) -> LatenessReport:
-    return lateness(*made, LatenessScope(days, share), NOW)
 
 
 def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) -> None:

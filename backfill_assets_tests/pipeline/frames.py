@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import DayRange
 from backfill_assets_tests.pipeline.worlds import World
 
 if TYPE_CHECKING:
@@ -27,17 +27,6 @@ def to_spark(spark: "SparkSession", table: Any, partitions: int = 2) -> "DataFra
         [pa.field(f.name, pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in table.schema]
     )
     return spark.createDataFrame(table.cast(zoned)).repartition(partitions)
-
-
-def handed(staging: "DataFrame", contract: Contract, days: DayRange, world: World) -> "DataFrame":
-    """The rows of staging that the load path hands over for `days`: those of the days that the contract asks for."""
-    from pyspark.sql import functions as F
-
-    if world.with_others:
-        return staging
-    first = contract.inputs[0]
-    low, high = days.start - ONE_DAY * first.before, days.last + ONE_DAY * first.after
-    return staging.where(F.col("event_date").between(F.lit(low), F.lit(high)))
 
 
 def in_parts(world: World, build: Callable[[DayRange], "DataFrame"]) -> "DataFrame":

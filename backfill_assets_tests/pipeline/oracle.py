@@ -155,8 +155,3 @@ def _labels(rules: Rules) -> str:
         ripening=rules.horizon_days + rules.maturity_days,
         frontier=rules.frontier,
     )
-
-
-def fetch(answered: duckdb.DuckDBPyConnection, table: str, columns: tuple[str, ...]) -> Any:
-    """A table of `answers`, as Arrow, with these columns in this order."""
-    return answered.sql(f"SELECT {', '.join(columns)} FROM {table}").to_arrow_table()

@@ -66,14 +66,3 @@ def test_what_came_with_an_older_version_was_replaced_at_once_or_said_nothing_ne
 
 
 FIRST, SECOND = date(2024, 3, 1), date(2024, 3, 2)
-COLUMNS = 'rows(label_date, "who "" is", label, label_state)'
-BEFORE = f"""SELECT * FROM (VALUES
-(DATE '2024-03-01', 'stays', 1, 'mature'), (DATE '2024-03-01', 'turns', 0, 'mature'),
-(DATE '2024-03-01', 'goes', 0, 'mature'), (DATE '2024-03-01', 'had none', NULL, 'mature'),
-(DATE '2024-03-02', 'stays', 1, 'mature'), (DATE '2024-03-02', 'unripe', 0, 'provisional'),
-(DATE '2024-03-03', 'unripe', 0, 'provisional')) {COLUMNS}"""
-AFTER = f"""SELECT * FROM (VALUES
-(DATE '2024-03-01', 'stays', 1, 'mature'), (DATE '2024-03-01', 'turns', 1, 'mature'),
-(DATE '2024-03-01', 'had none', 1, 'mature'), (DATE '2024-03-01', 'comes', 1, 'mature'),
-(DATE '2024-03-02', 'stays', 1, 'provisional'), (DATE '2024-03-02', 'unripe', 1, 'mature'),
-(DATE '2024-03-03', 'unripe', 1, 'mature')) {COLUMNS}"""
