@@ -140,10 +140,8 @@ class TableStore:
         return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(opened.metadata().id)
 
     def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
-        """Rows that commits of ours appended to a small table, whatever other programs changed since.
-
-        Raises BackfillError if a data file of ours is gone.
-        """
+        """Rows that commits of ours appended to a small table, whatever other programs changed since. Raises
+        BackfillError if a data file of ours is gone."""
         path = self.lake.table_place(table)
         if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
             return self.rows(table)
@@ -152,20 +150,23 @@ class TableStore:
         own_files = _own_files(path)
         gone = [f for f in own_files if not exists(path, f)]
         if gone:
-            raise BackfillError(
-                f"the table {table}",
-                f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}",
-                "It was not read",
-                "Restore the table's folder from a backup; nothing else knows what had landed",
-            )
+            culprit = f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}"
+            fix = "Restore the table's folder from a backup; nothing else knows what had landed"
+            raise BackfillError(f"the table {table}", culprit, "It was not read", fix)
         return [row for f in own_files for row in pq.ParquetFile(path.local(f)).read().to_pylist()]
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
-        """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest)."""
+        """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest). Raises
+        BackfillError where a data file cannot be read."""
         engine = QueryBuilder()
         for name, (table, version) in tables.items():
             engine = engine.register(name, LOGS.opened(self.lake.table_place(table), version))
-        yield from engine.execute(sql)
+        try:
+            yield from engine.execute(sql)
+        except Exception as error:
+            named, cause = ", ".join(table for table, _ in tables.values()), str(error).partition("\n")[0]
+            fix = "`backfill-assets verify` names damaged files, and the way back"
+            raise BackfillError(f"the table {named}", f"it is unreadable ({cause})", "Nothing was read", fix) from error
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import Source
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
@@ -50,6 +51,14 @@ def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: 
     assert len(found) == 12
     assert [i.name for i in found if i.holds] == []
     assert [i.name for i in found if not i.fix] == []
+
+
+def test_a_damaged_data_file_is_told_by_its_table_and_the_way_back(tmp_path: Path) -> None:
+    lake, pipeline = late_lake(tmp_path / "lake")
+    for file in lake.table_place("staging").local().rglob("*.parquet"):
+        file.write_bytes(b"torn")
+    with pytest.raises(BackfillError, match=r"the table staging: it is unreadable \(.*`backfill-assets verify` names"):
+        checklist(lake, pipeline)
 
 
 def source(lake: Lake, pipeline: Pipeline) -> Source:
