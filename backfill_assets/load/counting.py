@@ -11,8 +11,9 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.scans import UNFIT
+from backfill_assets.core.texts import plain
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
 from backfill_assets.engine.session import explained
@@ -30,7 +31,7 @@ from backfill_assets.landing.mapping import is_of_the_data
 from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
-from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets.load.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.load.landed_changes import landed_by_content
 from backfill_assets.load.table_changes import commit_of, is_lost, nowhere
 from backfill_assets.load.table_contents import take_in
@@ -100,6 +101,8 @@ def _judged_by_halves(
         elif _is_of_the_machine(error):
             raise
         refuse_replaced(files)
+        if (unseen := next((f for f in files if f.mark), None)) and NOT_SEEN.search(str(error)):
+            raise _not_seen(unseen) from None
         if len(files) == 1 and (has_ended_one or not ends):
             if not (is_of_the_data(error) or _lives(engine() if ends else session)):
                 raise
@@ -109,6 +112,15 @@ def _judged_by_halves(
     halves = filter(None, (ordered[:middle], ordered[middle:]))
     judged = [_judged_by_halves(engine, half, settings, is_gone, ends) for half in halves]
     return {k: c for found, _ in judged for k, c in found.items()}, {k: e for _, no in judged for k, e in no.items()}
+
+
+def _not_seen(file: StoredFile) -> LandingError:
+    """The error for a landed file that lies there, and not for the engine."""
+    return LandingError(
+        f"the landed file {plain(str(file.parquet.resolve()))}", "the engine does not see it where it landed",
+        "Nothing was recorded or loaded",
+        "Let the machines of the engine read the landing folder under this path, or leave in_place out of lake.toml",
+    )  # fmt: skip
 
 
 def _is_of_the_machine(error: Exception) -> bool:

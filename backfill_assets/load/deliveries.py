@@ -5,6 +5,7 @@ occurs exactly once. Columns: `sha256`, `row_number` (1-based), `text` and `reas
 of the delivery contract, `arrival_date` (NULL without a usable arrival time and home day) and `usable_arrival`.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -38,6 +39,7 @@ from backfill_assets.load.landed_rows import Alike, files_by_kind, landed_rows, 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+NOT_SEEN = re.compile("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException")  # an engine's words
 PLACE = "__landed_row"  # the number of the row in the file as it landed
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 NUMBERS = ("INT", "BIGINT", "DOUBLE", DECIMAL)
@@ -107,6 +109,8 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
     try:
         kept = landed_rows(session, alike)
     except analysis_errors() as error:
+        if NOT_SEEN.search(str(error)):  # which is no fault of the file
+            raise
         raise refusal(error) from None
     kept = _placed(session, kept, alike.files)
     payload = settings.source.payload_columns

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.settings import FILE_NAME
@@ -94,6 +94,20 @@ def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Pat
         assert one_rows == other_rows
     assert len(inside(worlds[0])) == 6
     assert sorted(p.name.partition(".")[2] for p in inside(worlds[1])) == ["parquet-1.parquet", "us.parquet"]
+
+
+def test_a_bound_of_bytes_says_which_files_stay(world: World) -> None:
+    (large := world.landing / "large.parquet").write_bytes(parquet(*unruly(3, RULES.start)))
+    os.utime(large, (LONG_AGO, LONG_AGO))
+    settings = world.root / "lake.toml"
+    settings.write_text(settings.read_text().replace("in_place = true", f"in_place = {large.stat().st_size}"))
+    land_bytes(world, "small.parquet", parquet(delivery(9, "2024-03-04 10:00")))
+    scan(world.open()[0])
+    links = {p.resolve().name for p in (world.root / ".stock").glob("*.parquet") if p.is_symlink()}
+    assert (links, len(inside(world))) == ({"a.parquet", "large.parquet"}, 1)
+    settings.write_text(settings.read_text().replace('format = "parquet"', 'format = "csv"'))
+    with pytest.raises(SettingsError, match="in_place is of Parquet"):
+        world.open()
 
 
 def test_a_file_that_changed_or_vanished_is_refused_by_name_until_it_is_back_or_accepted(world: World) -> None:

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from backfill_assets.core.errors import EngineLost
+from backfill_assets.core.errors import EngineLost, LandingError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -89,6 +89,16 @@ def test_a_file_in_place_that_ends_engines_is_found_by_halves_and_no_other_file_
     failing(monkeypatch, {f.sha256 for f in in_place}, EngineLost("Spark", "it died", "", ""))
     with pytest.raises(EngineLost) if many > 1 else nullcontext():  # it is no fault of several that all end it
         count_days(started, in_place, LAKE)
+
+
+def test_a_file_that_lies_there_and_not_for_the_engine_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failing(monkeypatch, {"00"}, ValueError("[PATH_NOT_FOUND] Path does not exist"))
+    mark = Folder(str(tmp_path)).write("f", b"PAR1").mark
+    in_place = [replace(f, store=Folder(str(tmp_path)), name="f", mark=mark, is_undecoded=True) for f in files(2)]
+    with pytest.raises(LandingError, match="the engine does not see it"):
+        count_days(lambda: LIVES, in_place, LAKE)
 
 
 LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
