@@ -29,7 +29,6 @@ from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import Work, forced, keep_good_tags
-from backfill_assets.core.readings import columns_again
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.declared import declared
@@ -233,10 +232,9 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
 
 def _is_unsound(states: States, names: Sequence[str]) -> bool:
     """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its inputs say."""
-    landed_tables = [states.contracts[name] for name in names if states.contracts[name].is_landed]
-    again = any(columns_again(states.view.source(contract.name), contract) for contract in landed_tables)
+    repairs = any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
     doubted = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
-    return again or doubted or bool(states.before_start())
+    return repairs or doubted or bool(states.before_start())
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:

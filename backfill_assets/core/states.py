@@ -12,7 +12,7 @@ from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
-from backfill_assets.core.readings import lacking_columns
+from backfill_assets.core.readings import columns_again, lacking_columns
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import DayReceipt, LakeView
 
@@ -152,6 +152,12 @@ class States:
             arrived = (source.loaded.latest.get(a) for a, _ in source.arrivals.get(day, ()))
             found |= {c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)}
         return found
+
+    def awaits_repair(self, landed: str) -> bool:
+        """Whether any load of this landed table repairs its ledger `arrivals`: another program changed it, or it was
+        computed while files lacked a column that they have now."""
+        source = self.view.source(landed)
+        return bool(source.doubted_arrivals() or columns_again(source, self.contracts[landed]))
 
     def before_start(self) -> list[date]:
         """The days before the lake's first day that its tables hold rows of: `start_date` was raised over them."""

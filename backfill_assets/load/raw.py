@@ -11,7 +11,6 @@ from datetime import date
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.profiles import DayProfile, kept_counts
-from backfill_assets.core.readings import columns_again
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
@@ -62,8 +61,7 @@ def _load(request: RebuildRequest) -> Candidate:
     )
     settled = replace(settled_candidate(request, states), unready={**unready, **lost})
     todo = [d for d in request.days if d not in settled.settled]
-    # Any load repairs a ledger that others changed, or that was computed while files lacked a column.
-    if not todo and not source.doubted_arrivals() and not columns_again(source, contract):
+    if not todo and not states.awaits_repair(contract.name):
         return settled
     placed = placed_again(request, states, todo)
     raw, lake = placed.raw, request.lake_session.lake

@@ -9,8 +9,9 @@ usage: python -m backfill_assets_tests.benchmarks.late_keys [KEYS [ROWS_PER_DAY]
 import resource
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
@@ -18,16 +19,18 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.columns import duckdb_name
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import stage_query
-from backfill_assets.load.arrivals import commit_arrivals
+from backfill_assets.load.arrivals import BY_KEY, commit_arrivals
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.pipeline.built_in import contracts
 
 FIRST, BATCH = date(2024, 3, 1), 700
+AT_ONCE = 5_000_000  # rows that are written at once
 CONTRACTS = tuple(contracts().values())
 RAW = next(c for c in CONTRACTS if c.is_landed)
 # By name of the batch: which key its row i has, and its event day, for `corrected` rows of the day `on`.
@@ -63,15 +66,30 @@ def _any(kind: str) -> str:
     return text.get(kind, "CAST(n % 1000 AS INT)")
 
 
-def publish(lake: Lake, contract: Contract, staged: Staged) -> None:
-    """Commit what is staged, with receipts that say nothing of the rows but that there are some."""
-    days = {f.day for f in staged.files}
-    entries = {d: DayEntry(1, staged.write_id, staged.write_id) for d in days if d}
-    version = lake.store.view(contract.name, contract.day_column).version
-    replace_days(lake, Write(contract, staged, entries, version, Provenance("benchmark")), lambda of: {
-        d: entries[d].input_digest for d in of
-    })  # fmt: skip
+def publish(lake: Lake, contract: Contract, staged: Staged, days: Iterable[date | None], end: str = "") -> None:
+    """Commit what is staged, with receipts that say nothing of the rows but that each day has one."""
+    version = lake.store.view(RAW.name, RAW.day_column).version
+    entries = {d: DayEntry(1, staged.write_id, staged.write_id + end) for d in days if d}
+    base = lake.store.view(contract.name, contract.day_column).version
+    write = Write(contract, staged, entries, base, Provenance("benchmark", inputs={RAW.name: version}))
+    replace_days(lake, write, lambda of: {d: entries[d].input_digest for d in of})
     staged.drop()
+
+
+def land(lake: Lake, rows: str) -> None:
+    """Bring rows into raw."""
+    staged = stage_query(lake, RAW, rows)
+    publish(lake, RAW, staged, {f.day for f in staged.files})
+
+
+def ledger_by_hand(lake: Lake, days: int, per_day: int, end: str = "") -> None:
+    """The ledger of these days as loads would give it, but for fingerprints, without their cost."""
+    rows = (
+        f"SELECT day AS arrival_date, day AS event_date, {per_day} AS deliveries, {per_day} AS keys, 0 AS moved_keys, "
+        "3600 AS greatest_lateness_s, 'x' AS fingerprint, strftime(day, '%Y-%m') AS arrival_month "
+        f"FROM (SELECT DATE '{FIRST}' + CAST(i AS INT) AS day FROM range({days}) r(i))"
+    )
+    publish(lake, ARRIVALS, stage_query(lake, ARRIVALS, rows), [FIRST + timedelta(n) for n in range(days)], end)
 
 
 def spent() -> tuple[float, float]:
@@ -84,7 +102,7 @@ def spent() -> tuple[float, float]:
 
 def load(lake: Lake, name: str, rows: str) -> None:
     """Load rows and tell what bringing the ledger up to them costs."""
-    publish(lake, RAW, stage_query(lake, RAW, rows))
+    land(lake, rows)
     view, (cpu, read) = read_view(lake, CONTRACTS), spent()
     commit_arrivals(LakeSession(lake), CONTRACTS, view, Provenance("benchmark"))
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
@@ -96,17 +114,21 @@ def load(lake: Lake, name: str, rows: str) -> None:
 def main(keys: int, per_day: int) -> None:
     """A lake of so many keys, then one late batch after the other."""
     with tempfile.TemporaryDirectory() as folder:
-        lake = bare_lake(Path(folder))
-        load(lake, f"{keys:,} keys in {keys // per_day} days", rows_of(0, keys, per_day))
+        lake, days = bare_lake(Path(folder)), keys // per_day
+        at_once = max(AT_ONCE // per_day, 1) * per_day
+        for first in range(0, keys, at_once):
+            land(lake, rows_of(first, min(at_once, keys - first), per_day))
+        ledger_by_hand(lake, days, per_day)
+        print(f"{keys:,} keys in {days} days", flush=True)
         for number, (name, (key, event)) in enumerate(BATCHES.items()):
-            first = keys + number * per_day
-            load(lake, f"{BATCH} rows: {name}", rows_of(first, BATCH, per_day, key.format(keys=keys), event))
+            rows = rows_of(keys + number * per_day, BATCH, per_day, key.format(keys=keys), event)
+            load(lake, f"{BATCH} rows: {name}", rows)
+        ledger_by_hand(lake, days + len(BATCHES), per_day, BY_KEY)
         source = lake.settings.source.model_copy(update={"key_day": "." * 32 + "YYYY-MM-DD"})
         lake = replace(lake, settings=lake.settings.model_copy(update={"single": source}))
         key, _ = BATCHES["350 of them corrections"]
-        for number, name in enumerate(("all keys name their days from now on", "350 of them corrections"), 4):
-            rows = rows_of(keys + number * per_day, BATCH, per_day, key.format(keys=keys))
-            load(lake, f"{BATCH} rows: {name}", rows)
+        rows = rows_of(keys + len(BATCHES) * per_day, BATCH, per_day, key.format(keys=keys))
+        load(lake, f"{BATCH} rows: 350 of them corrections, key_day", rows)
 
 
 if __name__ == "__main__":
