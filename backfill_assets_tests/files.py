@@ -21,6 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.lake.staging import NO_VALUE, Staged, begin
+from backfill_assets.places.leases import Swept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +84,11 @@ def publish_by_hand(
         meanwhile()
         return dict.fromkeys(days, digest)
 
-    return replace_days(lake, write, digests_now)
+    try:
+        return replace_days(lake, write, digests_now)
+    except Swept:
+        staged.drop()  # as all writers do
+        raise
 
 
 def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":

@@ -189,9 +189,11 @@ class TableStore:
         """In one commit add the staged rows of `days` and remove the present rows of `days`; returns its version.
 
         Without days it commits only the receipt. Deletes staged files that it did not use. Raises Conflict if another
-        commit came first, also one that wrote days after version `since` (-1: before the first), BackfillError if a
-        file is not as it should be; then it wrote nothing. Tried once.
+        commit came first, also one that wrote days after version `since` (-1: before the first), Swept as `Staged`,
+        BackfillError if a file is not as it should be; then it wrote nothing. Tried once.
         """
+        if staged is not None and staged.tried and since is not None:
+            staged.committing(since + 1)  # first of all: its files may be swept since the last try
         self._ensure_table(contract, since)
         adds, removes = self._files(contract, staged, days, since)
         return self._commit(contract, staged, replace(receipt, bytes=sum(f.size for f in adds)), (adds, removes), since)

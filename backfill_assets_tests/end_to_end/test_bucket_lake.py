@@ -1,10 +1,9 @@
-"""A whole lake in a bucket: the tables of a lake in a folder, from two machines, and after kills at any step.
+"""A whole lake in a bucket: the tables of a lake in a folder, from two machines.
 
 Lives here: `--lake s3://…` on a server of moto's, the landing in a folder, each machine by a state folder of its own.
-Does not live here: the verbs of the bucket (`core.test_place`), and what its requests cost (`test_bucket_requests`).
+Does not live here: machines that are stopped (`test_bucket_stops`), and what requests cost (`test_bucket_requests`).
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,8 @@ from backfill_assets.core.errors import TransientError
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.states import State
-from backfill_assets.lake import committer, staging
-from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log import data_names, open_delta
+from backfill_assets.lake.log import open_delta
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets.lake.settings import FILE_NAME
@@ -30,7 +27,6 @@ from backfill_assets.landing.declared import read_declared
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.snapshots import find_snapshot
-from backfill_assets.places import leases
 from backfill_assets.places.choice import place_at
 from backfill_assets.places.objects import Objects
 from backfill_assets.places.store_errors import lost
@@ -39,7 +35,7 @@ from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert
 from backfill_assets_tests.end_to_end.worlds import World, land, plain, span
 from backfill_assets_tests.files import SMALLEST, publish_by_hand
 from backfill_assets_tests.oracle import Row, ordered
-from backfill_assets_tests.processes import PIPES, run, start
+from backfill_assets_tests.processes import PIPES, start
 
 LATE = [row for row in ROWS if row["seq"] % 5 == 0]
 EARLY = [row for row in ROWS if row["seq"] % 5]
@@ -111,87 +107,6 @@ def content(lake: Lake) -> list[tuple[Any, Any]]:
 def written(lake: Lake, value: int, *numbers: int) -> None:
     rows = [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
     publish_by_hand(lake, STAGING, rows, f"digest {value}")
-
-
-MOST_WRITES = 20
-KILLED = """
-import sys
-from pathlib import Path
-from backfill_assets.lake.home import open_lake
-from backfill_assets_tests.end_to_end.test_bucket_lake import DEATHS, leases, written
-DEATHS[sys.argv[2]]()
-leases.LOCK_LEASE_SECONDS = leases.WRITE_LEASE_SECONDS = 0.5  # what it holds is another's soon after its death
-written(open_lake(Path(sys.argv[1])), 2, 0, 1)
-"""
-
-
-def dies(*_: Any, **__: Any) -> None:
-    os.kill(os.getpid(), 9)
-
-
-def after(real: Callable[..., Any]) -> Callable[..., Any]:
-    """What does its work, then dies."""
-
-    def done(*args: Any, **more: Any) -> None:
-        real(*args, **more)
-        dies()
-
-    return done
-
-
-def before_a_file_is_sent() -> None:
-    Objects.send = dies  # type: ignore[method-assign]
-
-
-def with_one_of_two_files_sent() -> None:
-    Objects.send = after(Objects.send)  # type: ignore[method-assign]
-
-
-def with_its_files_sent() -> None:
-    leases.Lease.committing = dies  # type: ignore[method-assign]
-
-
-def about_to_commit() -> None:
-    leases.Lease.committing = after(leases.Lease.committing)  # type: ignore[method-assign]
-
-
-def with_its_commit_done() -> None:
-    committer.vouch = dies  # type: ignore[attr-defined]
-
-
-def before_tidying_up() -> None:
-    staging.Staged.keep = dies  # type: ignore[method-assign]
-
-
-DEATHS = {
-    death.__name__: death
-    for death in (
-        before_a_file_is_sent, with_one_of_two_files_sent, with_its_files_sent, about_to_commit, with_its_commit_done,
-        before_tidying_up,
-    )
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("when", DEATHS)
-def test_a_write_that_is_killed_happened_or_not_and_the_next_one_goes_on(
-    bucket_address: str, tmp_path: Path, when: str
-) -> None:
-    lake = bare_bucket(bucket_address, tmp_path / "one")
-    written(lake, 1, 0)
-    killed = run("-c", KILLED, machine(bucket_address, tmp_path / "two"), when, fresh=True)
-    assert killed.returncode == -9, killed.stderr
-    committed = when in ("with_its_commit_done", "before_tidying_up")
-    assert content(lake) == ([(day(0), 2), (day(1), 2)] if committed else [(day(0), 1)])
-    for value in range(
-        3, 3 + MOST_WRITES
-    ):  # until its lease is over, and another commit took the version that it tried
-        written(lake, value, 0, 1)
-        assert content(lake) == [(day(0), value), (day(1), value)]
-        if not lake.place.names(".staging/staging"):
-            break
-    versions = range(1, lake.store.head("staging") + 1)
-    named = {file.path for version in versions for file in files_of(lake, STAGING, version)}
-    assert {*data_names(lake.table_place("staging"))} == named, "no file is left that no version names"
 
 
 WRITER = """
