@@ -25,7 +25,7 @@ from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.engine_paths import engine_path, linked
 from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name, shown
-from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
 from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, OF_COMMITS
@@ -207,7 +207,7 @@ def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[Sto
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
-    """Number the file's rows in a copy, written once per life of the engine's server."""
+    """Number the file's rows in a copy, written once per life of the engine's server. Raises StillChanging."""
     numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
     partial = f"{name}.{os.getpid()}"
     if exists(numbered, name):
@@ -216,6 +216,7 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
         return file.parquet
     try:
         _write(file, numbered.prepared("") / partial)
+        refuse_replaced([file])  # the copy outlives this load
         pa.default_memory_pool().release_unused()  # of 150,000 rows 56 MiB, kept for as long as we live otherwise
         numbered.put(name, numbered.local(partial), is_synced=False)
     finally:

@@ -19,6 +19,7 @@ import pytest
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.traces import Trace
@@ -26,7 +27,9 @@ from backfill_assets.lake.view import Known
 from backfill_assets.landing.content_store import DIGEST_CHARS
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.load.candidate import Phases, RebuildRequest
+from backfill_assets.load.counting import stored_contents
 from backfill_assets.load.forget import forget_landed
+from backfill_assets.load.landed_rows import _copy
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.places.choice import place_at
 from backfill_assets_tests.end_to_end.test_bucket_lake import BucketWorld, machine
@@ -172,6 +175,15 @@ def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(world: 
     with pytest.raises(LandingError, match="neither in the stock nor in the landing"):  # size and time are as before
         run(request)
     assert world.fingerprints() == before
+
+
+def test_a_numbered_copy_is_made_of_the_proven_bytes_alone(world: World, tmp_path: Path) -> None:
+    lake_session, _ = world.open()
+    (stored,) = stored_contents(lake_session, read_files(lake_session.lake.store))
+    land_bytes(world, "a.parquet", parquet(FIRST[0]))
+    with pytest.raises(StillChanging):
+        _copy(tmp_path / "scratch", stored)
+    assert [*(tmp_path / "scratch/numbered").iterdir()] == [], "it would be taken for the content once that is back"
 
 
 def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(world: World) -> None:
