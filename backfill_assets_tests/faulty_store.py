@@ -2,19 +2,22 @@
 on which listings are old.
 
 Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
-any assertion. A quarter of the requests meets a fault that chance draws.
+any assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they
+are asked to, which Azurite does not do by itself.
 """
 
 import http.client
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import unescape
 
 import requests
 
@@ -22,6 +25,8 @@ from backfill_assets_tests.processes import PIPES, start
 
 LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = "lost answer", "500 after success", "503", "409", "old listing"
 CODES = {DONE_500: (500, "InternalError"), BUSY_503: (503, "SlowDown"), BUSY_409: (409, "ConditionalRequestConflict")}
+BLOB = re.compile(rb"<Blob>.*?</Blob>", re.DOTALL)
+BLOB_NAME = re.compile(rb"<Name>(.*?)</Name>")
 BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
 SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 
@@ -29,13 +34,14 @@ SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 class Faults:
     """Draws a fault for a share of the requests: 409 only for writes, an old listing only for listings."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, share: float) -> None:
+        self.share = share
         self.chance, self.met, self.in_a_row = random.Random(seed), Counter[str](), Counter[tuple[str, str]]()
 
     def __call__(self, method: str, path: str) -> str:
         known = [LOST, BUSY_503, DONE_500] + [BUSY_409] * (method == "PUT") + [OLD_LIST] * ("list-type" in path)
         in_a_row = self.in_a_row[method, path]
-        fault = self.chance.choice(known) if self.chance.random() < SHARE and in_a_row < MOST_IN_A_ROW else ""
+        fault = self.chance.choice(known) if self.chance.random() < self.share and in_a_row < MOST_IN_A_ROW else ""
         self.in_a_row[method, path] = in_a_row + 1 if fault else 0
         self.met[fault] += 1
         return fault
@@ -83,6 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers = [(k, v) for k, v in answer.getheaders() if k.lower() not in BY_CONNECTION]
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
             content = answer.read()
+            if first := parse_qs(urlsplit(self.path).query).get("startFrom"):
+                content = BLOB.sub(lambda blob: blob[0] if _name(blob[0]) >= first[0] else b"", content)
             return answer.status, [*headers, ("Content-Length", length or str(len(content)))], content
         finally:
             store.close()
@@ -102,10 +110,16 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward  # names of the standard library's
 
 
+def _name(blob: bytes) -> str:
+    found = BLOB_NAME.search(blob)
+    assert found is not None
+    return unescape(found[1].decode())
+
+
 @contextmanager
-def faulty(endpoint: str, seed: int = 7) -> Iterator[str]:
+def faulty(endpoint: str, seed: int = 7, share: float = SHARE) -> Iterator[str]:
     """The address of a proxy to a store on which a request may meet a fault."""
-    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed))
+    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed), str(share))
     with start(*words, fresh=True, **(PIPES | {"stderr": subprocess.DEVNULL})) as process:
         try:
             assert process.stdout is not None
@@ -119,9 +133,13 @@ def faults_met(address: str) -> "Counter[str]":
     return Counter(requests.get(address + MET, timeout=60).json())
 
 
-def main(endpoint: str, seed: str) -> None:
+def main(endpoint: str, seed: str, share: str) -> None:
     """Serve until killed; prints the port."""
-    known: dict[str, object] = {"upstream": urlsplit(endpoint).netloc, "faults": Faults(int(seed)), "listings": {}}
+    known: dict[str, object] = {
+        "upstream": urlsplit(endpoint).netloc,
+        "faults": Faults(int(seed), float(share)),
+        "listings": {},
+    }
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))
     print(server.server_address[1], flush=True)
     server.serve_forever()

@@ -1,9 +1,12 @@
 """Object stores of the tests' own: a server on a free port of this machine, and a new bucket for each test.
 
-Lives here: starting and stopping moto (everywhere it is installed) and versitygw (where it is on PATH), and what a
-process has to know of them. Does not live here: any assertion. Fixtures are taken by importing them.
+Lives here: starting and stopping moto (everywhere it is installed), versitygw and Azurite (where they are on PATH), and
+what a process has to know of them. Does not live here: any assertion. Fixtures are taken by importing them.
 """
 
+import base64
+import hashlib
+import hmac
 import os
 import shutil
 import socket
@@ -14,11 +17,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 import requests
 
+from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.processes import until
 
 # moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue.
@@ -40,6 +45,7 @@ def app(environ, start_response):
         return [b"".join(inner(environ, start_response))]
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
 """
+TESTS_STORE = "BACKFILL_ASSETS_TESTS_STORE"  # versitygw or azurite: tests of lakes in a bucket run on it
 KEY, SECRET, REGION = "test", "testtest", "us-east-1"
 
 
@@ -77,6 +83,45 @@ class StoreServer:
         state = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
         address = f"{self.endpoint}/{bucket.removeprefix('s3://')}?versioning"
         requests.put(address, data=state, timeout=60).raise_for_status()
+
+
+ACCOUNT = "devstoreaccount1"  # of Azurite's, with the key that everybody knows
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+@dataclass(frozen=True)
+class AzureServer(StoreServer):
+    """A running server that speaks Azure's language for blobs."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {
+            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
+            "AZURE_STORAGE_ENDPOINT": self.endpoint, "AZURE_ALLOW_HTTP": "true",
+        }  # fmt: skip
+
+    def new_bucket(self, name: str = "") -> str:
+        name = name or f"b{uuid.uuid4().hex[:12]}"
+        told = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
+        text = "PUT" + 12 * "\n" + "".join(f"{header}:{value}\n" for header, value in told.items())
+        text += f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
+        digest = hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256)
+        told["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
+        requests.put(f"{self.endpoint}/{name}?restype=container", headers=told, timeout=60).raise_for_status()
+        return f"az://{name}"
+
+
+@contextmanager
+def azurite() -> Iterator[StoreServer]:
+    """Azure's own emulator; skips the test where it, or the client, is not installed."""
+    pytest.importorskip("obstore", reason="the extra `stores` is not installed")
+    if (program := shutil.which("azurite-blob")) is None:
+        pytest.skip("azurite-blob is not on PATH")
+    port = _free_port()
+    options = ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--inMemoryPersistence"]
+    running = _running([program, "--blobPort", str(port), *options], port)
+    with running, faulty(f"http://127.0.0.1:{port}", share=0) as way:
+        yield AzureServer(f"{way}/{ACCOUNT}", None)
 
 
 @contextmanager
@@ -128,8 +173,8 @@ def _running(command: list[str], port: int, **more: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def moto_server(processes: None) -> Iterator[StoreServer]:
-    """The server of moto's of this process."""
-    with moto() as server:
+    """The server of this process: moto's, unless the environment names another one for a whole run."""
+    with {"moto": moto, "versitygw": versitygw, "azurite": azurite}[os.environ.get(TESTS_STORE, "moto")]() as server:
         yield server
 
 

@@ -68,7 +68,7 @@ class Objects:
         """The objects at any depth below a key whose keys come after one; a request for each thousand."""
         with answered(self.uri(key)):
             pages = _api().list(self._store, f"{key}/" if key else None, offset=after or None, chunk_size=PAGE)
-            return {o["path"]: _token(o) for page in pages for o in page}
+            return {o["path"]: _token(o) for page in pages for o in page if o["path"] > after}  # Azurite lists all
 
     def token(self, key: str) -> Token | None:
         """The token of an object; None if it is gone."""
@@ -114,7 +114,7 @@ class Objects:
             if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
                 raise lost(self.uri(key)) from None
             raise
-        return Token((done["e_tag"] or "",), len(content), utc_now().timestamp(), done["version"] or "")
+        return Token((_mark(done["e_tag"]),), len(content), utc_now().timestamp(), done["version"] or "")
 
     def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
@@ -152,8 +152,9 @@ class Objects:
             with answered(self.uri(keys[0] if keys else "")):
                 if keys:
                     _api().delete(self._store, keys)
-        except Gone:  # some stores say so
-            return
+        except Gone:  # some stores say so, and delete no others of the request then
+            for key in keys if len(keys) > 1 else ():
+                self.delete([key])
 
 
 class _Ranges(io.RawIOBase):
@@ -220,7 +221,12 @@ def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
 
 
 def _token(meta: Mapping[str, Any]) -> Token:
-    return Token((meta["e_tag"] or "",), meta["size"], meta["last_modified"].timestamp(), meta["version"] or "")
+    return Token((_mark(meta["e_tag"]),), meta["size"], meta["last_modified"].timestamp(), meta["version"] or "")
+
+
+def _mark(e_tag: str | None) -> str:
+    """An ETag as every answer of a store has it: listings of Azure leave the quotes out."""
+    return f'"{e_tag}"' if e_tag and '"' not in e_tag else e_tag or ""
 
 
 def _version(token: Token) -> dict[str, str]:

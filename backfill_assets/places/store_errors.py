@@ -15,6 +15,7 @@ from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
 REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
+THERE = ("BlobAlreadyExists",)  # Azure says so with the state 409, by which others say that they are busy
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
@@ -63,7 +64,7 @@ def error_of(address: str, error: Exception) -> OSError:
     code, state = (found[1] if (found := at.search(text)) else "" for at in (CODE, STATE))
     if code in NO_BUCKET:
         return _no_bucket(address)
-    if state == "409":
+    if state == "409" and code not in THERE:
         return Busy(address, "the store meets another request for the same name (409)", NOTHING, "Run again")
     changed = ChangedAfterAll if REPEATED.search(text) else Changed
     for kind, condition, number in (

@@ -1,7 +1,7 @@
 """A bucket as a place: the port's suite through servers that speak S3, and what only a bucket has.
 
-Tested here: every promise of `core/test_place` by moto and versitygw, and the files on this machine. Not tested here:
-leases (`test_leases`), and whole lakes in a bucket.
+Tested here: every promise of `core/test_place` by moto, versitygw and Azurite, and files on this machine. Not tested
+here: leases (`test_leases`), and whole lakes in a bucket.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,12 @@ from backfill_assets.places.objects import READ_BYTES
 from backfill_assets_tests import stores
 from backfill_assets_tests.core import test_place
 
+SERVERS = [stores.moto, stores.versitygw, stores.azurite]
 # The same tests, which take the fixture `place` of this module.
 globals().update({name: test for name, test in vars(test_place).items() if name.startswith("test_")})
 
 
-@pytest.fixture(scope="module", params=[stores.moto, stores.versitygw], ids=["moto", "versitygw"])
+@pytest.fixture(scope="module", params=SERVERS, ids=lambda s: s.__name__)
 def server(request: pytest.FixtureRequest, processes: None) -> Iterator[stores.StoreServer]:
     """Each kind of server in turn."""
     with request.param() as running:

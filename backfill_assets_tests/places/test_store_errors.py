@@ -33,6 +33,7 @@ ANSWER = (
         (301, "PermanentRedirect", StoreRefused, "lies in another region"),
         (400, "InvalidArgument", StoreRefused, "does not take the request .InvalidArgument"),
         (409, "ConditionalRequestConflict", StoreLost, "another request for the same name"),
+        (409, "LeaseIdMissing", StoreLost, "another request for the same name"),
         (503, "SlowDown", StoreLost, "answers SlowDown again and again"),
     ],
 )
