@@ -40,13 +40,10 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, instance: str | None = None) -> Iterator[Site]:
-    """A sample lake, loaded, and `dagster dev` over it, with another dagster.yaml if one is given; all is stopped at
-    the end."""
+def site(folder: Path) -> Iterator[Site]:
+    """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
     keep(_load).lay_out(folder)
     home, root = _places(folder)
-    if instance is not None:
-        (home / "dagster.yaml").write_text(instance)
     port, log = _free_port(), folder / "dev.log"
     program = Path(sys.executable).with_name("dagster")
     command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
