@@ -196,3 +196,9 @@ def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_p
     assert bad.facts == {"breaks is_small": 2, "breaks is_even": 0}
     good = _judged(contract, DayProfile(rows=5))[-1]
     assert (good.passed, good.refuses, good.message) == (True, False, "2 rule(s) hold")
+
+
+def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
+    findings = _judged(STAGING, DayProfile())
+    assert [f.check for f in findings] == list(CHECKS) == [ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE]
+    assert {f.day for f in findings} == {day(0)}
