@@ -5,7 +5,6 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 """
 
 import json
-import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,7 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
-from backfill_assets.places.store_errors import lost
+from backfill_assets.places.store_errors import refuse_lost
 
 LOG = "_delta_log"
 HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
@@ -31,7 +30,6 @@ FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, 
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
-OF_STORE = re.compile(r"object store|Generic \w+ error")  # in errors of delta-rs: the store did not answer
 
 
 @dataclass(frozen=True)
@@ -252,8 +250,7 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
-        if table.is_store and OF_STORE.search(str(error)):
-            raise lost(table.uri()) from None  # its text may quote a key
+        refuse_lost(table, error)
         refuse_torn(table, versions(table))
         torn = torn_checkpoints(table)
         if not torn:

@@ -21,7 +21,7 @@ from backfill_assets.core.place import Place, exists, table_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
-from backfill_assets.lake.columns import delta_schema, kinds_of
+from backfill_assets.lake.columns import delta_schema, kinds_of, rows_of_files
 from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, stale
 from backfill_assets.lake.data_files import (
     files_of,
@@ -39,6 +39,7 @@ from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
+from backfill_assets.places.store_errors import refuse_lost
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -120,13 +121,16 @@ class TableStore:
         pinned = LOGS.opened(path, newest if version is None else version)
         names = list(columns) if columns else [f.name for f in pinned.schema().fields]
         try:
+            if path.is_store and where == "true" and not pinned.metadata().partition_columns:
+                return rows_of_files(path, [f.path for f in live_files(pinned, "")], names)
             query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
             batches = list(self.query(query, {"t": (table, pinned.version())}))
         except Exception as error:
             if gone := gone_or_altered(path, live_files(pinned, "")):
                 raise _lost_files_error(path, gone) from error
             raise
-        return [dict(zip(names, row, strict=True)) for batch in batches for row in _rows_of(batch, names)]
+        columns_of = ([batch.column(name).to_pylist() for name in names] for batch in batches)
+        return [dict(zip(names, row, strict=True)) for found in columns_of for row in zip(*found, strict=True)]
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
@@ -145,15 +149,12 @@ class TableStore:
         path = self.lake.table_place(table)
         if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
             return self.rows(table)
-        import pyarrow.parquet as pq
-
         own_files = _own_files(path)
-        gone = [f for f in own_files if not exists(path, f)]
-        if gone:
+        if gone := [f for f in own_files if not exists(path, f)]:
             culprit = f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}"
             fix = "Restore the table's folder from a backup; nothing else knows what had landed"
             raise BackfillError(f"the table {table}", culprit, "It was not read", fix)
-        return [row for f in own_files for row in pq.ParquetFile(path.local(f)).read().to_pylist()]
+        return rows_of_files(path, own_files)
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest). Raises
@@ -164,6 +165,7 @@ class TableStore:
         try:
             yield from engine.execute(sql)
         except Exception as error:
+            refuse_lost(self.lake.place, error)
             named, cause = ", ".join(table for table, _ in tables.values()), str(error).partition("\n")[0]
             fix = "`backfill-assets verify` names damaged files, and the way back"
             raise BackfillError(f"the table {named}", f"it is unreadable ({cause})", "Nothing was read", fix) from error
@@ -294,7 +296,3 @@ def _lost_files_error(table: Place, gone: Sequence[LiveFile]) -> BackfillError:
         "Run `backfill-assets doctor`, which says how each table is mended; a ledger (files, arrivals) is by "
         f"{log.mend_command(table)}, then `backfill-assets catch-up`",
     )
-
-
-def _rows_of(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)

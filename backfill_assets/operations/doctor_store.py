@@ -16,7 +16,7 @@ WRITERS, RACES = 8, 3
 TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 SENSORS = 3  # that tick so often
 # PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each sensor (counted)
-OF_DAY, OF_TICKS = (65, 85), (8, 8)
+OF_DAY, OF_TICKS = (65, 85), (8, 5)
 DOLLARS = (0.005 / 1000, 0.0004 / 1000)
 PRICES = "S3, us-east-1, 2025: 0.005 $ for 1,000 PUT or LIST, 0.0004 $ for 1,000 GET"
 KEPT = "of many that create an object at once one does, a creation and a stale replacement leave what is there"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.place import AlreadyThere, Changed, Gone
+from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place
 from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
@@ -20,6 +20,7 @@ NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
+OF_STORE = re.compile(r"object store|Generic \w+ error")  # in errors of delta-rs: the store did not answer
 NOTHING = "Nothing was read or written by this request"
 
 
@@ -124,3 +125,9 @@ def lost(address: str, text: str = "", code: str = "", state: str = "") -> Store
         address, culprit, "Whether this request was done is not known; nothing is half written",
         "Check the network and, for a store of your own, AWS_ENDPOINT_URL (AWS_ALLOW_HTTP for http); then run again",
     )  # fmt: skip
+
+
+def refuse_lost(place: Place, error: Exception) -> None:
+    """Raise TransientError where an error of delta-rs says that the store does not answer."""
+    if place.is_store and OF_STORE.search(str(error)):
+        raise lost(place.uri()) from None  # its text may quote a key

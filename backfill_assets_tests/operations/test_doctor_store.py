@@ -96,5 +96,5 @@ def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
 
 def test_the_price_of_requests_follows_the_tables(tmp_path: Path) -> None:
     six, twelve = (estimate(Folder(str(tmp_path)), tables).what for tables in (6, 12))
-    assert "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 276,480 a day, 22.39 $ a month" in six
-    assert "about 1,800 for a day of 12 table(s), 0.0043 $; 3 sensors each 30 s: 552,960 a day" in twelve
+    assert "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 224,640 a day, 21.77 $ a month" in six
+    assert "about 1,800 for a day of 12 table(s), 0.0043 $; 3 sensors each 30 s: 449,280 a day" in twelve
