@@ -28,6 +28,10 @@ OF_WRITERS = {  # keys of the table, or of a column, by which a writer must do w
     "delta.generationExpression": "a generated column", "delta.identity.": "an identity column",
     "delta.appendOnly": "delta.appendOnly, so that no day can be replaced",
 }  # fmt: skip
+COPIED = (
+    "spark.read.format('delta').load(PLACE).write.format('delta').partitionBy('{day}').save(ANOTHER), with "
+    "delta.enableDeletionVectors and delta.columnMapping.mode as they are by default"
+)
 AHEAD = timedelta(days=366)  # a day of the year 9999 would make every list of days as long
 
 
@@ -76,9 +80,10 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
     protocol, metadata = opened.protocol(), opened.metadata()
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - KNOWN_FEATURES
     if features or protocol.min_reader_version > 1:
-        drop = "ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY takes one away"
         named = ", ".join(sorted(features)) or f"reader version {protocol.min_reader_version}"
-        yield f"its protocol asks of every writer: {named}", f"Have its owner do without: {drop}"
+        drop = "have its owner take it away (ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY)"
+        copy = COPIED.format(day=wanted.day)
+        yield f"its protocol asks of every writer: {named}", f"Adopt a copy without it ({copy}), or {drop}"
     columns = [(f.name, key) for f in opened.schema().fields for key in (f.metadata or {})]
     keys = [("the table", key) for key, value in metadata.configuration.items() if value != "false"]
     for where, key in (*keys, *columns):

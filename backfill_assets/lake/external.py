@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
-PLAIN = "Rewrite the table as plain files, or name another table"
+PLAIN = "Have its owner write it as plain files (spark.read of it, written to another folder), or name another table"
 
 
 @dataclass(frozen=True)

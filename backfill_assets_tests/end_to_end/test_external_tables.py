@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 D1, D2, D3 = date(2024, 3, 1), date(2024, 3, 2), date(2024, 3, 3)
 Command = Callable[..., Any]
+CHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
 TRAILING = '''"""Money per customer over two days."""
 
 from backfill_assets import Column, Contract, Input, Table
@@ -229,7 +230,7 @@ def test_what_spark_writes_is_followed_by_its_days(tmp_path: Path, spark: "Spark
     table = f"delta.`{tmp_path / 'orders'}`"
 
     def look(statement: str) -> list[str]:
-        spark.sql(statement.format(table)).collect()
+        spark.sql(statement.replace("{}", table)).collect()
         pipeline = chosen_pipeline(made)
         return [str(d) for d in observe(made, pipeline.contracts, pipeline.contracts[0]).days]
 
@@ -242,10 +243,21 @@ def test_what_spark_writes_is_followed_by_its_days(tmp_path: Path, spark: "Spark
     merge = "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET tags = array('y')"
     assert look(merge) == [str(D2)]
     assert look("OPTIMIZE {}") == []
+    assert look("UPDATE {} SET tags = array('u') WHERE id = 3") == [str(D1)]
+    assert look("DELETE FROM {} WHERE id = 2") == [str(D3)]
+    assert look("UPDATE {} SET tags = array('x') WHERE id IN (3, 6)") == [str(D1)]
+    same = "INSERT INTO {} REPLACE WHERE day = DATE'2024-03-03' SELECT * FROM {} WHERE day = DATE'2024-03-03'"
+    assert look(same) == [], "the rows are written again as they were"
+    assert look("ALTER TABLE {} ADD COLUMNS (note STRING)") == []
+    assert look("INSERT INTO {} SELECT DATE'2024-03-02', 9L, timestamp_seconds(1709251209), array('x'), 'n'") == [
+        str(D2)
+    ]
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    assert look("VACUUM {} RETAIN 0 HOURS") == []
     version = made.store.head("orders")
     frame = LakeSession(made).read("orders", version, "day", [D2])
     assert {tuple(r) for r in frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()} == {
-        (1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207),
+        (1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207), (9, "x", 1709251209),
     }  # fmt: skip
     assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')") == []
     with pytest.raises(BackfillError, match="external table orders: it has deletion vectors"):
