@@ -4,6 +4,7 @@ Tested here: `cli.sql`. Not tested here: what a query may touch (`operations.tes
 (`operations.test_export`).
 """
 
+import os
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,10 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.cli.sql import write_csv
+from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.lake.versions import record
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 if TYPE_CHECKING:
@@ -130,6 +133,21 @@ def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_the_newe
         kept = read(run(*keep, f"s{len(newest)}", *newest, on=made))
         version = 1 + len(newest)
         assert (exported["version"], kept["tables"]["staging"]["version"]) == (version, version)
+
+
+def test_readers_of_a_lake_in_a_bucket_get_its_address_as_they_write_it(
+    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    written(bare_bucket(bucket_address, tmp_path), 1, 0)
+    told = {r: run("attach", r, "--lake", bucket_address).stdout for r in ("duckdb", "polars", "spark")}
+    host = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    secret = f"TYPE s3, PROVIDER credential_chain, ENDPOINT '{host}', URL_STYLE 'path', USE_SSL false);"
+    assert secret in told["duckdb"]
+    assert f"'{bucket_address}/tables/staging'" in told["duckdb"]
+    assert f"'{bucket_address}/tables/staging'" in told["polars"]
+    assert f"s3a{bucket_address.removeprefix('s3')}/tables/staging" in told["spark"]
+    assert str(tmp_path) not in "".join(told.values())
 
 
 @pytest.mark.on_spark("its catalog and SQL are Spark's")
