@@ -271,24 +271,24 @@ def _additions(
     return actions
 
 
-def _checked(path: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
+def _checked(place: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
     """The file's statistics; raises BackfillError if it is not whole or not of the contract."""
     import pyarrow as pa
 
     try:
         # of an engine's file in a bucket, which may be large, only the footer comes here
-        footer = read_footer(path.open(file.name) if path.is_store else path.local(file.name))
+        footer = read_footer(place.open(file.name) if place.is_store else place.local(file.name))
     except BackfillError:  # of a store that does not answer now
         raise
     except (OSError, pa.ArrowInvalid) as error:
-        raise _wrong(path, f"{file.name} cannot be read: {error}") from error
+        raise _wrong(place, f"{file.name} cannot be read: {error}") from error
     if misfit := columns_misfit(footer.schema, contract, may_lack):
-        raise _wrong(path, f"the columns of {file.name} are {misfit}")
+        raise _wrong(place, f"the columns of {file.name} are {misfit}")
     stats = file_statistics(footer)
     nulls = json.loads(stats)["nullCount"]
     for column in contract.required_columns:
         if nulls.get(column):
-            raise _wrong(path, f"{file.name} has {nulls[column]} NULL(s) in {column}, which may have none")
+            raise _wrong(place, f"{file.name} has {nulls[column]} NULL(s) in {column}, which may have none")
     return stats
 
 
