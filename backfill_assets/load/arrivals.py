@@ -39,7 +39,8 @@ from backfill_assets.landing.key_day import day_text
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 # The event day (UTC) of an upsert; the event time of a delete is ignored.
 EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
-BY_KEY = " by key"  # ends the input digest of a day of the ledger that was computed from its own deliveries alone
+# In the input digest of a day of the ledger that was computed from its own deliveries alone: then follows by what keys.
+BY_KEY = " by key "
 
 
 def commit_arrivals(
@@ -58,17 +59,17 @@ def commit_arrivals(
     head, recorded_version = source.loaded, source.loaded_version
     moved = {d for d, r in head.latest.items() if r.version > recorded_version} | columns_again(source, raw)
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
-    day_of_key = _day_of_key(lake, source, provenance.settings_digest)
-    if day_of_key:
-        affected, staged = _staged_by_key(lake, raw, source, moved, _parts(contracts, raw), day_of_key)
+    by_key = _by_key(lake, source, provenance.settings_digest)
+    if by_key:
+        affected, staged = _staged_by_key(lake, raw, source, moved, _parts(contracts, raw), by_key)
     elif moved or doubted_days or _days_by_key(source):
         affected, staged = _staged(lake, raw, source, moved, _parts(contracts, raw))
     else:
         affected, staged = moved, begin(lake, ledger)
     affected |= doubted_days
     try:
-        audited, none, end = audit(lake, staged.paths, ledger), DayProfile(), BY_KEY if day_of_key else ""
-        digests = {d: (head.latest[d].entry.fingerprint if d in head.latest else "") + end for d in affected}
+        audited, none = audit(lake, staged.paths, ledger), DayProfile()
+        digests = {d: (head.latest[d].entry.fingerprint if d in head.latest else "") + by_key for d in affected}
         profiles = {d: audited.get(d, none) for d in affected}
         entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
         signed = _signed(provenance, raw, view, source, head.version)
@@ -79,33 +80,45 @@ def commit_arrivals(
         staged.drop()
 
 
-def _day_of_key(lake: Lake, source: Source, settings_digest: str) -> str:
-    """SQL of the event day that a key names, NULL where no usable upsert can have it; "" where keys need not name it:
-    without `key_day`, and while a loaded day was judged under settings other than those of this digest."""
-    settings = lake.settings
-    loaded = (r for r in source.loaded.latest.values() if r.entry.rows)
-    if settings.source.key_day is None or any(r.settings_digest != settings_digest for r in loaded):
+def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
+    """How keys name event days, as the ledger's digests end with it; "" where they need not: without `key_day`, and
+    while a loaded day was judged without this one. Judged with it are days loaded under settings of this digest, and
+    days that the ledger says so of and that were not loaded since."""
+    template, early = lake.settings.source.key_day, lake.settings.lateness.early_tolerance_days
+    if template is None:
         return ""
-    day, early = f"TRY_CAST({day_text(settings.source.key_day)} AS DATE)", settings.lateness.early_tolerance_days
-    return f"CASE WHEN {day} BETWEEN DATE '{settings.start_date}' AND arrival_date + {early} THEN {day} END"
+    promise, recorded = f"{BY_KEY}{template!r} ", source.loaded_version
+    known = _days_by_key(source, promise)
+    for day, receipt in source.loaded.latest.items():
+        is_judged = receipt.settings_digest == settings_digest or (day in known and receipt.version <= recorded)
+        if receipt.entry.rows and not is_judged:
+            return ""
+    return f"{promise}from {lake.settings.start_date}, early by {early}"
 
 
-def _days_by_key(source: Source) -> set[date]:
+def _day_of_key(lake: Lake) -> str:
+    """SQL of the event day that a key names, NULL where no usable upsert can have it."""
+    day, early = day_text(lake.settings.source.key_day or ""), lake.settings.lateness.early_tolerance_days
+    day = f"TRY_CAST({day} AS DATE)"
+    return f"CASE WHEN {day} BETWEEN DATE '{lake.settings.start_date}' AND arrival_date + {early} THEN {day} END"
+
+
+def _days_by_key(source: Source, how: str = BY_KEY) -> set[date]:
     """The days of the ledger that were computed from their own deliveries alone."""
-    return {d for d, r in source.ledger.latest.items() if r.entry.input_digest.endswith(BY_KEY)}
+    return {d for d, r in source.ledger.latest.items() if how in r.entry.input_digest}
 
 
 def _staged_by_key(
-    lake: Lake, raw: Contract, source: Source, moved: set[date], parts: Sets, day_of_key: str
+    lake: Lake, raw: Contract, source: Source, moved: set[date], parts: Sets, by_key: str
 ) -> tuple[set[date], Staged]:
-    """As `_staged`, where keys name their event day (SQL): no load changes rows of another day. Loaded days that were
+    """As `_staged`, where keys name their event days: no load changes rows of another day. Loaded days that were
     computed otherwise before are computed again.
     """
     loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
-    days = moved | (loaded if source.doubted_arrivals() else loaded - _days_by_key(source))
+    days = moved | (loaded if source.doubted_arrivals() else loaded - _days_by_key(source, by_key))
     lacking = {d for d in loaded & days if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
     files = lake.store.data_files(raw, source.loaded.version, loaded & days)
-    event_date = f"coalesce({EVENT_DATE}, {day_of_key})"
+    event_date = f"coalesce({EVENT_DATE}, {_day_of_key(lake)})"
     with materialized(lake, files, raw, lambda rows: ledger_rows(rows, None, raw, parts, lacking, event_date)) as rows:
         return days, stage_query(lake, of_source(ARRIVALS, raw.source), rows)
 

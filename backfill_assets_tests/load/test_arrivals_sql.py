@@ -98,8 +98,8 @@ def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, se
     assert changed == told
 
 
-def load(lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "") -> None:
-    """These days of raw get these rows under some settings, and the ledger follows."""
+def load(lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "", dies: bool = False) -> None:
+    """These days of raw get these rows under some settings, and the ledger follows unless the load dies before it."""
     staged = stage_by_hand(lake, RAW, as_stored(rows))
     found, none, provenance = audit(lake, staged.paths, RAW), DayProfile(), Provenance("test", settings_digest=settings)
     profiles = {d: found.get(d, none) for d in days}
@@ -107,7 +107,8 @@ def load(lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "") -
     write = Write(RAW, staged, entries, lake.store.view("raw", "arrival_date").version, provenance)
     replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})
     staged.drop()
-    commit_arrivals(LakeSession(lake), CONTRACTS, read_view(lake, CONTRACTS), provenance)
+    if not dies:
+        commit_arrivals(LakeSession(lake), CONTRACTS, read_view(lake, CONTRACTS), provenance)
 
 
 def kept_in(lake: Lake) -> list[tuple[Any, ...]]:
@@ -161,37 +162,52 @@ def with_key_day(lake: Lake, template: str = "YYYY-MM-DD") -> Lake:
     return replace(lake, settings=lake.settings.model_copy(update={"single": source}))
 
 
-keyed_loads = st.lists(st.tuples(loads.map(lambda steps: steps[0]), st.booleans()), min_size=1, max_size=8)
+# Of each load the settings: "" without the promise, two others with it.
+keyed_loads = st.lists(
+    st.tuples(loads.map(lambda steps: steps[0]), st.sampled_from(["", "a", "b"])), min_size=1, max_size=8
+)
 EVERY_DAY = dict.fromkeys(DAYS, 3)
 
 
 @settings(max_examples=examples(9))
 @given(keyed_loads)
-@example([({d: 1}, True) for d in DAYS] + [({DAYS[2]: 2}, True), ({DAYS[5]: 0}, True)])
-@example([(EVERY_DAY, False), ({DAYS[0]: 4}, True), (EVERY_DAY, True), ({DAYS[0]: 1}, True), ({DAYS[1]: 2}, False)])
-@example([({d: 2}, True) for d in DAYS[1:]] + [({DAYS[0]: 2}, False), ({DAYS[0]: 2}, True), ({DAYS[1]: 0}, False)])
+@example([({d: 1}, "a") for d in DAYS] + [({DAYS[2]: 2}, "b"), ({DAYS[5]: 0}, "a")])
+@example([(EVERY_DAY, ""), ({DAYS[0]: 4}, "a"), (EVERY_DAY, "a"), ({DAYS[0]: 1}, "b"), ({DAYS[1]: 2}, "")])
+@example([({d: 2}, "a") for d in DAYS[1:]] + [({DAYS[0]: 2}, ""), ({DAYS[0]: 2}, "a"), ({DAYS[1]: 0}, "")])
+@example([(EVERY_DAY, "a"), ({DAYS[0]: 1}, ""), ({DAYS[0]: 4}, "b"), ({DAYS[0]: 4}, "a")])
 def test_where_keys_name_their_days_the_ledger_is_that_of_a_lake_loaded_at_once_while_all_its_days_were_judged_so(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[date, int], bool]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[date, int], str]]
 ) -> None:
-    plain = bare_lake(tmp_path_factory.mktemp("keyed"))
+    lake, is_by_key = bare_lake(tmp_path_factory.mktemp("keyed")), False
     histories = [[], *(keyed(unruly(seed, START, days=6, rows=80, keys=40)) for seed in range(4))]
     loaded: dict[date, list[Row]] = {}
-    judged: dict[date, bool] = {}
-    for step, by_key in steps:
-        lake = with_key_day(plain) if by_key else plain
+    judged: dict[date, str] = {}
+    for step, name in steps:
         found = {d: on(histories[which], {d}) for d, which in step.items()}
-        found = {d: promised(rows) if by_key else rows for d, rows in found.items()}
-        loaded, judged = loaded | found, judged | dict.fromkeys(found, by_key)
-        load(lake, [r for rows in found.values() for r in rows], {*step}, str(by_key))
+        found = {d: promised(rows) if name else rows for d, rows in found.items()}
+        loaded, judged = loaded | found, judged | dict.fromkeys(found, name)
+        load(with_key_day(lake) if name else lake, [r for rows in found.values() for r in rows], {*step}, name)
         rows = [r for of_day in loaded.values() for r in of_day]
-        all_by_key = by_key and all(judged[d] for d, of_day in loaded.items() if of_day)
+        known = {name, "a", "b"} if is_by_key else {name}  # a ledger that is as before does not know of other settings
+        is_by_key = bool(name) and all(judged[d] in known for d, of_day in loaded.items() if of_day)
         kept = kept_in(lake)
-        assert {r[:2]: r[2:6] for r in kept} == arrivals_of(rows, day_of_key if all_by_key else None)
+        assert {r[:2]: r[2:6] for r in kept} == arrivals_of(rows, day_of_key if is_by_key else None)
         days = read_view(lake, CONTRACTS).source("raw").ledger.latest.values()
-        assert all_by_key or not any(r.entry.input_digest.endswith(BY_KEY) for r in days), "else each load reads all"
+        assert is_by_key or not any(BY_KEY in r.entry.input_digest for r in days), "else each load reads all"
     at_once = bare_lake(tmp_path_factory.mktemp("at once"))
-    load(with_key_day(at_once) if all_by_key else at_once, rows, {*loaded})
+    load(with_key_day(at_once) if is_by_key else at_once, rows, {*loaded})
     assert kept == kept_in(at_once), "fingerprints too"
+
+
+def test_a_load_without_the_promise_that_died_before_the_ledger_ends_it(tmp_path: Path) -> None:
+    plain = bare_lake(tmp_path)
+    lake, key = with_key_day(plain), f"{DAYS[0]}"
+    rows = [delivery(n, f"{day} 10:00", f"{DAYS[n % 2]} 09:00", key=key) for n, day in enumerate(DAYS[:3])]
+    load(lake, [rows[0], rows[2]], {*DAYS[:3]}, "a")
+    load(plain, [rows[1]], {DAYS[1]}, "", dies=True)
+    load(lake, [delivery(9, f"{DAYS[3]} 10:00", f"{DAYS[0]} 09:00", key=key)], {DAYS[3]}, "a")
+    found = {r[:2]: r[4] for r in kept_in(lake)}
+    assert found == {(arrived, day): 1 for arrived in DAYS[:4] for day in DAYS[:2]}
 
 
 def test_where_keys_name_their_days_a_load_reads_no_file_of_another_day(tmp_path: Path) -> None:
