@@ -122,11 +122,11 @@ def _jars(coordinate: str, java: Path, options: Sequence[str], trusted: str = ""
     return jars
 
 
-def s3a_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
-    """The jars by which a Spark of ours reaches S3, as `_jars` gives them. Raises BackfillError where the
-    installed pyspark brings another Hadoop than they are made for."""
+def s3a_jars(java: Path, options: Sequence[str], home: Path | None = None) -> tuple[Path, ...]:
+    """The jars by which a Spark of ours reaches S3, as `_jars` gives them. Raises BackfillError where Spark at `home`
+    (None: the installed pyspark) brings another Hadoop than they are made for."""
     hadoop = S3A.rpartition(":")[2]
-    if not (spark_home() / "jars" / f"hadoop-client-api-{hadoop}.jar").exists():
+    if not ((home or spark_home()) / "jars" / f"hadoop-client-api-{hadoop}.jar").exists():
         raise BackfillError(
             f"pyspark {package_version('pyspark')}", f"it brings another Hadoop than {hadoop}, for which this package "
             "knows the jars that reach S3", "Spark was not started",

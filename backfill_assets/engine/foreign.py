@@ -143,9 +143,18 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
 
 
 def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
-    """Raise BackfillError unless the session's server sees this folder as we do; a classic session is here."""
+    """Raise BackfillError unless the session's server sees this folder as we do."""
+    if reason := why_unseen(session, folder):
+        raise BackfillError(
+            f"the folder {folder}", f"the server of the Spark session does not see it ({reason})",
+            "Nothing was written", HERE,
+        )  # fmt: skip
+
+
+def why_unseen(session: "SparkSession", folder: Path) -> str:
+    """Why the session's server does not see this folder as we do; empty where it does. A classic session is here."""
     if not is_connect(session):
-        return
+        return ""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.errors import PySparkException
@@ -154,16 +163,11 @@ def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
     pq.write_table(pa.table({"word": [word]}), file)
     try:
         read: Any = session.read.schema("word string").parquet(f"file://{file}").first()
-        reason = "" if read is not None and read[0] == word else "it finds another file there"
+        return "" if read is not None and read[0] == word else "it finds another file there"
     except PySparkException as error:
-        reason = str(error).splitlines()[0][:200]
+        return str(error).splitlines()[0][:200]
     finally:
         file.unlink()
-    if reason:
-        raise BackfillError(
-            f"the folder {folder}", f"the server of the Spark session does not see it ({reason})",
-            "Nothing was written", HERE,
-        )  # fmt: skip
 
 
 def _observation(session: "SparkSession") -> Any:

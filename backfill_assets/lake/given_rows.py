@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.foreign import write_parquet
+from backfill_assets.engine.foreign import why_unseen, write_parquet
+from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
     GivenColumn,
@@ -32,6 +33,9 @@ from backfill_assets.lake.given_columns import (
 )
 from backfill_assets.lake.staging import Staged, filling
 from backfill_assets.lake.writing import WHOLE, copy_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROWS_AT_ONCE = 1 << 16
 KNOWN = "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or a polars frame"
@@ -94,7 +98,7 @@ class GivenRows:
         with filling(lake, contract) as staged:
             if self.kind == "Spark DataFrame":
                 _refuse(what, differences)
-                batches = _batches_of_files(write_parquet(self.rows, staged.folder / WHOLE))
+                batches = _batches_of_files(_written(self.rows, lake, staged))
             else:
                 batches = _batches(self._arrow)
             stream = _Stream(contract, batches)
@@ -116,6 +120,17 @@ class GivenRows:
         if self.kind == "pyarrow RecordBatch":
             return pa.Table.from_batches([self.rows])
         return self.rows if hasattr(self.rows, "__arrow_c_stream__") else self.rows.collect()
+
+
+def _written(frame: "DataFrame", lake: LakeFolder, staged: Staged) -> list[Path]:
+    """Files on this machine with the rows of a frame, which its own session computes: to a folder that it sees, else to
+    the bucket of a lake in S3. Raises SettingsError where it reaches neither."""
+    session, table, name = frame.sparkSession, staged.table, f"{staged.name}/{WHOLE}"
+    if not table.uri().startswith(S3) or not why_unseen(session, table.prepared(staged.name)):
+        return write_parquet(frame, staged.folder / WHOLE)
+    refuse_blind(session, lake.place)
+    frame.write.mode("append").parquet(engine_path(session, table, name))
+    return [table.local(file) for file in table.below(name) if file.endswith(".parquet")]
 
 
 def _refuse(what: str, differences: Sequence[str]) -> None:

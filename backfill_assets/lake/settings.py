@@ -130,7 +130,8 @@ class PipelineSettings(Section):
 
 class AuditSettings(Section):
     """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the lake's; `auto`: the
-    lake's engine where it computes on other machines and a table's files have at least `engine_from_mib` MiB."""
+    lake's engine where it computes on other machines and a table's files have at least `engine_from_mib` MiB,
+    in a bucket a 64th of that."""
 
     engine: Literal["auto", "duckdb", "engine"] = "auto"
     engine_from_mib: int = Field(default=1024, ge=0)

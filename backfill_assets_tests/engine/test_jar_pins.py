@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine import cache as room
 from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder, present_jars, s3a_jars
 from backfill_assets.engine.jar_pins import PINS, S3A
 
@@ -28,6 +27,5 @@ def test_the_jars_of_s3_are_a_set_of_their_own_with_a_checksum_each_for_the_hado
     assert present_jars() == ()
     with pytest.raises(BackfillError, match=r"the jar .*hadoop-aws-3\.5\.0\.jar: its sha256 is .*Spark was not"):
         s3a_jars(NO_JAVA, ())
-    monkeypatch.setattr(room, "spark_home", lambda: tmp_path)
     with pytest.raises(BackfillError, match=r"brings another Hadoop than 3\.5\.0.*Spark Connect server"):
-        s3a_jars(NO_JAVA, ())
+        s3a_jars(NO_JAVA, (), tmp_path)
