@@ -4,7 +4,6 @@ Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operatio
 (`lake.inspection`) and the files that can be deleted (`operations.maintain`).
 """
 
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -109,9 +108,6 @@ def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
     return True
 
 
-WIDTH = 80
-
-
 @click.command()
 @reporting()
 def checklist() -> Output:
@@ -130,19 +126,11 @@ def _draw_items(items: "Sequence[Item]") -> None:
         click.echo(f"{about}:")
         for item in together:
             click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
-            click.echo(_filled(item.evidence))
+            say(f"    {item.evidence}", 4)
             if item.fix:
-                click.echo(_filled(item.fix, "-> "))
+                say(f"    -> {item.fix}", 7)
         click.echo()
     click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
-
-
-def _filled(text: str, mark: str = "") -> str:
-    """The text in lines of 80 columns below its item; options and names are not broken."""
-    below = " " * 4
-    return textwrap.fill(
-        text, WIDTH, initial_indent=below + mark, subsequent_indent=below + " " * len(mark), break_on_hyphens=False
-    )
 
 
 @click.command()

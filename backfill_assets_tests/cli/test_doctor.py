@@ -35,7 +35,7 @@ def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     assert f"backfill --force --from {START} --to {START} --tables staging`" in shown.stdout
 
 
-def test_each_item_is_ticked_or_names_what_mends_it_and_80_columns_are_enough(tmp_path: Path) -> None:
+def test_each_item_is_ticked_or_names_what_mends_it(tmp_path: Path) -> None:
     lake, _ = late_lake(tmp_path / "lake")
     result = run("checklist", "--lake", lake.root)
     assert result.exit_code == 0, result.output
@@ -44,7 +44,6 @@ def test_each_item_is_ticked_or_names_what_mends_it_and_80_columns_are_enough(tm
     assert "[x] a load is seen whole or not at all" in lines
     assert lines[lines.index("[ ] a rerun changes nothing") + 2] == "    -> backfill-assets prove --random 3"
     assert lines[-1].endswith(" of 12 hold")
-    assert max(map(len, lines)) <= 80
     document = read(run("checklist", "--json", "--lake", lake.root))
     assert [i["holds"] for i in document["items"]].count(True) == int(lines[-1].split()[0])
 
