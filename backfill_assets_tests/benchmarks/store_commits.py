@@ -2,8 +2,8 @@
 
 Lives here: writers of five days, a checker of the log and its files. Does not live here: kills at each step
 (`end_to_end.test_bucket_stops`). The store is versitygw's where that is on PATH, else moto's. HOW: `locked`, as users
-have it; `racing`, without the lock, so that nearly all commits meet; `paused`, racing, and a process that chance draws
-is stopped for longer than its leases last, or killed and started again.
+have it; `racing`, without the lock, so that nearly all commits meet; `disturbed`, racing, and answers are lost, wrong,
+old or slow; `paused`, racing, and a process that chance draws is stopped for longer than its leases last, or killed.
 
 usage: python -m backfill_assets_tests.benchmarks.store_commits [PROCESSES [COMMITS [HOW]]]
 """
@@ -31,10 +31,11 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.places import leases
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine
+from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.stores import StoreServer, moto, versitygw
 
-DAYS, LEASE_SECONDS, PAUSE_SECONDS = 5, 1.0, (0.0, 8.0)
+DAYS, LEASE_SECONDS, PAUSE_SECONDS, SHARE_KILLED = 5, 1.0, (0.0, 8.0), 0.05
 
 
 def writer(root: str, number: str, commits: str, how: str) -> None:
@@ -52,14 +53,13 @@ def writer(root: str, number: str, commits: str, how: str) -> None:
             print("not", type(error).__name__, flush=True)
 
 
-def _disturbed(started: list["subprocess.Popen[str]"], again: "list[list[str]]", chance: random.Random) -> None:
-    """Stop processes for a while, or kill one and start it again, until all have ended."""
+def _paused(started: list["subprocess.Popen[str]"], chance: random.Random) -> None:
+    """Stop processes for a while, or kill one, until all have ended."""
     while any(process.poll() is None for process in started):
         number = chance.randrange(len(started))
         with suppress(ProcessLookupError):
-            if chance.random() < 0.2 and started[number].poll() is None:
+            if chance.random() < SHARE_KILLED and number:
                 started[number].kill()
-                again.append([str(number)])
             else:
                 os.kill(started[number].pid, signal.SIGSTOP)
                 time.sleep(chance.uniform(*PAUSE_SECONDS))
@@ -85,24 +85,32 @@ def checked(lake: Lake, said: list[str]) -> None:
 def raced(server: StoreServer, folder: Path, processes: int, commits: int, how: str) -> None:
     """Let the processes commit, then check and print."""
     os.environ |= server.environment
+    with faulty(server.endpoint, share=0.02, is_slow=True) if how == "disturbed" else nullcontext("") as way:
+        lake, said = _raced(server, folder, processes, commits, how, way)
+    checked(lake, said)
+
+
+def _raced(
+    server: StoreServer, folder: Path, processes: int, commits: int, how: str, way: str
+) -> tuple[Lake, list[str]]:
     address, chance = f"{server.new_bucket()}/lake", random.Random(commits)
     lake = bare_bucket(address, folder / "checker")
     publish_by_hand(lake, STAGING, [{"entity": "A", "value": 0, "event_date": day(n)} for n in range(DAYS)])
     words = [sys.executable, "-m", __spec__.name, "writer"]
     roots = [str(machine(address, folder / str(n))) for n in range(processes)]
     logs = [(folder / f"{n}.said").open("a") for n in range(processes)]
-    again, began = list[list[str]](), time.monotonic()
+    reached, began = {**os.environ, **({"AWS_ENDPOINT_URL": way} if way else {})}, time.monotonic()
     started = [
-        subprocess.Popen([*words, root, str(n), str(commits), how], stdout=log, text=True)
+        subprocess.Popen([*words, root, str(n), str(commits), how], stdout=log, text=True, env=reached)
         for n, (root, log) in enumerate(zip(roots, logs, strict=True))
     ]
     if how == "paused":
-        _disturbed(started, again, chance)
+        _paused(started, chance)
     codes = [process.wait() for process in started]
     seconds = time.monotonic() - began
     said = [line for n in range(processes) for line in (folder / f"{n}.said").read_text().splitlines()]
     print(f"{processes} x {commits} {how}: {seconds:.0f} s, {len(said) / seconds:.2f} writes a second, codes {codes}")
-    checked(lake, said)
+    return lake, said
 
 
 def main(processes: str = "4", commits: str = "300", how: str = "locked") -> None:

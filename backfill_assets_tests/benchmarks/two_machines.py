@@ -1,0 +1,155 @@
+"""Two machines, as network namespaces without a shared folder, on one lake in a bucket: late data on one, everything
+made again on the other, both killed at random; at the end the lake is what one machine makes of the same deliveries.
+
+Lives here: the namespaces, the rounds, the comparison. Does not live here: kills at each step of one write
+(`end_to_end.test_bucket_stops`). Needed: root, `ip`, and versitygw on PATH.
+
+usage: python -m backfill_assets_tests.benchmarks.two_machines [ROUNDS [SEED]]
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, made
+from backfill_assets_tests.end_to_end.worlds import encoded, span
+from backfill_assets_tests.engines import OF_LAKES
+from backfill_assets_tests.oracle import Row
+from backfill_assets_tests.stores import KEY, SECRET, StoreServer
+
+STORE, MACHINES, PORT, BUCKET = "bfa-store", ("bfa-1", "bfa-2"), 7070, "bucket"
+SHARE_KILLED, MOST_SECONDS = 0.7, 60.0
+LAST = span(RULES).end - ONE_DAY
+
+
+def ip(words: str) -> None:
+    """Run `ip`."""
+    subprocess.run(["ip", *words.split()], check=True)
+
+
+@contextmanager
+def namespaces() -> Iterator[None]:
+    """One of the store, and one of each machine, which reaches the store alone."""
+    for name in (STORE, *MACHINES):
+        subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)
+        ip(f"netns add {name}")
+        ip(f"-n {name} link set lo up")
+    try:
+        for n, name in enumerate(MACHINES):
+            ip(f"link add bfa{n} netns {STORE} type veth peer name eth0 netns {name}")
+            ip(f"-n {STORE} addr add 10.99.{n}.1/24 dev bfa{n}")
+            ip(f"-n {STORE} link set bfa{n} up")
+            ip(f"-n {name} addr add 10.99.{n}.2/24 dev eth0")
+            ip(f"-n {name} link set eth0 up")
+        yield
+    finally:
+        for name in (STORE, *MACHINES):
+            ip(f"netns delete {name}")
+
+
+def environment(number: int, folder: Path) -> dict[str, str]:
+    """What a machine's processes know: the way to the store, and a state folder of their own."""
+    reached = StoreServer(f"http://10.99.{number}.1:{PORT}", None).environment
+    return {**os.environ, **reached, STATE_VARIABLE: str(folder / f"state {number}"), OF_LAKES: "sail"}
+
+
+def started(number: int, folder: Path, *words: str) -> "subprocess.Popen[str]":
+    """A command on a machine."""
+    inside = ["ip", "netns", "exec", MACHINES[number], sys.executable, "-m"]
+    log = (folder / f"machine {number}.log").open("a")
+    return subprocess.Popen(
+        [*inside, *words], env=environment(number, folder), stdout=subprocess.PIPE, stderr=log, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def command(number: int, folder: Path, lake: str, *words: str) -> "subprocess.Popen[str]":
+    """A command of the product on a machine."""
+    return started(number, folder, "backfill_assets", *words, "--lake", lake)
+
+
+def fingerprints(lake: str) -> Mapping[str, Mapping[str, tuple[int, str]]]:
+    """Rows and fingerprint of each day with rows, by table."""
+    opened = open_lake(local_root(lake))
+    found = {c.name: opened.store.view(c.name, c.day_column).latest for c in chosen_pipeline(opened).contracts}
+    return {
+        name: {str(d): (r.entry.rows, r.entry.fingerprint) for d, r in sorted(latest.items()) if r.entry.rows}
+        for name, latest in found.items()
+    }
+
+
+def deliveries(rounds: int) -> list[list[Row]]:
+    """The rows of each file, one for each round."""
+    return [ROWS[n::rounds] for n in range(rounds)]
+
+
+def raced(folder: Path, rounds: int, chance: random.Random) -> Counter[str]:
+    """Land, load and make again, with kills; returns how the commands ended."""
+    lake, ended = f"s3://{BUCKET}/lake", Counter[str]()
+    for number, rows in enumerate(deliveries(rounds)):
+        landed = folder / "store" / BUCKET / "landing" / f"{number:03d}.jsonl"
+        landed.parent.mkdir(parents=True, exist_ok=True)
+        landed.write_bytes(encoded("jsonl", rows))
+        again = ("backfill", "--from", str(RULES.start), "--to", str(LAST), "--force")
+        running = {"load": command(0, folder, lake, "catch-up"), "again": command(1, folder, lake, *again)}
+        for name, process in running.items():
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=chance.uniform(5, MOST_SECONDS) if chance.random() < SHARE_KILLED else 900)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            ended[f"{name} {process.wait()}"] += 1
+    return ended
+
+
+def main(rounds: str = "6", seed: str = "1") -> None:
+    """Race, finish, and compare with one machine."""
+    with tempfile.TemporaryDirectory() as name, namespaces():
+        folder = Path(name)
+        one = made(folder / "one", deliveries(int(rounds)))
+        text = (one.root / FILE_NAME).read_text()
+        there = folder / "store" / BUCKET / "lake"
+        there.mkdir(parents=True)
+        (there / FILE_NAME).write_text(text.replace('"landing/**"', f'"s3://{BUCKET}/landing/**"'))
+        serving = ["ip", "netns", "exec", STORE, "versitygw", "--port", f":{PORT}", "posix", str(folder / "store")]
+        keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+        server = subprocess.Popen(serving, env={**os.environ, **keys}, stdout=subprocess.DEVNULL)
+        try:
+            began = time.monotonic()
+            ended = raced(folder, int(rounds), random.Random(seed))
+            print(f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}", flush=True)
+            for number in (1, 0):  # the second run finds what only time tells
+                said, _ = command(number, folder, f"s3://{BUCKET}/lake", "catch-up", "--json").communicate()
+                print(f"catch-up on machine {number}: {json.loads(said).get('state', 'ended') if said else 'ended'}")
+            own = "backfill_assets_tests.benchmarks.two_machines"
+            found = json.loads(started(1, folder, own, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0])
+            checked = command(0, folder, f"s3://{BUCKET}/lake", "verify", "--deep")
+            print(checked.communicate()[0].splitlines()[-1:], checked.returncode)
+        finally:
+            server.terminate()
+        os.environ[OF_LAKES] = "sail"
+        subprocess.run([sys.executable, "-m", "backfill_assets", "catch-up", "--lake", str(one.root)], check=True)
+        wanted = json.loads(json.dumps(fingerprints(str(one.root))))
+        differ = {t: [d for d in of if found[t].get(d) != of[d]] for t, of in wanted.items() if found[t] != of}
+        assert not differ, differ
+        print("equal:", {table: len(days) for table, days in wanted.items()})
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["fingerprints"]:
+        print(json.dumps(fingerprints(sys.argv[2])))
+    else:
+        main(*sys.argv[1:])
