@@ -5,7 +5,7 @@ Tested here: `places.leases` over a folder, with clocks that the test sets; by s
 """
 
 import json
-import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from backfill_assets.core.place import Held, read_json
 from backfill_assets.places import leases
 from backfill_assets.places.folder import Folder
+from backfill_assets_tests.clocks import Clock, set_to
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def left(place: Folder, name: str, age: float, **body: object) -> None:
     import os
 
     place.write(name, json.dumps({"seconds": 30.0, "owner": "another", **body}).encode())
-    os.utime(place.local(name), (time.time() - age, time.time() - age))
+    now = place.write("now", b"").changed_at
+    os.utime(place.local(name), (now - age, now - age))
 
 
 def test_a_lock_is_released_and_can_be_taken_again(place: Folder) -> None:
@@ -36,16 +38,20 @@ def test_a_lock_is_released_and_can_be_taken_again(place: Folder) -> None:
         assert place.token("x.lock") is None
 
 
-def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_before(place: Folder) -> None:
-    left(place, "x.lock", 20)
-    with (
-        pytest.raises(Held, match="the table x: another has held its lock"),
-        leases.lease(place, "x.lock", "the table x", 0),
-    ):
-        raise AssertionError
-    left(place, "x.lock", 40)
-    with leases.lease(place, "x.lock", "the table x", 0):
-        assert read_json(place, "x.lock")["owner"] != "another"
+@pytest.mark.parametrize("wrong_by", [timedelta(minutes=-10), timedelta(), timedelta(minutes=10)])
+def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_before_whatever_this_machines_clock_says(
+    place: Folder, wrong_by: timedelta
+) -> None:
+    with set_to(Clock(wrong_by)):
+        left(place, "x.lock", 20)
+        with (
+            pytest.raises(Held, match="the table x: another has held its lock"),
+            leases.lease(place, "x.lock", "the table x", 0),
+        ):
+            raise AssertionError
+        left(place, "x.lock", 40)
+        with leases.lease(place, "x.lock", "the table x", 0):
+            assert read_json(place, "x.lock")["owner"] != "another"
 
 
 def test_a_waiter_takes_no_lease_that_is_renewed(place: Folder) -> None:
