@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import dagster as dg
 from pydantic import BaseModel, Field
 
-from backfill_assets.core.addresses import ADDRESS, local_root
+from backfill_assets.core.addresses import ADDRESS, address_of, local_root
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.process import lake_folder
 from backfill_assets.dagster.stale import is_stale
@@ -112,7 +112,7 @@ def _conditions_sensor(
         return dg.AutomationConditionSensorDefinition(
             appearance.naming.name(CONDITIONS),
             target=keys,
-            run_tags={LAKE_TAG: str(root), REASON_TAG: CONDITIONS},
+            run_tags={LAKE_TAG: address_of(root), REASON_TAG: CONDITIONS},
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=INTERVAL_SECONDS,
             description="Requests the days that receipts say need a rebuild, upstream first.",

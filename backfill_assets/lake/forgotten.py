@@ -217,8 +217,10 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
 
 
 def keeps_versions(lake: LakeFolder) -> bool:
-    """Whether the lake's bucket keeps what its objects held before (Google names versions, kept or not)."""
-    token = lake.place.token(KEY)
+    """Whether the lake's bucket keeps what its objects held before (Google names versions, kept or not), by the newest
+    record of an erasure: it may keep them since a while only."""
+    records = lake.place.tokens(FORGOTTEN)
+    token = lake.place.token(max(records, key=lambda name: records[name].changed_at, default=KEY))
     return token is not None and token.version not in ("", "null")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import dagster as dg
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.digests import digest_of
@@ -157,7 +158,7 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
     status = runs if appearance.runs(ALERTS) and is_wanted() else dg.DefaultSensorStatus.STOPPED
 
     def concerns(run: dg.DagsterRun) -> bool:
-        return not appearance.is_guest or works_on(run, str(root), appearance.naming)
+        return not appearance.is_guest or works_on(run, address_of(root), appearance.naming)
 
     @dg.run_failure_sensor(
         name=name("alert_on_failure"), default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -218,7 +219,7 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
     next tick that finds the same posts it.
     """
     scope = f"{sensor}: "
-    facts = {"lake": str(root), "reason": sensor, "url": f"{_ui()}/runs"}
+    facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui()}/runs"}
 
     def message(fresh: list[str]) -> Message:
         """The alarms that are new."""

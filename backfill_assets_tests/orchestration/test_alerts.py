@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
 from backfill_assets.orchestration.alerts import (
     DAY_SECONDS,
@@ -160,6 +161,14 @@ def test_what_needs_a_person_is_told_once_and_again_when_it_changes_or_comes_bac
         report_alarms(tmp_path, instance, "late_data", {}, LOG)
     assert [told["text"].splitlines()[1] for told in hook.kept] == [*one.values(), *two.values(), *two.values()]
     assert {told["subject"] for told in hook.kept} == {"Needs a person: altered files"}
+
+
+def test_an_alarm_of_a_lake_in_a_bucket_names_its_address(
+    bucket_address: str, instance: dg.DagsterInstance, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEBHOOK, hook.url)
+    report_alarms(local_root(bucket_address), instance, "landing", {"altered files": "1: a"}, LOG)
+    assert [told["lake"] for told in hook.kept] == [bucket_address]
 
 
 @pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:9/x"])
