@@ -42,11 +42,21 @@ FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
     """A cursor of this process's engine, in UTC, which spills below the lake's folder and never fetches an extension.
 
-    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`.
+    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`. Raises BackfillError where a query
+    needs more and cannot spill it.
     """
+    import duckdb
+
     with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
         engine.execute("SET TimeZone = 'UTC'")
-        yield engine
+        try:
+            yield engine
+        except duckdb.OutOfMemoryException as error:
+            raise BackfillError(
+                f"the lake {lake.address}",
+                f"a query over its files needs more memory than the {MEMORY} that it may use ({error})",
+                "Nothing was written", "Load or rebuild fewer days at once, for example a month",
+            ) from error  # fmt: skip
 
 
 @lru_cache(maxsize=2)

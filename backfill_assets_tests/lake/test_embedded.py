@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.embedded import (
     AT_ONCE,
+    MEMORY,
     SPILL,
     connection,
     delta_rows,
@@ -54,6 +56,20 @@ def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
         for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
             found, query = delta_rows(engine, place_of(tmp_path / "t"), wanted)
             assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
+
+
+def test_a_query_that_needs_more_memory_than_it_may_use_says_so_and_the_next_one_works(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+
+    def numbers(count: int, memory: str) -> Any:
+        with connection(lake) as engine:
+            engine.execute(f"SET memory_limit = '{memory}'")
+            return engine.execute(f"SELECT len(list(n)) FROM range({count}) AS numbers(n)").fetchone()
+
+    with pytest.raises(BackfillError, match=r"needs more memory.*fewer days at once") as raised:
+        numbers(20_000_000, "16MB")
+    assert str(tmp_path) in str(raised.value)
+    assert numbers(3, MEMORY) == (3,)
 
 
 DAYS = AT_ONCE + 2
