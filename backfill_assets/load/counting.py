@@ -252,6 +252,8 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         origin = origins_of.of(record.sha256, record.names, place[0])
         commit = commit_of(record) if source.table else None
         files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit))
+    if stock.is_store and not lake_session.engine.computes_here:  # as it did when this machine kept them for itself
+        stock.sync_new([file.name for file in files])
     return files
 
 

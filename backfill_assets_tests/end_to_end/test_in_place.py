@@ -21,6 +21,7 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.view import Known
@@ -209,6 +210,12 @@ def test_a_lake_in_a_bucket_keeps_no_copy_and_each_machine_fetches_what_it_reads
         lake.backfill(DAYS, "raw", force=True)
         assert lake.content("raw") == world.content("raw")
     assert {n.partition(".")[2] for n in place_at(third.root).names(".stock") if len(n) > DIGEST_CHARS} == {"json"}
+    home = one.open()[0].lake
+    spark = home.settings.spark.model_copy(update={"engine": "sc://elsewhere"})
+    elsewhere = LakeSession(replace(home, settings=home.settings.model_copy(update={"spark": spark})))
+    names = {file.name for file in stored_contents(elsewhere, read_files(home.store))}
+    assert len(names) == 2
+    assert names <= {*place_at(third.root).names(".stock")}, "other machines read the bucket"
     place.write("landing/a.parquet", parquet(FIRST[0]))
     with pytest.raises(LandingError, match=r"a.parquet \(altered\)"):
         two.backfill(DAYS, "raw", force=True)
