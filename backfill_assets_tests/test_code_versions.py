@@ -52,7 +52,7 @@ DECIDES_NO_ROW = {
     "engine.cache", "engine.confs", "engine.loss", "engine.sail_differences", "engine.sail_plans",
     "engine.session", "engine.supervisor",
     "lake.audit", "lake.auditor", "lake.committer", "lake.data_files", "lake.embedded", "lake.engine_paths",
-    "lake.folder", "lake.home",
+    "lake.adopted", "lake.folder", "lake.home",
     "lake.kept_files", "lake.whole",
     "lake.landings", "lake.log", "places.choice", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
@@ -61,7 +61,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "e8998351544f446566402f2b1ecff6a1",
+    "raw 1": "f31f63dd8c5f43d4cf68b018bad7eefd",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

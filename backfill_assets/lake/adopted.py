@@ -22,6 +22,11 @@ def first_version(names: Iterable[str]) -> int:
     return max((int(name.removeprefix(MARK)) for name in names if name.startswith(MARK)), default=0)
 
 
+def second_name(path: str) -> str:
+    """The name that a file gets in the folder of its day: its first one, without folders."""
+    return path.replace("/", "-")
+
+
 def files_before(uri: str, version: int) -> Iterator[dict[str, Any]]:
     """The data files of a table at a version, as actions that add them: what a reader of its history begins with."""
     from deltalake import DeltaTable

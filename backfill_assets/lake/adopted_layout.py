@@ -16,6 +16,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.place import Place, size
 from backfill_assets.lake.adoptable import Adoption, contract_there, refused
+from backfill_assets.lake.adopted import second_name
 from backfill_assets.lake.columns import file_statistics, read_footer
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.external import Reference, references
@@ -96,7 +97,7 @@ def commit_folders(
 def _moved(table: Place, wanted: Adoption, reference: Reference, now: int) -> Sequence[dict[str, Any]]:
     """Give a file its second name; the actions that take the first one out and add the second."""
     file = reference.file
-    name = f"{wanted.day}={file.partition}/{file.path.replace('/', '-')}"
+    name = f"{wanted.day}={file.partition}/{second_name(file.path)}"
     if (there := size(table, name)) != file.size:  # else by a call that was killed
         if there is not None:
             table.delete(name)

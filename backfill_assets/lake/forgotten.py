@@ -22,6 +22,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import AlreadyThere, Place, ends, read, read_json, table_lock, write_json
+from backfill_assets.lake.adopted import second_name
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
 from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, TABLES, VERSIONS, LakeFolder
@@ -264,8 +265,9 @@ def erase(search: Search, erasure: Erasure) -> None:
 
 
 def _replaced(table: Place, began: int, erasure: Erasure) -> set[str]:
-    """Data files that the log has named, in partitions from which a commit after version `began` removed files. Records
-    of earlier versions of this package name no versions, but the time."""
+    """Data files that the log has named, in partitions from which a commit after version `began` removed files, and the
+    first names of files that `adopt` gave second ones there. Records of earlier versions of this package name no
+    versions, but the time."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
     since = None if "began_versions" in erasure.done else datetime.fromisoformat(erasure.done["began_at"])
     for commit in commits(table):
@@ -275,7 +277,9 @@ def _replaced(table: Place, began: int, erasure: Erasure) -> set[str]:
             named[partition].add(change.path)
             if not change.is_added and is_later:
                 gone.add(partition)
-    return {path for partition in gone for path in named[partition]}
+    old = {path for partition in gone for path in named[partition]}
+    last_parts = {path.rpartition("/")[2] for path in old}
+    return old | {path for path in named["{}"] if second_name(path) in last_parts}
 
 
 def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:

@@ -87,13 +87,13 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
     template, early = lake.settings.source.key_day, lake.settings.lateness.early_tolerance_days
     if template is None:
         return ""
-    promise, recorded = f"{BY_KEY}{template!r} ", source.loaded_version
-    known = _days_by_key(source, promise)
+    promise = f"{BY_KEY}{template!r} from {lake.settings.start_date}, early by {early} days"
+    known, recorded = _days_by_key(source, promise), source.loaded_version
     for day, receipt in source.loaded.latest.items():
         is_judged = receipt.settings_digest == settings_digest or (day in known and receipt.version <= recorded)
         if receipt.entry.rows and not is_judged:
             return ""
-    return f"{promise}from {lake.settings.start_date}, early by {early}"
+    return promise
 
 
 def _day_of_key(lake: Lake) -> str:

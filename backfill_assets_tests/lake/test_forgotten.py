@@ -4,6 +4,7 @@ Tested here: `lake.forgotten`, on real tables, and that its SQL is HMAC as Pytho
 Not tested here: rows that stay out (`end_to_end.test_forget`).
 """
 
+import json
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -174,3 +175,31 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
     erase(search, erasure)
     left = [len(list(lake.table_place("staging").local().rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
     assert left == [2, 1], "a day that the erasure did not touch can be put back"
+
+
+def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_day_written_since(lake: Lake) -> None:
+    """Both are names of the same bytes, and the first lies in no folder of a day."""
+    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(1)}], digest="old")
+    table = lake.table_place("staging").local()
+    (second,) = table.rglob(f"*={day(1)}/*.parquet")
+    first = table / "first.parquet"
+    first.hardlink_to(second)
+    named = second.rename(second.with_name(first.name)).relative_to(table).as_posix()
+    column, value = second.parent.name.split("=")
+    before = second.relative_to(table).as_posix()
+    moves = [
+        {"remove": {"path": before, "partitionValues": {column: value}, "dataChange": False}},
+        {"remove": {"path": first.name, "partitionValues": {}, "dataChange": False}},
+        {"add": {"path": named, "partitionValues": {column: value}, "size": first.stat().st_size, "dataChange": False,
+                 "modificationTime": 0}},
+    ]  # fmt: skip
+    commit = table / "_delta_log" / f"{2:020d}.json"
+    commit.write_text(
+        "\n".join(json.dumps({**m, "commitInfo": {"timestamp": 1}} if not n else m) for n, m in enumerate(moves))
+    )
+    search = Search(lake, Trace({"entity": "ann-77"}))
+    erasure = begin_erasure(lake, search.trace.values, "")
+    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(1)}], digest="new")
+    erase(search, erasure)
+    assert not first.exists()
+    assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
