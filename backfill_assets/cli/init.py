@@ -146,6 +146,11 @@ def _show(name: str, guess: FirstSource, preview: Preview) -> None:
 def _reservations(guess: FirstSource) -> Iterator[str]:
     """What was not looked at or cannot be known, in a sentence each."""
     yield from (f"{name} gives no row: {why}." for name, why in guess.unreadable.items())
+    if guess.key_is_guessed:
+        yield (
+            f"{guess.roles['event_key']} is taken for the key: two rows with one value of it are one event. If another "
+            "column names an event, remove lake.toml and call this again with --key COLUMN."
+        )
     if guess.others:
         yield f"{number(guess.others)} file(s) were not read, and may hold what these do not: see what `scan` says."
     if guess.form == "jsonl" and (nested := [c.name for c in guess.columns if c.is_nested]):

@@ -179,7 +179,7 @@ def with_downstream(
             joint = replace(first, needed=identities, tables=(first.table, *reached), days=covered)
             others = [r for r in requests if not any(r is other for own in inside.values() for other in own)]
             return [joint, *others]
-        reached.popitem()
+        reached.popitem()  # else without the last table, as far as one run can cover the others
     return list(requests)
 
 

@@ -82,7 +82,7 @@ def _expressions(message: Any) -> Iterator[Any]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the syntax tree of a text; of NULL where it cannot be parsed, which `differences` names."""
+    """Return the syntax tree of a text; of NULL where it cannot be parsed: `differences` reports such a text itself."""
     try:
         return sqlglot.parse_one(text, read="spark")
     except SqlglotError:

@@ -1,7 +1,8 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
 
 Not here: their bounds (`gate_settings`), a day's history (`load.judging`), Dagster's checks (`orchestration.checks`)
-and plans (`backfill.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`.
+and plans (`backfill.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its bound is a
+field of `TableGate` and a line of `new_lake.toml`. Its tables get a check in Dagster also without bounds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ class Judged:
 
     contract: Contract
     day: date
-    found: DayProfile
+    found: DayProfile  # of a day long written, by its receipt: without `duplicates` and `sums`
     bounds: TableGate
     around: Surroundings
 

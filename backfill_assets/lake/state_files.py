@@ -118,7 +118,7 @@ def _fitting(table: Place, day_column: str, version: int) -> Content:
 def _state_of(content: Content) -> TableView:
     shared: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}  # equal counts are one mapping: it saves memory
     writes: list[tuple[Any, ...]]
-    writes = [(*write, datetime.fromisoformat(at) if at else None) for *write, at in content["writes"]]
+    writes = [(*write, datetime.fromisoformat(end) if end else None) for *write, end in content["writes"]]  # frontiers
     latest = dict[date, DayReceipt]()
     for day, values in content["days"].items():
         number, irreproducible, columns, counts, parts, rows, fingerprint, digest, built, scheme = values

@@ -220,8 +220,8 @@ def called(node: exp.Expr) -> str:
 
 
 def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False) -> dict[str, "Column"]:
-    """Columns that `select` may leave out, because the file gives them, the same at every load. Of a table they come
-    from the commit, which also decides when a row that it removed was deleted, whatever the row says."""
+    """Columns that `select` may leave out, because the file gives them, the same at every load. With `of_table` the
+    commit gives them, and for a row that it removed `op`, `arrival_ts`, `version_ts` in place of those by `select`."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}

@@ -77,6 +77,11 @@ class FirstSource:
         return not {"seq", "version_ts", "arrival_ts"}.isdisjoint(self.roles)
 
     @property
+    def key_is_guessed(self) -> bool:
+        """Whether no name says that the column taken for the key is one."""
+        return not _is_named(self.roles["event_key"])
+
+    @property
     def select(self) -> str:
         """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
         types = {c.name: c for c in self.columns}
@@ -166,7 +171,10 @@ def _roles(file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[
         roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
         others = _namers(c for c in columns if c.name not in roles.values())
-        roles["event_key"] = _first(file, "event_key", sorted(others, key=lambda c: -c.distinct), listed)
+        # a number that differs in every row may be a measure, and a corrected key is there twice
+        maybe_measures = [c for c in columns[1:] if c.type in WHOLES and not _is_named(c.name)]
+        likeliest = sorted(others, key=lambda c: (c in maybe_measures, -c.distinct))
+        roles["event_key"] = _first(file, "event_key", likeliest, listed)
     return roles
 
 
@@ -179,7 +187,12 @@ def _fits(column: FileColumn, role: str) -> bool:
 def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
     """The columns that may name something: by their names, else all texts and whole numbers."""
     fit = [c for c in columns if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)]
-    return [c for c in fit if KEYS.search(plain_name(c.name))] or fit
+    return [c for c in fit if _is_named(c.name)] or fit
+
+
+def _is_named(column: str) -> bool:
+    """Whether a column is called as keys are."""
+    return KEYS.search(plain_name(column)) is not None
 
 
 def _first(file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
@@ -202,7 +215,7 @@ def _payload(
     own = next(c for c in columns if c.name == roles["event_key"])
     both = [c for c in named.values() if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested]
     candidates = both or _namers(named.values()) or [own]
-    first = min(candidates, key=lambda c: (WHO.search(c.name.lower()) is None, KEYS.search(plain_name(c.name)) is None))
+    first = min(candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name)))
     chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), first)
     name = next((n for n, c in named.items() if c is chosen), None) or free_name(chosen.name, named)
     return {**named, name: chosen}, name

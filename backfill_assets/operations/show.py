@@ -98,8 +98,9 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
 def _why_missing(states: States, table: str, day: date) -> str:
     contract, early = states.contracts[table], "the day is not over yet (UTC); " if day >= utc_today() else ""
     if contract.is_landed:
-        landed = states.view.source(table).landed.get(day)
-        return f"{early}never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
+        if landed := states.view.source(table).landed.get(day):
+            return f"{early}never loaded; {len(landed.shas)} landed file(s) name it"
+        return f"{early}no landed file names it; a backfill of {table} records it as empty"
     built = [i.table for i in contract.inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)]
     absent = [f"{name} {day}" for name in built if day not in states.view.table(name).latest]
     return f"{early}never built" + (f"; first build {', '.join(absent)}" if absent and not early else "")

@@ -48,6 +48,16 @@ def test_roles_come_from_names_types_and_repetition(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_without_a_name_like_a_key_a_corrected_text_is_the_key_before_a_measure_that_never_repeats(
+    tmp_path: Path,
+) -> None:
+    rows = [("t1", 12), ("t2", 7), ("t3", 30), ("t2", 8)]
+    text = "".join(f"{trip},2024-03-01T10:00:0{n}Z,{minutes}\n" for n, (trip, minutes) in enumerate(rows))
+    guess = guessed(tmp_path, "trips.csv", "trip,started,minutes\n" + text)
+    assert (guess.roles["event_key"], guess.key_is_guessed) == ("trip", True)
+    assert "minutes" in guess.payload
+
+
 def test_a_file_that_says_when_rows_arrived_and_changed_gives_these_roles(tmp_path: Path) -> None:
     row = {"offset": 1, "click_id": "a", "user_id": 7, "event_ts": "2024-05-01T00:00:00Z", "op": "upsert",
            "received_at": "2024-05-01T00:00:05Z", "updated_at": "2024-05-01T00:00:01Z", "label": 1}  # fmt: skip

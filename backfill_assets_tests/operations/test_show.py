@@ -87,7 +87,7 @@ def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -
 def test_a_day_that_was_never_loaded_says_how_many_files_name_it(tmp_path: Path) -> None:
     nothing = empty_lake(tmp_path / "lake")
     found = states(nothing)
-    assert brief(found, "raw", START, State.MISSING) == "never loaded; 0 landed file(s) name it"
+    assert brief(found, "raw", START, State.MISSING) == "no landed file names it; a backfill of raw records it as empty"
     assert brief(found, "staging", START, State.MISSING) == "never built"
     assert brief(found, "features", START, State.MISSING) == f"never built; first build staging {START}"
 

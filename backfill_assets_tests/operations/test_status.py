@@ -55,7 +55,7 @@ def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_pat
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     beyond = DayRange(START + ONE_DAY * DAYS, START + ONE_DAY * (DAYS + 1))
     found = {d.table: d for d in status(lake, pipeline, beyond)}
-    assert found["raw"].reason == "never loaded; 0 landed file(s) name it"
+    assert found["raw"].reason == "no landed file names it; a backfill of raw records it as empty"
     assert found["features"].reason == f"never built; first build staging {beyond.start}"
     assert found["labels"].state is State.PENDING
     assert "its cut is" in found["labels"].reason
