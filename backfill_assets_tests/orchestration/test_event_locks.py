@@ -19,6 +19,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.orchestration.interrupts import INTERRUPTS
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.orchestration.test_event_storage import RUN, step_event
 from backfill_assets_tests.processes import CHECKOUT
@@ -77,10 +78,13 @@ def counts(home: Path) -> tuple[int, ...]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """INT means an interrupt, also where the tests were begun with it ignored (`nohup … &`)."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """INT means an interrupt, also where tests were begun with it ignored (`nohup … &`). An exception that no handler
+    keeps back may leave handlers of `interrupts_held` in place, by which the next test would hold nothing back."""
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("interruptible")
