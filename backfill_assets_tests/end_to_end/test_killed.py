@@ -42,7 +42,7 @@ def commit(path, *rest):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def write(frame, folder, *rest):
-    if table not in folder.parts or moment != "server":
+    if table not in Path(folder).parts or moment != "server":
         return real_write(frame, folder, *rest)
     from backfill_assets.engine.server import server_status
     os.kill(server_status(root).pid, signal.SIGKILL)
