@@ -111,13 +111,18 @@ class AzureServer(StoreServer):
         return f"az://{name}"
 
 
+def _installed(name: str) -> str:
+    """The path of a store's program; skips the test where it, or the client, is not installed."""
+    pytest.importorskip("obstore", reason="the extra `stores` is not installed")
+    if (program := shutil.which(name)) is None:
+        pytest.skip(f"{name} is not on PATH")
+    return program
+
+
 @contextmanager
 def azurite() -> Iterator[StoreServer]:
     """Azure's own emulator; skips the test where it, or the client, is not installed."""
-    pytest.importorskip("obstore", reason="the extra `stores` is not installed")
-    if (program := shutil.which("azurite-blob")) is None:
-        pytest.skip("azurite-blob is not on PATH")
-    port = _free_port()
+    program, port = _installed("azurite-blob"), _free_port()
     options = ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--inMemoryPersistence"]
     running = _running([program, "--blobPort", str(port), *options], port)
     with running, faulty(f"http://127.0.0.1:{port}", share=0) as way:
@@ -137,10 +142,7 @@ def moto() -> Iterator[StoreServer]:
 @contextmanager
 def versitygw() -> Iterator[StoreServer]:
     """A server that keeps objects as files; skips the test where it, or the client, is not installed."""
-    pytest.importorskip("obstore", reason="the extra `stores` is not installed")
-    if (program := shutil.which("versitygw")) is None:
-        pytest.skip("versitygw is not on PATH")
-    port = _free_port()
+    program, port = _installed("versitygw"), _free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "--port", f"127.0.0.1:{port}", "posix", folder]
         with _running(command, port, ROOT_ACCESS_KEY=KEY, ROOT_SECRET_KEY=SECRET):

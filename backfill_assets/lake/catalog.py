@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine.confs import OWN_SERVERS
+from backfill_assets.lake.engine_paths import by_hadoop
 from backfill_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Named:
 
 
 def location_of(uri: str) -> str:
-    """The address of a table as Spark and Hadoop's clients write it."""
-    return unquote(uri).replace("s3://", "s3a://", 1)
+    """The place of a table as statements of Spark name it."""
+    return by_hadoop(unquote(uri))
 
 
 def register(lake_session: LakeSession, tables: Sequence[str], schema: str) -> tuple[list[Named], list[BackfillError]]:

@@ -29,11 +29,16 @@ def reaches_bucket(session: "SparkSession", place: Place) -> bool:
     return place.is_store and own_server(session) is None
 
 
+def by_hadoop(address: str) -> str:
+    """An address as Spark and Hadoop's clients write it."""
+    return address.replace(S3, S3A, 1)
+
+
 def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
     """The path or address of a file or folder, to read or to fill, for the engine of a session. A file of a bucket is
     fetched for an engine of this machine."""
     if reaches_bucket(session, place):
-        return place.uri(name).replace(S3, S3A, 1)
+        return by_hadoop(place.uri(name))
     return str(place.local(name))
 
 
