@@ -44,7 +44,7 @@ class LakeMomentType(click.ParamType[datetime | int]):
 
 LAKE_MOMENT = LakeMomentType()
 VERSION = click.IntRange(min=0)
-MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
+MOMENTS = ("from_version", "to_version", "other_lake")
 
 
 @click.command()
@@ -54,8 +54,6 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 @click.option("--chunk", type=click.IntRange(1), help="With --plan: what this chunk changed.")
 @click.option("--from-version", type=VERSION, help="The table's version before.")
 @click.option("--to-version", type=VERSION, help="The version after. [default: the newest]")
-@click.option("--from-time", type=INSTANT, help="As it was then (UTC), instead of a version.")
-@click.option("--to-time", type=INSTANT, help="As it was then (UTC).")
 @click.option("--other-lake", type=click.Path(path_type=Path), help="Before is this lake, after is that one.")
 @click.option("--meant", help="Columns that were meant to change, comma-separated; others that did are named.")
 @target_option
@@ -105,13 +103,10 @@ def names_of(listed: str | None) -> list[str] | None:
 
 
 def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
-    if other_lake is None and options["from_version"] is None and options["from_time"] is None:
-        raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
-    for side, side_lake in (("from", lake), ("to", open_lake(other_lake, is_further=True) if other_lake else lake)):
-        version, time = options[f"{side}_version"], options[f"{side}_time"]
-        if version is not None and time is not None:
-            raise click.UsageError(f"--{side}-version and --{side}-time say the same: give one of them.")
-        yield Moment(side_lake, version, time and time.replace(tzinfo=UTC))
+    if other_lake is None and options["from_version"] is None:
+        raise click.UsageError("say what to compare with: --from-version or --other-lake.")
+    yield Moment(lake, options["from_version"])
+    yield Moment(open_lake(other_lake, is_further=True) if other_lake else lake, options["to_version"])
 
 
 def _sections(report: CompareReport) -> list[PageSection]:

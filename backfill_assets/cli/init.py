@@ -4,8 +4,8 @@ Not here: the guess (`operations.first_source`) and the text of the file (`lake.
 """
 
 import shlex
-import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from backfill_assets.operations.first_lake import Landed, Preview, first_sources
 from backfill_assets.operations.first_source import FirstSource
 from backfill_assets.places.choice import place_at
 
-ANYWHERE = "landing/**/*"
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts", "entity": "entity"}
 
@@ -40,19 +39,15 @@ ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts",
 @click.option("--arrival-ts", metavar="COLUMN", help="The time at which a row arrived. [default: guessed, or the path]")
 @click.option("--entity", metavar="COLUMN", help="What features are computed for. [default: guessed]")
 @click.option("--select", help="Spark SQL that maps a file's columns; then no file is read.")
-@click.option("--windows-days", type=(int, int), help="Trailing windows, without a payload. [default: 7 28]")
-@click.option("--horizon-days", type=int, default=7, show_default=True, help="How far labels look ahead.")
-@click.option("--maturity-days", type=int, default=7, show_default=True, help="How long labels wait for late data.")
-@click.option("--memory", default="2g", show_default=True, help="Heap of the embedded engine.")
-@click.option("--ask/--no-ask", default=None, help="Ask for what no option names. [default: on a terminal]")
 @lake_option
 def init(
-    sources: tuple[str, ...], files: str | None, form: str | None, select: str | None, ask: bool | None, **others: Any
-) -> None:
+    start_date: date | None, sources: tuple[str, ...], files: str | None, form: str | None, select: str | None,
+    **columns: str | None,
+) -> None:  # fmt: skip
     """Write a commented lake.toml that fits the files of the landing folder, and show what they would give.
 
-    Reads up to 20 files of each source, and loads them on trial by what it proposes, on the lake's engine. On a
-    terminal it asks where files lie and which columns are which. Never overwrites a lake.toml.
+    Reads up to 20 files of each source, and loads them on trial by what it proposes, on the lake's engine. Never
+    overwrites a lake.toml.
     """
     root = lake_root()
     refuse_file(root)
@@ -60,20 +55,16 @@ def init(
     place = place_at(root)
     if exists(place, FILE_NAME):
         raise _exists(place)
-    named = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items() if v is not None}
-    roles = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
+    named = {} if start_date is None else {"start_date": start_date}
+    roles = {role: name for role, option in ROLES.items() if (name := columns[option]) is not None}
     if sources and (files or select):
         raise click.UsageError("--source names globs of its own: leave --files and --select out. Nothing was written.")
-    ask = (sys.stdin.isatty() if ask is None else ask) and select is None and not sources
-    files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
-    globs = _named_globs(sources) or {"": None if files == ANYWHERE else files}
+    globs = _named_globs(sources) or {"": files}
     landed = {} if select is not None else _landed(root, form, globs)
     if not landed:
         _write_example(place, files, form, select, named)
         return
     guesses = first_sources(landed, roles)
-    if ask:
-        guesses = first_sources(landed, roles | _answers(guesses[""], roles))
     text = first_toml(guesses, landed, named)
     say("Trying it on these files; an engine that is not up yet takes some seconds to start.")
     for name, preview in trial(root, text, guesses).items():
@@ -107,24 +98,11 @@ def _write_example(
     first = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
     _write(place, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
     if select is None:
-        where = plain(files) if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
+        where = plain(files) if files is not None else "landing/: .parquet, .csv, .jsonl, also .gz"
         click.echo(f"No file was found ({where}), so it holds an example. To have yours described:")
         click.echo(f"  rm {shlex.quote(place.uri(FILE_NAME))}")
         click.echo(f"  backfill-assets init --files GLOB --lake {shlex.quote(place.uri())}")
     click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
-
-
-def _answers(guess: FirstSource, named: dict[str, str]) -> dict[str, str]:
-    """The columns that a person names for each role that no option does."""
-    say(f"{guess.files[0].name} has the columns {', '.join(c.name for c in guess.columns)}.")
-    roles = {**guess.roles, "entity": guess.payload[guess.entity].name}
-    words = {"event_key": "Names an event", "event_ts": "Time of the event", "arrival_ts": "Time of arrival"}
-    asked = {role: word for role, word in {**words, "entity": "Features are of"}.items() if role not in named}
-    answers = {
-        role: click.prompt(f"{word} [{plain(roles.get(role, '-'))}]", roles.get(role, "-"), show_default=False)
-        for role, word in asked.items()
-    }
-    return {role: name for role, name in answers.items() if name != "-"}
 
 
 def _show(name: str, guess: FirstSource, preview: Preview) -> None:

@@ -5,7 +5,6 @@ Not here: the report (`operations.lateness`) and its plots (`plots`).
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -48,21 +47,16 @@ WATERMARK = (
 
 @click.command()
 @days_options(default="all")
-@click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="The share of rows that the advised look-back and the watermark are to see. [default: watermark_share]",
-)
 @click.option("--source", default="", help="Of which source, where the lake has several.")
 @reporting("html", "prometheus")
-def lateness(days: "DayRange | None", **options: Any) -> Output:
+def lateness(days: "DayRange | None", source: str) -> Output:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
     lake, pipeline = opened()
-    share = options["share"] or lake.settings.lateness.watermark_share
-    report = report_of(lake, pipeline, LatenessScope(days, share, options["source"]), utc_now())
+    scope = LatenessScope(days, lake.settings.lateness.watermark_share, source)
+    report = report_of(lake, pipeline, scope, utc_now())
     parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
 
     def write_gauges(file: Path) -> None:

@@ -3,7 +3,6 @@
 Elsewhere: making a plan (`backfill.plan`), its output (`plan_page`), running it (`run`).
 """
 
-import time
 from typing import Any
 
 import click
@@ -37,7 +36,6 @@ from backfill_assets.plans.files import resume as resume_plan
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.progress import progress
 
-WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 MOST_CANARY_DAYS = 31
 
 
@@ -140,22 +138,14 @@ def list_plans(as_json: bool) -> None:
 @plan.command("show", short_help="A plan and how far it is.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--markdown", is_flag=True, help="As a runbook.")
-@click.option("--watch", is_flag=True, help="Look again every two seconds, until it has ended.")
 @target_option
 @json_and_lake
-def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
+def show_plan(plan_id: str, markdown: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
     shown = find_plan(opened()[0], plan_id)
     with working_by(shown.code):
         lake, pipeline = opened()
-    while True:
-        current = progress(lake, pipeline, shown)
-        if watch and not as_json:
-            click.clear()
-        show_progress(current, "markdown" if markdown else "json" if as_json else "")
-        if not watch or current.state in ("finished", "cancelled"):
-            return
-        time.sleep(WATCH_SECONDS)
+    show_progress(progress(lake, pipeline, shown), "markdown" if markdown else "json" if as_json else "")
 
 
 @plan.command("pause", short_help="Stop after the current chunk.")

@@ -14,9 +14,7 @@ from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matched_columns import KINDS, MatchedRow
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, keep_report
 from backfill_assets.operations.reconcile import reconcile as reconcile_of
 
@@ -39,7 +37,6 @@ def _tolerance(text: str) -> tuple[str, str]:
 @click.option(
     "--layers", is_flag=True, help="Balance landed rows, raw, staging, features and training per day instead."
 )
-@click.option("--truths", is_flag=True, help="Hold training against today's features and labels instead.")
 @click.option("--key", help="Columns that identify a row, comma-separated. [default: the table's key and day]")
 @click.option("--columns", help="Compare these columns only, comma-separated.")
 @click.option("--ignore", help="Columns that are not compared, e.g. id,loaded_at.")
@@ -57,14 +54,17 @@ def _tolerance(text: str) -> tuple[str, str]:
 )
 @click.option("--by-day", is_flag=True, help="Count and digest the rows of each day, too.")
 @reporting("html")
-def reconcile(layers: bool, truths: bool, **options: Any) -> Output:
+def reconcile(layers: bool, **options: Any) -> Output:
     """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and column.
 
     A side is TABLE, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a Parquet, CSV or
     Delta location, "duckdb:SELECT …" over the lake's tables and files, or "postgresql://…#TABLE". The report and the
     SQL that ran are kept in the lake. Exit code 1 if anything differs beyond tolerance, or a balance does not hold.
     """
-    _refuse_usage(layers, truths, options)
+    if layers and (options["left"] or options["right"]):
+        raise click.UsageError("--layers and LEFT --with RIGHT exclude each other.")
+    if not layers and not (options["left"] and options["right"]):
+        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
     by_day = options.pop("by_day")
     options["sha256"] = options["sha256"] or by_day
     lake, pipeline = opened()
@@ -75,57 +75,21 @@ def reconcile(layers: bool, truths: bool, **options: Any) -> Output:
         report = reconcile_layers(lake, pipeline, options["days"])
         title, lines, sections, failed = "Layers", [], _balances(report), bool(report.wrong)
     else:
-        report = reconcile_of(lake, pipeline, _truths(pipeline, options) if truths else _request(options))
+        report = reconcile_of(lake, pipeline, _request(options))
         title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
         rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by {', '.join(report.key)}"
         verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
         lines = [f"{report.left} against {report.right}: {verdict}; {rows}"]
-        sections = [
-            *(_partitions(report) if by_day else ()),
-            *_sections(report),
-            *(_later(lake, pipeline, report) if truths else ()),
-        ]
-        failed = bool(report.mismatches) and not truths  # what became known later is no mistake
+        sections = [*(_partitions(report) if by_day else ()), *_sections(report)]
+        failed = bool(report.mismatches)
         remark(f"kept {keep_report(lake, report)} and its .sql")
     page = Page("reconcile", title, lake.address, sections, lines)
     return Output(report, [*lines, *sections], failed, {"html": partial(write_page, page=page)})
 
 
-def _refuse_usage(layers: bool, truths: bool, options: dict[str, Any]) -> None:
-    """Raise UsageError unless the call names two sides, or what takes their place."""
-    if layers or truths:
-        if layers == truths or options["right"] or (layers and options["left"]):
-            raise click.UsageError("--layers, --truths and LEFT --with RIGHT exclude each other.")
-    elif not (options["left"] and options["right"]):
-        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
-
-
 def _request(options: dict[str, Any]) -> "ReconcileRequest":
     lists = {name: names_of(options[name]) or () for name in ("key", "columns", "ignore")}
     return ReconcileRequest(**{**options, **lists, "tolerance": dict(options["tolerance"])})
-
-
-def _truths(pipeline: "Pipeline", options: dict[str, Any]) -> "ReconcileRequest":
-    from backfill_assets.operations.reconcile_layers import truths_request
-
-    request = truths_request(pipeline, options["days"])
-    if options["left"] not in ("", request.left):
-        raise click.UsageError(f"--truths is about {request.left}.")
-    return request
-
-
-def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> list[PageSection]:
-    """The deliveries that arrived after days that differ, for events in their windows."""
-    from backfill_assets.operations.reconcile_layers import later_deliveries
-
-    deliveries = later_deliveries(lake, pipeline, [d.day for d in report.days if d.day and d.kinds])
-    by_day = {day: [f for f in deliveries if f.day == day] for day in {f.day for f in deliveries}}
-    rows = [
-        (day, sum(f.deliveries for f in of_day), min(f.arrival_day for f in of_day), max(f.arrival_day for f in of_day))
-        for day, of_day in sorted(by_day.items())
-    ]
-    columns = ("day", "later deliveries", "first arrived", "last arrived")
-    return [PageSection("Later deliveries", [TextTable(columns, rows, "deliveries that arrived after the day")])]
 
 
 def _balances(report: "LayersReport") -> list[PageSection]:

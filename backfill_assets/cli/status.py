@@ -49,7 +49,6 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
-@click.option("--every-day", is_flag=True, help="One row per day, however many.")
 @target_option
 @reporting()
 def status(days: DayRange | None, **flags: bool) -> Output:
@@ -71,18 +70,18 @@ def status(days: DayRange | None, **flags: bool) -> Output:
 
     totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
     lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
-    parts: list[Part] = [partial(_draw, report, flags["stale"], flags["every_day"]), *filter(None, lines)]
+    parts: list[Part] = [partial(_draw, report, flags["stale"]), *filter(None, lines)]
     return Output(document, parts, flags["check"] and any(d.state in WANTING for d in report))
 
 
-def _draw(report: StatusReport, stale: bool, every_day: bool) -> None:
+def _draw(report: StatusReport, stale: bool) -> None:
     if report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
         return
     if stale:
         _draw_stale(report)
     else:
-        _draw_grid(report, every_day or len(report.days) <= GRID_DAYS)
+        _draw_grid(report, len(report.days) <= GRID_DAYS)
         _draw_totals(report)
     for hold in report.holds:  # no backfill rebuilds these days
         held = "; ".join(f"{name} {text_of(contiguous(days))}" for name, days in hold.days.items())

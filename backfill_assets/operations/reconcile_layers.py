@@ -1,14 +1,13 @@
-"""Layers of a lake held against each other: one account per day across them, and training against what is known today.
+"""Layers of a lake held against each other: one account per day across them.
 
 Four balances, in which each number is counted in the rows of its own table and none is the rest: what landed = raw +
 quarantine + duplicates + too late; events that raw's deliveries leave current = current rows of staging; entities with
 an event of staging in the window, as known now and at the cut = features; features as known = training + rows without a
-mature label. The second ranks deliveries by SQL of its own, beside the transform.
-Training differs from today's features and labels by later deliveries, which is no error: it holds what was known at the
-cut. Not here: matching rows (`reconcile`) and the account of landed rows by receipts (`account`).
+mature label. The second ranks deliveries by SQL of its own, beside the transform. Not here: matching rows (`reconcile`)
+and the account of landed rows by receipts (`account`).
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -17,8 +16,7 @@ from duckdb import DuckDBPyConnection
 
 from backfill_assets.core.contracts import Contract, InputKind, first_reading, versions_of
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
+from backfill_assets.core.ledgers import QUARANTINE, TOO_LATE, named
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.embedded import selection
@@ -28,7 +26,6 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows, vanished_keys
-from backfill_assets.operations.reconcile import ReconcileRequest
 from backfill_assets.operations.sql import known_tables, own_engine
 
 
@@ -40,15 +37,6 @@ class LearningTables:
     now: Contract  # the same as known now
     labels: Contract
     learnt: Contract  # the join of `as_known` with mature labels
-
-
-@dataclass(frozen=True)
-class LaterDelivery:
-    """Deliveries of an arrival day for events in the window of a feature day; they arrived after that day."""
-
-    day: date
-    arrival_day: date
-    deliveries: int
 
 
 def learning_tables(pipeline: Pipeline) -> LearningTables | None:
@@ -64,47 +52,6 @@ def learning_tables(pipeline: Pipeline) -> LearningTables | None:
     labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
     learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
     return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
-
-
-def truths_request(pipeline: Pipeline, days: DayRange | None = None) -> ReconcileRequest:
-    """Return the request that holds training against today's features and mature labels.
-
-    Raises BackfillError for a lake without these tables.
-    """
-    tables = learning_tables(pipeline)
-    if tables is None:
-        raise BackfillError(
-            "the reconciliation with today's truths", "the lake has no features as known, labels and their join",
-            "Nothing was compared", "Name both sides: backfill-assets reconcile LEFT --with RIGHT",
-        )  # fmt: skip
-    learnt, labels = tables.learnt, tables.labels
-    day, label_day = quoted(learnt.day_column), quoted(labels.day_column)
-    same = " AND ".join([f"f.{day} = l.{label_day}", *(f"f.{quoted(k)} = l.{quoted(k)}" for k in learnt.key)])
-    of_features = set(tables.now.column_names)
-    columns = ", ".join(f"{'f' if c in of_features else 'l'}.{quoted(c)}" for c in learnt.column_names)
-    query = f"SELECT {columns} FROM {quoted(tables.now.name)} f JOIN {quoted(labels.name)} l ON {same}"
-    return ReconcileRequest(learnt.name, f"duckdb:{query} WHERE l.label_state = 'mature'", days=days)
-
-
-def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> list[LaterDelivery]:
-    """Return, per feature day and arrival day, the deliveries that arrived after the day for events in its window.
-
-    By the ledger `arrivals`; ordered by day, then arrival day.
-    """
-    as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
-    if as_known is None or not days:
-        return []
-    contracts = {c.name: c for c in pipeline.contracts}
-    staging, before = contracts[as_known.inputs[0].table], as_known.inputs[0].before
-    ledger = named(ARRIVALS, contracts[staging.inputs[0].table].source)
-    listed = ", ".join(f"(DATE '{d}')" for d in sorted(days))
-    query = (
-        f"SELECT day, arrival_date, CAST(sum(deliveries) AS BIGINT) AS n FROM (VALUES {listed}) AS wanted (day) "
-        "JOIN ledger ON arrival_date > day AND event_date <= day "
-        f"AND event_date >= day - INTERVAL '{before}' DAY GROUP BY 1, 2 ORDER BY 1, 2"
-    )
-    batches = lake.store.query(query, {"ledger": (ledger, None)}) if lake.store.exists(ledger) else ()
-    return [LaterDelivery(*r) for b in batches for r in zip(*(c.to_pylist() for c in b.columns), strict=True)]
 
 
 Counts = Mapping[date, int]

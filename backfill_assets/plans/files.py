@@ -261,7 +261,7 @@ def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
         try:
             held.enter_context(plan_lock(lake, plan, seconds=PATIENCE_SECONDS))
         except Held:
-            fix = f"Watch it with `backfill-assets plan show {plan.id} --watch`"
+            fix = f"See how far it is: `backfill-assets plan show {plan.id}`"
             raise plan.error("another process is running it", "Nothing was started", fix) from None
         yield
 

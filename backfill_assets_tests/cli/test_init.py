@@ -8,26 +8,20 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli.app import app
 from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
 from backfill_assets_tests.cli.typed import run
 
 
-def load_select(lake: Path) -> str:
-    return load_settings(lake, {}).source.select
-
-
 def test_options_reach_the_file(tmp_path: Path) -> None:
     select = "CAST(a AS bigint) AS seq, 'it\"s' AS op"
-    options = ("--start-date", "2024-02-26", "--files", "landing/**/*.jsonl", "--windows-days", "3", "9")
+    options = ("--start-date", "2024-02-26", "--files", "landing/**/*.jsonl")
     result = run("init", "--lake", tmp_path, "--select", select, *options)
     assert result.exit_code == 0, result.output
     made = load_settings(tmp_path, {})
     assert (made.start_date, made.source.files) == (date(2024, 2, 26), "landing/**/*.jsonl")
     assert made.source.format == "jsonl", "as its glob says"
-    assert (made.source.select, made.features.windows_days) == (select, (3, 9))
+    assert made.source.select == select
 
 
 def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:
@@ -57,15 +51,6 @@ def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp
     source = load_settings(tmp_path, {}).source
     assert (source.files, source.format) == ("landing/**/*.csv", "csv")
     assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
-    answers = "landing/**/*.csv\n\nsent_at\n-\n\n"  # files, key, event time, arrival, entity
-    result = CliRunner().invoke(app, ["init", "--ask", "--lake", str(landed(tmp_path))], input=answers)
-    assert result.exit_code == 0, result.output
-    assert "has the columns order_id, customer_id, ordered_at, sent_at" in result.output
-    assert "CAST(sent_at AS timestamp) AS event_ts" in load_select(tmp_path)
 
 
 def test_every_setting_is_in_the_file() -> None:

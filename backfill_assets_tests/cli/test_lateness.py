@@ -39,15 +39,14 @@ def test_the_tables_say_what_is_late_and_what_a_look_back_would_miss(root: Path)
 
 
 def test_json_is_one_document(root: Path) -> None:
-    said = read(measured(root, "--json", "--share", 0.9))
-    assert (said["wanted_share"], said["look_back_days"]) == (0.9, 1)
+    said = read(measured(root, "--json"))
+    assert (said["wanted_share"], said["look_back_days"]) == (0.99, 4)
 
 
 @pytest.mark.parametrize(
     ("args", "told"),
     [
         (("--to", "2024-03-01"), "the first one is missing"),
-        (("--share", "0"), "--share"),
         (("--from", "2024-03-02", "--to", "2024-03-01"), "before it starts"),
     ],
 )

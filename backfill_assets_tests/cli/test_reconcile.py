@@ -54,7 +54,6 @@ def test_rows_and_digests_of_each_day_before_and_after_stand_in_one_report(lake:
     [
         (),
         ("staging",),
-        ("--layers", "--truths"),
         ("staging", "--layers"),
         ("staging", "--with", "staging", "--tolerance", "value"),
     ],

@@ -1,7 +1,7 @@
-"""What a model saw beside what became known later, with the deliveries behind the differences.
+"""What a model saw beside what became known later: training against a query over today's features and labels.
 
-Tested here: `operations.reconcile_layers` on tables that the product wrote, and its command. Not tested here: matching
-rows of two sides (`test_reconcile`).
+Tested here: the query of the guide `trust`, on tables that the product wrote. Not tested here: matching rows of two
+sides (`test_reconcile`).
 """
 
 from datetime import date
@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.cli.practice import guides
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matched_columns import DIFFERS
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_layers import LaterDelivery, later_deliveries, learning_tables, truths_request
+from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
 
 if TYPE_CHECKING:
@@ -40,23 +36,15 @@ def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
     return made
 
 
-def test_training_is_held_against_what_became_known_later(lake: Lake) -> None:
-    pipeline = chosen_pipeline(lake)
-    assert reconcile(lake, pipeline, truths_request(pipeline)).mismatches == 0
+def test_training_is_held_against_what_became_known_later_by_the_query_of_the_guide(lake: Lake) -> None:
+    guide = (guides()["trust"]).read_text(encoding="utf-8")
+    query = guide[guide.index("duckdb:SELECT f.*") :].partition('"')[0]
+
+    def differing() -> list[date | None]:
+        report = reconcile(lake, chosen_pipeline(lake), ReconcileRequest("training", query))
+        return [d.day for d in report.days if d.kinds]
+
+    assert differing() == []
     land(lake, "2024-03-05.jsonl", [LATE])
     backfill(lake, FIRST, "2024-03-05")
-    report = reconcile(lake, pipeline, truths_request(pipeline))
-    differing = [d.day for d in report.days if d.day and d.kinds.get(DIFFERS)]
-    assert differing == [date(2024, 3, d) for d in (2, 3, 4)]
-    assert later_deliveries(lake, pipeline, differing[:1]) == [
-        LaterDelivery(date(2024, 3, 2), date(2024, 3, 5), 1)
-    ]  # fmt: skip
-    shown = run("reconcile", "--truths", "--lake", lake.root)
-    assert shown.exit_code == 0
-    assert "deliveries that arrived after the day" in shown.stdout
-
-
-def test_a_lake_without_features_and_labels_has_no_truths() -> None:
-    assert learning_tables(Pipeline((), {})) is None
-    with pytest.raises(BackfillError, match="no features as known"):
-        truths_request(Pipeline((), {}))
+    assert differing() == [date(2024, 3, d) for d in (2, 3, 4)]
