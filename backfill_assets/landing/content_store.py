@@ -120,13 +120,22 @@ def find(
     return StoredFile(sha256, store, body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
 
 
+def note_decoded(file: StoredFile) -> StoredFile:
+    """Note in the content's description that its pages were decoded without harm; return it as described now."""
+    name = f"{file.sha256}.json"
+    body = read_json(file.store, name) | {"is_undecoded": False}
+    file.store.write(name, json.dumps(body, sort_keys=True).encode())
+    return replace(file, is_undecoded=False)
+
+
 def refuse_replaced(files: Iterable[StoredFile]) -> None:
-    """Raise StillChanging where a landed file that is read where it lies was touched since `find` proved its bytes: an
-    engine would not notice. To be called when a query over the files has ended, before anything of it counts."""
-    for file in (f for f in files if f.mark):
-        token = file.store.token(file.name)
-        if token is None or token.mark != file.mark:
-            raise StillChanging(str(file.parquet.resolve()))
+    """Raise StillChanging, which names them all, where landed files that are read where they lie were touched since
+    `find` proved their bytes: an engine would not notice. To be called when a query over the files has ended, before
+    anything of it counts."""
+    tokens = ((f, f.store.token(f.name)) for f in files if f.mark)
+    replaced = {f.sha256: f for f, token in tokens if token is None or token.mark != f.mark}
+    for file in replaced.values():
+        raise StillChanging(str(file.parquet.resolve()), frozenset(replaced))
 
 
 def copy_name(sha256: str, format: str) -> str:

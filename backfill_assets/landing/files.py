@@ -31,14 +31,16 @@ SECOND = 1_000_000_000  # in nanoseconds
 
 
 class StillChanging(LandingError, TransientError):
-    """The landed file at `path` changed, moved or vanished during a read; the next scan sees it again."""
+    """The landed file at `path` changed, moved or vanished during a read; the next scan sees it again. `contents`: the
+    names of contents that an engine read where they landed, and that changed meanwhile, of which one lies at `path`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, contents: frozenset[str] = frozenset()) -> None:
         super().__init__(
             f"the landed file {plain(path)}", "it changed while it was being read", "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
         )  # fmt: skip
-        self.args = (path,)  # pickle hands these back to this constructor
+        self.contents = contents
+        self.args = (path, contents)  # pickle hands these back to this constructor
 
 
 @dataclass(frozen=True)

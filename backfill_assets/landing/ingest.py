@@ -24,6 +24,7 @@ from backfill_assets.landing.content_store import (
     identity,
     in_microseconds_name,
     ingest_rules,
+    note_decoded,
     put,
     scratch,
 )
@@ -110,6 +111,18 @@ def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
         return put(new, rules)
     except FileNotFoundError:
         raise StillChanging(file.address) from None
+
+
+def decoded(stored: StoredFile, format: str) -> StoredFile:
+    """The content of this format once its pages were decoded by a process that may end over them; then it is refused.
+    For an engine whose rows this process decodes, where another engine was to find out before."""
+    try:
+        examine_apart(stored.parquet, stored.parquet.stat().st_size, DEFAULT_LIMITS)
+    except Unreadable as error:
+        rules = ingest_rules(format, DEFAULT_LIMITS.deciding(), {})
+        new = replace(stored, name=copy_name(stored.sha256, format))
+        return replace(_refused(new, str(error), rules), first_scan=stored.first_scan, home_day=stored.home_day)
+    return note_decoded(stored)
 
 
 def table_rules() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableFile
 from backfill_assets.landing.content_store import DIALECT, StoredFile, find, refuse_replaced
 from backfill_assets.landing.files import Hashes, LandedFile
-from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest, landed_in_place
+from backfill_assets.landing.ingest import DEFAULT_LIMITS, decoded, ingest, landed_in_place
 from backfill_assets.landing.mapping import is_of_the_data
 from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
@@ -189,6 +189,15 @@ def refuse_rules_that_leave_nothing(counted: Mapping[str, Counted], again: Seque
         )  # fmt: skip
 
 
+def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
+    """Raise LandingError unless the days of a landed file hold as many rows as it has."""
+    if (counted := sum(r for r, _, _ in days.values())) != expected:
+        raise LandingError(
+            f"the landed file {plain(path)}", f"it has {expected} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded", "Keep the file and report this: a reader lost rows",
+        )  # fmt: skip
+
+
 def unless_flooding(counted: Counted, size: int) -> Counted:
     """`counted`, or one refused row in its place where a content of `size` bytes holds too many unusable rows."""
     why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
@@ -248,6 +257,8 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             raise nowhere(source.table, record)
+        if file_again.is_undecoded and lake_session.lake.settings.spark.engine == SAIL:
+            file_again = decoded(file_again, "delta" if source.table else source.format)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
         commit = commit_of(record) if source.table else None

@@ -18,7 +18,7 @@ from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableListing, list_source
-from backfill_assets.landing.content_store import VERSION, copies, identity
+from backfill_assets.landing.content_store import VERSION, StoredFile, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, RefusedFile
@@ -35,6 +35,7 @@ from backfill_assets.load.table_changes import (
     with_known,
 )
 
+Intakes = Sequence[tuple[LandedFile, StoredFile]]
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
 
@@ -135,7 +136,7 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake_session.lake.settings)
     wanted = [(r, counted_by(today, r, declared.get(r.sha256, ()))) for r in live]
-    uncounted = [(r, by) for r, by in wanted if r.counted_by != by or is_scanned_too_early(r, now)]
+    uncounted = [(r, by) for r, by in wanted if r.counted_by != by or _is_scanned_too_early(r, now)]
     to_recount = {id(r) for r, _ in uncounted}
     contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
     found = replace(comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused])
@@ -228,7 +229,33 @@ def path_rule(records: Sequence[FileRecord]) -> str:
     return "" if reads_by_position(records) else KEYED
 
 
-def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
+def copied_from(
+    new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: Sequence[FileRecord]
+) -> dict[str, str]:
+    """The new paths whose content was known at another path already, with that path."""
+    owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
+    for record in recorded:
+        owners.setdefault(record.sha256, record.path)
+    return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
+
+
+def by_new_names(renamed: Sequence[FileRecord], intakes: Intakes, records: Sequence[FileRecord]) -> list[FileRecord]:
+    """The renamed records by the names that their contents have now, the first scanned of each, unless it is known."""
+    names, known = {f.name: i.sha256 for f, i in intakes}, {r.sha256 for r in records if not r.withdrawn}
+    latest_first = sorted((r for r in renamed if r.path in names), key=lambda r: r.first_scan, reverse=True)
+    found = {names[r.path]: replace(r, sha256=names[r.path], counted_by="") for r in latest_first}
+    return [r for name, r in found.items() if name not in known]
+
+
+def scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
+    """The contents whose first scan lies before the time of their file, or of the file in which they land again."""
+    live = {r.sha256 for r in records if not r.withdrawn}
+    ended = {r.sha256: r for r in records if r.sha256 not in live}
+    again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
+    return {r.sha256 for r in (*(r for r in records if not r.withdrawn), *again) if _is_scanned_too_early(r, now)}
+
+
+def _is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
     """Whether the first scan lies before the file's own time, which is over: the clock of that scan was behind."""
     latest = (record.first_scan + timedelta(days=FIRST_SCAN_SLACK_DAYS)).timestamp()
     return latest < record.mtime_ns / 1e9 <= now.timestamp()

@@ -10,36 +10,47 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import BackfillError, LandingError, TransientError, raise_first, telling_source
+from backfill_assets.core.errors import BackfillError, TransientError, raise_first, telling_source
 from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, joined_reports, shown
-from backfill_assets.core.texts import plain
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
-from backfill_assets.landing.content_store import StoredFile, refuse_replaced
+from backfill_assets.landing.content_store import refuse_replaced
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle, settled
+from backfill_assets.landing.listing import Listing
 from backfill_assets.load.counting import (
     Counted,
     contents_of,
     count_days,
     ingested,
+    refuse_lost_rows,
     refuse_rules_that_fit_nothing,
     refuse_rules_that_leave_nothing,
     settle_days,
     unless_flooding,
 )
 from backfill_assets.load.dumps import faults_of
-from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
+from backfill_assets.load.landed_changes import (
+    Comparison,
+    Intakes,
+    by_new_names,
+    compared,
+    copied_from,
+    counted_by,
+    counting_digest,
+    path_rule,
+    scanned_too_early,
+)
 from backfill_assets.load.table_changes import first_day, given_up, note_scanned, waiting
 from backfill_assets.places.store_errors import StoreRefused
 
-Intakes = Sequence[tuple[LandedFile, StoredFile]]
+STILL_WRITTEN = "still being written; the next scan reads it"
 
 
 def scan_all(lake_session: LakeSession) -> ScanReport:
@@ -51,16 +62,16 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
 
 def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError]]:
     """Scan every source; return the reports of sources that could be scanned, and an error for each other one. Raises
-    TransientError, the refusal of a shared lake, and the first error if no source can be scanned."""
+    TransientError of the machine, the refusal of a shared lake, and the first error if no source can be scanned."""
     reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
         try:
             with load_lock(lake.place, lake.source), telling_source(lake.source):
                 reports[lake.source] = scan(LakeSession(lake))
-        except TransientError:
-            raise
         except BackfillError as error:
+            if isinstance(error, TransientError) and not isinstance(error, StillChanging):
+                raise
             failed.append(error)
     raise_first([] if reports else failed)
     return joined_reports(reports), failed
@@ -85,31 +96,52 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         comparison, listing, records = compared(lake_session, to_scan=True)  # it may have read half of a manifest
     moment = now or utc_now()
     intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
+    while True:
+        try:
+            return _scanned(lake_session, (comparison, listing, records), intakes, waits, moment)
+        except StillChanging as error:  # the other files do not wait
+            changed = {f.name for f, i in intakes if i.sha256 in error.contents}
+            changed |= {r.path for r in records if r.sha256 in error.contents and not r.withdrawn}
+            if changed <= waits.keys():
+                raise
+            waits |= dict.fromkeys(changed, STILL_WRITTEN)
+            intakes = [(f, i) for f, i in intakes if f.name not in changed]
+
+
+def _scanned(
+    lake_session: LakeSession, looked: tuple[Comparison, Listing, list[FileRecord]], intakes: Intakes,
+    waits: Mapping[str, str], moment: datetime,
+) -> ScanReport:  # fmt: skip
+    """Count and record the intakes and the records whose rules changed, without the paths of `waits`, and report.
+    Raises StillChanging, having recorded nothing, if a file that is read where it lies changes meanwhile."""
+    comparison, listing, records = looked
+    refuse_replaced({i.sha256: i for _, i in intakes}.values())  # of equal files the last one is read
     known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
     note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
     lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
     altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
     blocked = {r.path for r in (*altered, *missing, *lapsed, *comparison.vanished)} | {f.name for f, _ in intakes}
+    blocked |= waits.keys()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
     rules = _Rules(
         counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
-        _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
+        scanned_too_early(records, intakes, moment), by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
     recount = [r for r in live if r.counted_by != rules.of(r) or rules.may_differ(r, bool(intakes))]
     recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
-    ended, by_new_names = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
+    ended, renamed_paths = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
     note_scanned(lake_session.lake, listing)
-    new = [r for r in recorded[: len(intakes)] if r.path not in by_new_names]
-    copies = _copies(new, recorded, records)
+    new = [r for r in recorded[: len(intakes)] if r.path not in renamed_paths]
+    copies = copied_from(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
         new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting=waits | waiting(comparison.held, listing.declared.absent),
+        waiting={**waits} | waiting(comparison.held, listing.declared.absent),
         unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
         altered=tuple(sorted(r.path for r in altered)),
@@ -151,18 +183,10 @@ def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile])
         try:
             taken.append((found := settled(file), ingested(lake_session, found)))
         except (StillChanging, FileNotFoundError):
-            waits[file.name] = "still being written; the next scan reads it"
+            waits[file.name] = STILL_WRITTEN
         except StoreRefused as error:  # of this object: it was listed
             waits[file.name] = f"it cannot be read: {error.culprit}"
     return taken, waits
-
-
-def _by_new_names(renamed: Sequence[FileRecord], intakes: Intakes, records: Sequence[FileRecord]) -> list[FileRecord]:
-    """The renamed records by the names that their contents have now, the first scanned of each, unless it is known."""
-    names, known = {f.name: i.sha256 for f, i in intakes}, {r.sha256 for r in records if not r.withdrawn}
-    latest_first = sorted((r for r in renamed if r.path in names), key=lambda r: r.first_scan, reverse=True)
-    found = {names[r.path]: replace(r, sha256=names[r.path], counted_by="") for r in latest_first}
-    return [r for name, r in found.items() if name not in known]
 
 
 def _recorded(
@@ -198,7 +222,7 @@ def _recorded(
         days, home = (old.days, old.home_day) if old else settle_days(fresh.days, first_day(record, settings))
         refused = (old or fresh).refused
         if old is None:
-            _add_up(record.path, 1 if refused else files[record.sha256].rows, days)
+            refuse_lost_rows(record.path, 1 if refused else files[record.sha256].rows, days)
         why = "" if refused else disagreeing.get(record.sha256, "")
         if why and record.sha256 not in loaded:
             days, refused, why = {home: (1, 1, 0)}, why, ""
@@ -213,33 +237,9 @@ def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
     return [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
 
 
-def _scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
-    """The contents whose first scan lies before the time of their file, or of the file in which they land again."""
-    live = {r.sha256 for r in records if not r.withdrawn}
-    ended = {r.sha256: r for r in records if r.sha256 not in live}
-    again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
-    return {r.sha256 for r in (*(r for r in records if not r.withdrawn), *again) if is_scanned_too_early(r, now)}
-
-
 def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
     """Now, but after all events recorded so far, because the newest wins whatever the clock says."""
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
-
-
-def _copies(new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: Sequence[FileRecord]) -> dict[str, str]:
-    """The new paths whose content was known at another path already."""
-    owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
-    for record in recorded:
-        owners.setdefault(record.sha256, record.path)
-    return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
-
-
-def _add_up(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
-    if (counted := sum(r for r, _, _ in days.values())) != expected:
-        raise LandingError(
-            f"the landed file {plain(path)}", f"it has {expected} rows, Spark's reader gave {counted}",
-            "Nothing of it was recorded or loaded", "Keep the file and report this: a reader lost rows",
-        )  # fmt: skip
 
 
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:

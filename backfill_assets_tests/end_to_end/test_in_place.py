@@ -219,3 +219,36 @@ def test_a_lake_in_a_bucket_keeps_no_copy_and_each_machine_fetches_what_it_reads
     place.write("landing/a.parquet", parquet(FIRST[0]))
     with pytest.raises(LandingError, match=r"a.parquet \(altered\)"):
         two.backfill(DAYS, "raw", force=True)
+
+
+@dataclass(frozen=True)
+class Rewriting(LakeSession):
+    """A session before each of whose counts somebody writes a landed file anew."""
+
+    path: Path = Path()
+
+    def expect(self, rows: int) -> None:
+        self.path.write_bytes(parquet(delivery(rows, "2024-03-04 10:00", value=rows)))
+        super().expect(rows)
+
+
+def test_a_file_that_is_rewritten_during_every_count_waits_alone(world: World) -> None:
+    busy, new = (
+        land_bytes(world, name, parquet(delivery(9, "2024-03-04 10:00"))) for name in ("busy.parquet", "new.parquet")
+    )
+    new.write_bytes(parquet(delivery(10, "2024-03-04 11:00")))
+    for path in (busy, new):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    report = scan(Rewriting(world.open()[0].lake, path=busy))
+    assert (report.new, list(report.waiting)) == ({"new.parquet": (1, 0)}, ["busy.parquet"])
+    settings = world.root / "lake.toml"  # all are counted again, and one that was read is rewritten meanwhile
+    settings.write_text(settings.read_text().replace("early_tolerance_days = ", "early_tolerance_days = 1"))
+    os.utime(busy, (LONG_AGO, LONG_AGO))
+    report = scan(Rewriting(world.open()[0].lake, path=world.landing / "a.parquet"))
+    assert (report.new, list(report.waiting)) == ({"busy.parquet": (1, 0)}, ["a.parquet"])
+    assert {r.path: r.rows for r in read_files(world.open()[0].lake.store)} == {
+        "a.parquet": 2,
+        "busy.parquet": 1,
+        "new.parquet": 1,
+    }
+    assert scan(world.open()[0]).altered == ("a.parquet",)

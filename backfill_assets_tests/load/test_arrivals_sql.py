@@ -157,9 +157,10 @@ def promised(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def with_key_day(lake: Lake, template: str = "YYYY-MM-DD") -> Lake:
+def with_key_day(lake: Lake, template: str = "YYYY-MM-DD", early: int = 1) -> Lake:
     source = lake.settings.source.model_copy(update={"key_day": template})
-    return replace(lake, settings=lake.settings.model_copy(update={"single": source}))
+    lateness = lake.settings.lateness.model_copy(update={"early_tolerance_days": early})
+    return replace(lake, settings=lake.settings.model_copy(update={"single": source, "lateness": lateness}))
 
 
 # Of each load the settings: "" without the promise, two others with it.
@@ -208,6 +209,14 @@ def test_a_load_without_the_promise_that_died_before_the_ledger_ends_it(tmp_path
     load(lake, [delivery(9, f"{DAYS[3]} 10:00", f"{DAYS[0]} 09:00", key=key)], {DAYS[3]}, "a")
     found = {r[:2]: r[4] for r in kept_in(lake)}
     assert found == {(arrived, day): 1 for arrived in DAYS[:4] for day in DAYS[:2]}
+
+
+def test_days_that_were_judged_by_another_bound_of_early_events_are_not_read_alone(tmp_path: Path) -> None:
+    plain, key = bare_lake(tmp_path), f"{DAYS[3]}"
+    load(with_key_day(plain, early=3), [delivery(1, f"{DAYS[0]} 10:00", key=key, op="delete")], {DAYS[0]}, "a")
+    for number, day in ((2, DAYS[1]), (3, DAYS[3])):
+        load(with_key_day(plain), [delivery(number, f"{day} 10:00", key=f"{day}")], {day}, "b")
+    assert [row[:2] for row in kept_in(plain)] == [(DAYS[0], DAYS[3]), (DAYS[1], DAYS[1]), (DAYS[3], DAYS[3])]
 
 
 def test_where_keys_name_their_days_a_load_reads_no_file_of_another_day(tmp_path: Path) -> None:

@@ -12,19 +12,24 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import EngineLost, LandingError
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
+from backfill_assets.landing.ingest import landed_in_place
 from backfill_assets.load import counting, landed_changes
 from backfill_assets.load.counting import DEADLY, Counted, count_days, stored_contents, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
@@ -136,6 +141,26 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, mon
         file.path.unlink()
     assert [f.rows for f in stored_contents(lake_session, records)] == [1] * 5, "nothing is lost any more"
     assert looks.call_count == 1
+
+
+def test_contents_that_another_engine_was_to_judge_are_decoded_apart_before_sail_reads_them(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 2)
+    lake = open_lake(tmp_path)
+    settings = lake.settings.model_copy(update={"spark": lake.settings.spark.model_copy(update={"engine": SAIL})})
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"seq": [1, 2]}), sink)
+    named = {"bomb": SKEWED, "good": sink.getvalue().to_pybytes()}
+    files = [land(tmp_path / "landing", f"{name}.parquet", content) for name, content in named.items()]
+    taken = [landed_in_place(f, StoredFile("", lake.stock, "", is_undecoded=True), by_path=False) for f in files]
+    records = [
+        FileRecord(f.name, s.sha256, f.size, 0, SEEN, SEEN.date(), {}) for f, s in zip(files, taken, strict=True)
+    ]
+    assert [f.is_undecoded for f in stored_contents(LakeSession(lake), records)] == [True, True]
+    for _ in range(2):
+        bomb, good = stored_contents(LakeSession(replace(lake, settings=settings)), records)
+        assert (good.rows, good.is_undecoded, bomb.rows, bomb.is_undecoded) == (2, False, 1, False)
+        assert "more memory than a file may" in str(bomb.refused)
+    assert files[0].path.read_bytes() == SKEWED
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(100_000, False), (100_250, False), (100_251, True)])
