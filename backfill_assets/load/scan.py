@@ -277,7 +277,7 @@ def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) 
     """
     replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
     intakes, _ = _ingested_or_waiting(lake_session, [f for f in listing.files if f.name in replaced])
-    heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="", withdrawn=True) for f, i in intakes]
+    heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="") for f, i in intakes]
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
     recorded, _ = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
