@@ -14,7 +14,6 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
 from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, TABLES, VERSIONS, LakeFolder
 from backfill_assets.lake.kept_files import pins
-from backfill_assets.lake.log import LOG, commits, data_names, file_changes, open_delta, versions
+from backfill_assets.lake.log import LOG, data_names, file_changes, open_delta, versions
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search
@@ -189,16 +188,6 @@ def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
     return any(version <= end.get(table, -1) for end in ends for table, version in inputs.items())
 
 
-def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, set[str]]:
-    """The commits of a table that erasures by earlier versions of this package rewrote: by version the digests of what
-    they left there."""
-    found = defaultdict[int, set[str]](set)
-    for erasure in erasures(lake):
-        for version, digest in erasure.done.get("commits", {}).get(table, {}).items():
-            found[int(version)].add(digest)
-    return dict(found)
-
-
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not finished. From now
     on no load takes a row of it."""
@@ -241,11 +230,11 @@ def erase(search: Search, erasure: Erasure) -> None:
     In partitions written since the erasure began, every older file is deleted: it may hold the entity without its name.
     """
     lake = search.lake
-    began = erasure.done.get("began_versions")
+    began = erasure.done["began_versions"]
     for table in _tables(lake):
         with table_lock(lake.place, table.name):
             live = {f.path for f in live_files(open_delta(table), "")}
-            old = _replaced(table, -1 if began is None else began.get(table.name, -1), erasure)
+            old = _replaced(table, began.get(table.name, -1))
             gone = [
                 name
                 for name in data_names(table)
@@ -264,18 +253,15 @@ def erase(search: Search, erasure: Erasure) -> None:
     erasure.keep()
 
 
-def _replaced(table: Place, began: int, erasure: Erasure) -> set[str]:
+def _replaced(table: Place, began: int) -> set[str]:
     """Data files that the log has named, in partitions from which a commit after version `began` removed files, and the
-    first names of files that `adopt` gave second ones there. Records of earlier versions of this package name no
-    versions, but the time."""
+    first names of files that `adopt` gave second ones there."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
-    since = None if "began_versions" in erasure.done else datetime.fromisoformat(erasure.done["began_at"])
-    for commit in commits(table):
-        is_later = commit.version > began if since is None else commit.at >= since
-        for change in file_changes(table, commit.version):
+    for version in versions(table):
+        for change in file_changes(table, version):
             partition = json.dumps(change.values, sort_keys=True)
             named[partition].add(change.path)
-            if not change.is_added and is_later:
+            if not change.is_added and version > began:
                 gone.add(partition)
     old = {path for partition in gone for path in named[partition]}
     last_parts = {path.rpartition("/")[2] for path in old}

@@ -19,15 +19,20 @@ BYTES_BEFORE, BYTES_AFTER = "bytes_before", "bytes_after"  # SHA-256 of the rewr
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
     """These landed contents (SHA-256) and the contents that erasures made of them, each by all its names."""
     found = set(contents)
-    for entry in (f for e in erasures(lake) for f in e.done["landed"]):
-        if found & {entry["before"], *_names(entry, BYTES_BEFORE)}:
-            found.update(_names(entry, BYTES_AFTER), [entry["after"]] if "after" in entry else [])
+    for entry in _entries(lake):
+        if found & {*_names(entry, BYTES_BEFORE)}:
+            found.update(_names(entry, BYTES_AFTER))
     return frozenset(found)
 
 
+def _entries(lake: LakeFolder) -> Iterator[dict[str, Any]]:
+    """The entries of all erasures for landed files, the oldest first."""
+    return (f for e in erasures(lake) for f in e.done["landed"] if BYTES_AFTER in f)
+
+
 def _names(entry: Mapping[str, Any], which: str) -> list[str]:
-    """The names of a file's content before or after it was rewritten; none where an earlier release rewrote it."""
-    return [entry[which], identity(entry[which], entry["path"])] if which in entry else []
+    """The names of a file's content before or after it was rewritten."""
+    return [entry[which], identity(entry[which], entry["path"])]
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,8 @@ class Origins:
         """Where the records of a content stood as it landed: they keep their order among the records of all files, and
         their default `seq`. None for a content that no erasure left.
 
-        The content as it landed is named as this one is: by its bytes, or by these and the path; entries of earlier
-        releases know one name of it. `others`: other names of the content. `path`: of its file, if `select` uses it.
+        The content as it landed is named as this one is: by its bytes, or by these and the path. `others`: other names
+        of the content. `path`: of its file, if `select` uses it.
         """
         moved = [] if name in self.entries or not path else [b for b in self.left if identity(b, path) == name]
         place = self._of(name, {name, *others, *moved}, path, frozenset())
@@ -61,9 +66,6 @@ class Origins:
     def _steps(self, name: str, names: Collection[str], path: str) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
         """The content before each erasure: its name, all its names, and the numbers of the erased records."""
         for entry in (e for n in names for e in self.entries.get(n, ())):
-            if BYTES_AFTER not in entry:
-                yield entry["before"], {entry["before"]}, tuple(entry["gone"])
-                continue
             content, by_path = entry[BYTES_BEFORE], identity(entry[BYTES_BEFORE], path or entry["path"])
             was = content if name == entry[BYTES_AFTER] else by_path
             yield was, {by_path, *_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
@@ -72,9 +74,9 @@ class Origins:
 def origins(lake: LakeFolder) -> Origins:
     """Where the records of files that erasures rewrote stood before. Raises as `erasures` does."""
     entries, left = defaultdict[str, list[dict[str, Any]]](list), set[str]()
-    for entry in (f for e in erasures(lake) for f in e.done["landed"] if "gone" in f):
-        left.update([entry[BYTES_AFTER]] if BYTES_AFTER in entry else [])
-        for name in _names(entry, BYTES_AFTER) or ([entry["after"]] if "after" in entry else []):
+    for entry in _entries(lake):
+        left.add(entry[BYTES_AFTER])
+        for name in _names(entry, BYTES_AFTER):
             entries[name].append(entry)
     return Origins(entries, left)
 

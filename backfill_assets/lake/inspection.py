@@ -21,7 +21,6 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.committer import commit_files, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.forgotten import rewritten_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
     BEFORE,
@@ -130,7 +129,7 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
         absent=tuple(file for file, found in sizes.items() if found is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
-        edited=_edited_commits(path, present, rewritten_commits(lake, contract.name)),
+        edited=_edited_commits(path, present),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
         flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
         false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
@@ -247,19 +246,19 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         return damaged
 
 
-def _edited_commits(table: Place, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
+def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
     """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
-    or, for the newest, that the note beside the log names; except digests that an erasure left there (`rewritten`, by
-    version). Commits of other programs and of earlier versions of this package name no digest."""
+    or, for the newest, that the note beside the log names. Commits of other programs and of earlier versions of this
+    package name no digest."""
     edited, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)
-        if digest and named != digest and digest not in rewritten.get(version - 1, ()):
+        if digest and named != digest:
             edited.append(version - 1)
         digest = commit_digest(table, version)
     head = read_head(table)
     if digest and head.get("version") == version and head["sha256"] != digest:
-        edited += [version] if digest not in rewritten.get(version, ()) else []
+        edited.append(version)
     return tuple(edited)
 
 

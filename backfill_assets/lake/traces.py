@@ -267,11 +267,6 @@ def is_of_log(path: Path) -> bool:
     return bool({LOG, HISTORY} & {*path.parts})
 
 
-def holds(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    """Whether a file holds the entity in its bytes, or in what they decode to."""
-    return Search(lake, trace).of(path).held
-
-
 def _blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as opened:
         while block := opened.read(BLOCK):

@@ -52,7 +52,7 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
         with load_lock(lake.place, lake.source):
             _finish(on, erasure)
             _amend(on, trace, erasure)
-            _note_heirs(on, erasure)
+            _discard_copies(on)
 
 
 def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
@@ -98,15 +98,10 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
 
-def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Note the name of the content that each rewritten file holds now, for releases of late rows; discard the copies of
-    contents that no live record names, which nothing can need."""
-    live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
-    for entry in erasure.done["landed"]:
-        if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:
-            entry["after"] = live[entry["path"]]
-    erasure.keep()
-    for content in copies_of(lake_session.lake.stock).keys() - {*live.values()}:
+def _discard_copies(lake_session: LakeSession) -> None:
+    """Discard the copies of contents that no live record names, which nothing can need."""
+    live = {r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
+    for content in copies_of(lake_session.lake.stock).keys() - live:
         discard(lake_session.lake.stock, content)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.forgotten import (
@@ -23,7 +22,6 @@ from backfill_assets.lake.forgotten import (
     is_forgotten,
     may_hold_erased,
     rename,
-    rewritten_commits,
 )
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.traces import Search, Trace
@@ -63,14 +61,6 @@ def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_ent
     made.keep()
     assert [may_hold_erased(lake, {"staging": version}) for version in (2, 3, 4)] == [True, True, False]
     assert not may_hold_erased(lake, {"labels": 2})
-
-
-def test_commits_that_erasures_of_earlier_versions_rewrote_are_known_whichever_ended_last(lake: Lake) -> None:
-    for values, digest in ((ANN, "one"), ({"entity": "bob"}, "two")):
-        made = begin_erasure(lake, values, "")
-        made.done["commits"] = {"staging": {"3": digest}}
-        made.keep()
-    assert rewritten_commits(lake, "staging") == {3: {"one", "two"}}
 
 
 def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake: Lake) -> None:
@@ -117,7 +107,6 @@ def test_loads_are_refused_while_nothing_says_which_column_names_the_entity(tmp_
 def test_a_lake_whose_erasure_was_recorded_by_an_earlier_version_loads_on(lake: Lake) -> None:
     made = begin_erasure(lake, ANN, "")
     made.done.pop("made_from")
-    made.done.pop("began_versions")
     made.done["finished_at"] = "2026-01-01T00:00:00+00:00"
     made.keep()
     assert is_forgotten(lake)
@@ -156,11 +145,7 @@ def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: L
 
 
 @pytest.mark.usefixtures("storages")
-@pytest.mark.parametrize("is_of_before", [False, True])
-def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(
-    lake: Lake, is_of_before: bool
-) -> None:
-    """Also where an earlier version of this package began the erasure, which recorded no versions."""
+def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(lake: Lake) -> None:
     for n in (0, 1):
         publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(n)}], digest="old")
     publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(0)}], digest="newer")
@@ -168,9 +153,6 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
     erasure = begin_erasure(lake, search.trace.values, "")
     assert erasure.done["began_versions"] == {"staging": 3}
     erasure.done["began_at"] = "2099-01-01T00:00:00+00:00"  # as if the clock had been ahead: versions are compared
-    if is_of_before:
-        erasure.done["began_at"] = utc_now().isoformat()
-        del erasure.done["began_versions"]
     publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest")
     erase(search, erasure)
     left = [len(list(lake.table_place("staging").local().rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]

@@ -29,14 +29,9 @@ def erased(lake: Lake, *entries: dict[str, Any]) -> None:
 
 
 def step(was: str, now: str, gone: list[int], path: str = "a.csv", by_path: bool = False) -> dict[str, Any]:
-    """An entry of today: the names that the ledger had, and the bytes."""
-    named = {"before": identity(was, path), "after": identity(now, path)} if by_path else {"before": was, "after": now}
-    return {**named, "path": path, BYTES_BEFORE: was, BYTES_AFTER: now, "gone": gone}
-
-
-def earlier(was: str, now: str, gone: list[int]) -> dict[str, Any]:
-    """An entry of an earlier release."""
-    return {"before": was, "after": now, "path": "a.csv", "gone": gone}
+    """An entry: the name that the ledger had, and the bytes."""
+    named = identity(was, path) if by_path else was
+    return {"before": named, "path": path, BYTES_BEFORE: was, BYTES_AFTER: now, "gone": gone}
 
 
 @pytest.mark.parametrize("by_path", [False, True])
@@ -54,18 +49,8 @@ def test_a_record_stands_where_it_stood_whatever_named_the_file_when_it_was_rewr
     assert [before(n, (2, 4)) for n in (1, 2, 3, 4)] == [1, 3, 5, 6]
 
 
-def test_a_file_that_an_earlier_release_rewrote_keeps_the_name_that_was_noted_then(lake: Lake) -> None:
-    erased(lake, earlier("a", "b", [2, 4]), earlier("x", "y", []), step("b", "c", [2, 3]))
-    found = origins(lake)
-    assert found.of("b") == found.of("another name", ["b"]) == ("a", (2, 4))
-    assert found.of("c") == found.of(identity("c", "a.csv"), path="a.csv") == ("a", (2, 3, 4, 5))
-    lake_of_paths = identity("p", "a.csv")
-    erased(lake, earlier("q", lake_of_paths, [1]), step("p", "r", [1]))
-    assert origins(lake).of("r") == ("q", (1, 2))
-
-
 def test_what_an_erasure_made_of_a_content_is_known_by_every_name_before_the_ledger_has_one(lake: Lake) -> None:
-    erased(lake, {k: v for k, v in step("a", "b", [1]).items() if k != "after"}, step("b", "c", [1], by_path=True))
+    erased(lake, step("a", "b", [1]), step("b", "c", [1], by_path=True))
     names = {name for content in "bc" for name in (content, identity(content, "a.csv"))}
     for known in ("a", identity("a", "a.csv")):
         assert with_heirs(lake, [known]) == {known, *names}

@@ -22,7 +22,7 @@ import pytest
 
 from backfill_assets.lake.forgotten import compact
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.traces import OVERLAP, Search, SearchResult, Trace, holds
+from backfill_assets.lake.traces import OVERLAP, Search, SearchResult, Trace
 from backfill_assets_tests.files import bare_lake
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
@@ -38,6 +38,10 @@ HELD, NOT_HELD, UNREAD = SearchResult(held=True), SearchResult(), SearchResult(u
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return bare_lake(tmp_path)
+
+
+def holds(lake: Lake, path: Path, trace: Trace) -> bool:
+    return Search(lake, trace).of(path).held
 
 
 @pytest.mark.parametrize(

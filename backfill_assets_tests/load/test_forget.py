@@ -11,6 +11,7 @@ import pytest
 
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.forgotten import Erasure, begin_erasure
+from backfill_assets.lake.heirs import BYTES_AFTER
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
@@ -67,7 +68,7 @@ def test_its_rows_and_unreadable_lines_of_it_go_and_the_ledger_follows(lake: Lak
     assert {f["path"]: f["rows"] for f in erasure.done["landed"]} == {"a.jsonl": 2, "b.jsonl": 1}
     assert is_followed(lake)
     now = {r.path: r.sha256 for r in read_files(lake.store) if not r.withdrawn}
-    assert {f["path"]: f["after"] for f in erasure.done["landed"]} == now
+    assert {f["path"]: f[BYTES_AFTER] for f in erasure.done["landed"]} == now
     kept = {name.partition(".")[0] for name in lake.stock.names()} - {"kinds"}
     assert kept == {*now.values()}, "copies of what the files held are gone"
     version = lake.store.view("files", "arrival_date").version

@@ -5,13 +5,12 @@ Tested here: `load.forget` and `lake.heirs` through a load. Not tested here: whi
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.lake.folder import FORGOTTEN
-from backfill_assets.lake.forgotten import Erasure, begin_erasure
+from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
@@ -42,20 +41,9 @@ def made(folder: Path, select: str) -> Lake:
     return lake
 
 
-def erase(lake: Lake, entity: str, kind: type[Erasure] = Erasure) -> None:
+def erase(lake: Lake, entity: str) -> None:
     trace = Trace({"entity": entity})
-    begun = begin_erasure(lake, trace.values, "asked")
-    forget_landed(LakeSession(lake), trace, kind(begun.lake, begun.name, begun.done))
-
-
-class Killed(Erasure):
-    """An erasure that ends with its process before it notes by which names the ledger has the rewritten files."""
-
-    def keep(self) -> None:
-        """Write what was done so far."""
-        if any("after" in entry for entry in self.done["landed"]):
-            sys.exit("killed")
-        super().keep()
+    forget_landed(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked"))
 
 
 def numbers(lake: Lake) -> dict[str, int]:
@@ -92,18 +80,6 @@ def test_select_changes_between_two_erasures_of_a_file(tmp_path: Path) -> None:
         scan(LakeSession(lake := named_by(lake.root, select)))
         erase(lake, entity)
     assert numbers(lake) == {k: never[k] for k in ("k0", "k3")}
-    assert numbers(anew(lake)) == numbers(lake)
-
-
-def test_an_erasure_is_killed_before_its_end_and_another_run_loads_the_day(tmp_path: Path) -> None:
-    lake = made(tmp_path / "lake", PLAIN)
-    never = numbers(lake)
-    scan(LakeSession(lake := named_by(lake.root, BY_PATH)))
-    with pytest.raises(SystemExit):
-        erase(lake, "ann-77", Killed)
-    lake = named_by(lake.root, PLAIN)
-    assert numbers(lake) == {k: never[k] for k in ("k0", "k2", "k3")}
-    erase(lake, "ann-77")
     assert numbers(anew(lake)) == numbers(lake)
 
 
