@@ -85,8 +85,10 @@ class LockedMarker:
 class Place(Protocol):
     """A lake's folder, or one below it. Equal places are equal values.
 
-    A name is relative, with `/` between its parts. Every verb may raise OSError where the place does not answer; one
-    that is given a name of no file raises `Gone`, unless it says otherwise.
+    A name is relative, with `/` between its parts; or the whole address of an object in a bucket, which `at`, `token`,
+    `open`, `uri` and `local` take, too, and find where it lies: what others wrote is named so. Every verb may raise
+    OSError where the place does not answer; one that is given a name of no file raises `Gone`, unless it says
+    otherwise.
     """
 
     def __hash__(self) -> int: ...
@@ -203,10 +205,11 @@ def size(place: Place, name: str) -> int | None:
 
 def sizes(place: Place, names: Sequence[str]) -> dict[str, int | None]:
     """Bytes of files, as `size` gives them; of many in a store by one listing of what they have in common."""
-    if not place.is_store or len(names) <= FEW:
+    folder = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071  # an address keeps both its slashes
+    if len(names) <= FEW or not (top := place.at(folder)).is_store:
         return {name: size(place, name) for name in names}
-    found = place.tokens(os.path.commonpath([name.rpartition("/")[0] or "." for name in names]).removeprefix("."))
-    return {name: found[name].size if name in found else None for name in names}
+    found, cut = top.tokens(), len(folder) + 1 if folder else 0
+    return {name: found[name[cut:]].size if name[cut:] in found else None for name in names}
 
 
 def read(place: Place, name: str) -> bytes:

@@ -18,7 +18,7 @@ from backfill_assets.core.errors import BackfillError, InputMissing, SettingsErr
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
-from backfill_assets.lake.external import ExternalTable, declaration_of, open_external, seen_contract
+from backfill_assets.lake.external import ExternalTable, declaration_of, open_external, place_of, seen_contract
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import observe, observe_each
 from backfill_assets.operations.reader import PinnedRows, Readable
@@ -104,22 +104,19 @@ def external_table(
     step reads one version, which its receipt names; days whose rows are others since make what was made from them stale
     (`is_stale`, `status`), and are observed in Dagster. A compaction, and equal rows written again, change nothing.
 
-    table: its folder; a relative one lies in the working folder. Object stores are refused.
+    table: its folder, of which a relative one lies in the working folder, or its address in a bucket: `s3://…`.
     day: its column with a row's day, of type DATE; rows without a day belong to none.
     start: the first day, or else partitions_def: a daily partitions definition.
     io_manager_key: the `LakeIOManager` of the assets that read it.
     spec: whatever else `dg.AssetSpec` takes.
 
-    Raises SettingsError for a store, and where there is no first day, or two.
+    Raises SettingsError for an address that none can have, and where there is no first day, or two.
     """
     asset_key = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
-    if "://" in str(table):
-        culprit, fix = f"{table} lies in an object store, which this release does not read", "Name a folder"
-        raise _refused(asset_key, culprit, fix)
     if (start is None) == (partitions_def is None):
         culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
         raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
-    place = str(Path(table).expanduser().resolve())
+    place = place_of(asset_key.to_user_string(), str(table), Path.cwd())
     return dg.AssetSpec(
         asset_key, partitions_def=partitions_def or dg.DailyPartitionsDefinition(start_date=str(start)),
         **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
@@ -145,7 +142,7 @@ def follow(folder: str | Path, table: ExternalTable) -> Lake:
     lake = lake_for(folder, table.first_day or date.max)
     known = find_declared(lake.place, table.name)
     if known is None or replace(declaration_of(known.contract), description="") != table:
-        contract = seen_contract(table, open_external(table.name, Path(table.table)))
+        contract = seen_contract(table, open_external(table.name, table.table))
         _refuse_other(lake, contract)
         with lake.store.lock(table.name):
             declare(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))

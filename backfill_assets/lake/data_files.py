@@ -31,7 +31,7 @@ from backfill_assets.lake.log_state import LOGS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OTHERS = "others-"  # begins the name of the link, in a table's folder, to the folder of a table that others write
+OTHERS = "others-"  # begins the link, in a table's folder, to the folder of a table that others write
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
@@ -131,7 +131,7 @@ def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> t
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
     state = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
     culprit = f"the data file {file.path} {state}{more}"
-    if file.path.startswith(OTHERS):
+    if file.path.startswith(OTHERS) or "://" in file.path:
         return culprit, "Others took it away there: `backfill-assets catch-up` follows their newest version"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:

@@ -37,7 +37,7 @@ def by_hadoop(address: str) -> str:
 def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
     """The path or address of a file or folder, to read or to fill, for the engine of a session. A file of a bucket is
     fetched for an engine of this machine."""
-    if reaches_bucket(session, place):
+    if reaches_bucket(session, place.at(name)):
         return by_hadoop(place.uri(name))
     return str(place.local(name))
 

@@ -1,33 +1,40 @@
 """Tables that others write, as a lake takes them in: where they lie, what can be read of them, their files by days.
 
 Not here: which days changed since the lake last looked, and their receipts (`lake.observing`). The lake keeps a folder
-with a log of its own for such a table: it names the others' files, which lie behind a symbolic link, so that readers
-read a version of it as of any table, and receipts say which rows each day has. No file of the others is ever written.
+with a log of its own for such a table: it names the others' files, in a bucket by their addresses, in a folder behind
+a symbolic link, so that readers read a version of it as of any table, and receipts say which rows each day has. No file
+of the others is ever written.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.addresses import ADDRESS, SCHEMES, bucket_address
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import column_types, read_footer
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
 from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
-from backfill_assets.places.folder import Folder
+from backfill_assets.places.choice import others_at
+from backfill_assets.places.store_errors import refuse_lost
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
+KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+@-]+)*")  # of a table: no sign that logs write otherwise
 PLAIN = "Have its owner write it as plain files (spark.read of it, written to another folder), or name another table"
 
 
@@ -36,7 +43,7 @@ class ExternalTable:
     """A daily Delta table that others write, as a pipeline declares it."""
 
     name: str
-    table: str  # its folder, relative to lake.toml
+    table: str  # its folder, relative to lake.toml, or its address in a bucket
     day: str  # its column with the day, a DATE
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
@@ -47,7 +54,7 @@ def external_table(name: str, *, table: str, day: str, description: str = "") ->
     """Declare a daily Delta table that others write as a table `name` of the lake, which others are made from:
     `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
 
-    table: its folder, relative to `lake.toml`. Object stores are refused.
+    table: its folder, relative to `lake.toml`, or its address in a bucket: `s3://…`, `az://…`, `gs://…`.
     day: its column with a row's day, of type DATE; rows without a day belong to none and are counted.
     """
     return ExternalTable(name, table, day, description)
@@ -100,36 +107,45 @@ class Observed:
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:
     """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
-    looked. Raises SettingsError for a table that cannot be read then, and for an object store."""
-    place = _place(root, table)
+    looked. Raises SettingsError for a table that cannot be read then, and for an address that is none."""
+    place = place_of(table.name, table.table, home_of(root))
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
-        if (contract.name, contract.external, contract.day_column) == (table.name, str(place), table.day):
+        if (contract.name, contract.external, contract.day_column) == (table.name, place, table.day):
             return contract
     try:
-        return seen_contract(replace(table, table=str(place)), open_external(table.name, place))
+        return seen_contract(replace(table, table=place), open_external(table.name, place))
     except BackfillError as error:
         raise SettingsError(*error.args) from error
 
 
-def _place(root: Path, table: ExternalTable) -> Path:
-    if "://" in table.table:
-        culprit = f"{table.table} lies in an object store, which this release does not read"
-        raise SettingsError(*refused(table.name, culprit, "Name a folder that this machine sees").args)
-    return (home_of(root) / Path(table.table).expanduser()).resolve()
+def place_of(name: str, table: str, base: Path) -> str:
+    """The address of a table of others in a bucket, or its absolute folder; relative to `base`, which may be this
+    machine's folder of a lake in a bucket. Raises SettingsError for an address that none can have."""
+    path, home = Path(table).expanduser(), bucket_address(base)
+    is_below = bool(home) and not path.is_absolute() and "://" not in table
+    if (whole := ADDRESS.fullmatch(f"{home}/{table}" if is_below else table)) is None:
+        return str((base / path).resolve())
+    bucket, _, key = whole[2].strip("/").partition("/")
+    key = f"{bucket}/{normpath(key)}" if key else bucket
+    if whole[1] not in SCHEMES or not KEY.fullmatch(key):
+        fix = f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + @ in the names"
+        raise SettingsError(*refused(name, f"{table} is no address of a table that can be read here", fix).args)
+    return f"{whole[1]}://{key}"
 
 
-def open_external(name: str, place: Path, version: int | None = None) -> "DeltaTable":
-    """The table of others in a folder, at a version (None: the newest). Raises BackfillError, naming why, for one that
-    is not there, and for deleted rows and renamed columns that plain files do not show."""
+def open_external(name: str, place: Path | str, version: int | None = None) -> "DeltaTable":
+    """The table of others in a folder or a bucket, at a version (None: the newest). Raises BackfillError, naming why,
+    for one that is not there, and for deleted rows and renamed columns that plain files do not show."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    if not is_delta(folder := Folder(str(place))):
-        raise refused(name, *not_delta(folder))
+    if not is_delta(there := others_at(str(place))):
+        raise refused(name, *not_delta(there))
     try:
-        opened = DeltaTable(str(place), version=version)
+        opened = DeltaTable(there.uri(), version=version)
     except (DeltaError, OSError) as error:
+        refuse_lost(there, error)
         raise refused(name, f"{place}: {' '.join(str(error).split())}", PLAIN) from error
     mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
     if mode != "none":
@@ -201,19 +217,25 @@ def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | N
 def digest_of_commit(contract: Contract, version: int) -> str:
     """The digest of a commit of a table of others; empty where its log does not have it."""
     try:
-        return commit_digest(Folder(contract.external), version)
+        return commit_digest(others_at(contract.external), version)
     except OSError:
         return ""
 
 
-def link_of(place: Path) -> str:
-    """The name of the link to a folder of others."""
-    return f"{OTHERS}{digest_of(str(place))[:PLACE_CHARS]}"
+def named_in(table: Place, contract: Contract) -> str:
+    """What the names of others' files begin with in the lake's log of their table: its address in a bucket, or a link
+    to its folder, which is made here."""
+    if "://" in contract.external:
+        return f"{contract.external}/"
+    link = f"{OTHERS}{digest_of(contract.external)[:PLACE_CHARS]}"
+    table.point(link, Path(contract.external))
+    return f"{link}/"
 
 
-def references(opened: "DeltaTable", contract: Contract, prefix: str = "") -> list[Reference]:
-    """The data files of an opened table, named below `prefix`, those of rows without a day included. Raises
-    BackfillError for files elsewhere, and for paths that do not name their day."""
+def references(opened: "DeltaTable", contract: Contract, prefix: str | None = "") -> list[Reference]:
+    """The data files of an opened table of others, named below `prefix`, or of the lake's log of it (None: their names
+    there), those of rows without a day included. Raises BackfillError for files elsewhere, and for paths that do not
+    name their day."""
     added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
     nothing = [None] * added.num_rows
@@ -223,18 +245,20 @@ def references(opened: "DeltaTable", contract: Contract, prefix: str = "") -> li
         columns.get(f"partition.{day}", nothing), columns.get(f"min.{day}", nothing),
         columns.get(f"max.{day}", nothing), strict=True,
     ):  # fmt: skip
-        if path.startswith("/") or "://" in path or (laid_out and value and f"{day}={value}/" not in path):
+        is_elsewhere = prefix is not None and (path.startswith("/") or "://" in path)
+        if is_elsewhere or (laid_out and value and f"{day}={value}/" not in path):
             raise refused(contract.name, f"its file {path} is not named by its folder and day", PLAIN)
         first, last = (value, value) if laid_out else (least, most)
-        file = LiveFile(f"{prefix}{path}", str(value) if value else None, size)
+        file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)
         found.append(Reference(file, rows, first, last))
     return found
 
 
-def days_by_footer(reference: Reference, folder: Path, contract: Contract) -> Reference:
-    """The reference with the days that its file's own footer tells, below `folder`; unchanged where it tells none.
+def days_by_footer(reference: Reference, table: Place, contract: Contract) -> Reference:
+    """The reference with the days that its file's own footer tells, as `table` names it; unchanged where it tells none.
     Raises OSError for a file that is gone."""
-    metadata, day_column = read_footer(folder / reference.file.path).metadata, contract.day_column
+    with table.open(reference.file.path) as opened:
+        metadata, day_column = read_footer(opened).metadata, contract.day_column
     days: list[date] = []
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)

@@ -60,10 +60,10 @@ def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
 
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
-    if settings.tables:
+    if here := sorted(name for name, table in settings.tables.items() if Path(table.external).is_absolute()):
         raise _refused(
-            root, f"[tables.{min(settings.tables)}]: tables of others are read by a lake in a folder only",
-            "Leave them out, or keep this lake in a folder",
+            root, f"[tables.{here[0]}] external = {settings.tables[here[0]].external!r} lies in a folder, which other "
+            "machines need not see", "Name its address in a bucket, or keep this lake in a folder",
         )  # fmt: skip
     if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
         raise _refused(

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
-from pathlib import Path
 
 from deltalake import DeltaTable
 
@@ -36,7 +35,7 @@ from backfill_assets.lake.external import (
     days_of_change,
     declaration_of,
     digest_of_commit,
-    link_of,
+    named_in,
     open_external,
     references,
     refused,
@@ -47,7 +46,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes, versions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
-from backfill_assets.places.folder import Folder
+from backfill_assets.places.choice import others_at
 
 REASON = "observe"
 EXTERNAL = "external"  # the tag of a receipt: version, table id, folder and first day of what was read
@@ -65,7 +64,7 @@ def unseen(lake: Lake, contract: Contract) -> str:
         return f"version {view.version}, by others" if view.foreign else ""
     if _is_seen(lake, contract):
         return ""
-    return _version_text(lake, contract, open_external(contract.name, Path(contract.external)))
+    return _version_text(lake, contract, open_external(contract.name, contract.external))
 
 
 def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
@@ -90,7 +89,7 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
     with lake.store.lock(contract.name):
         if _is_seen(lake, contract):
             return Observed(contract.name, int(_parted(_seen(lake, contract)[EXTERNAL])[0]))
-        opened = open_external(contract.name, Path(contract.external))
+        opened = open_external(contract.name, contract.external)
         now = seen_contract(declaration_of(contract), opened)
         declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
@@ -126,7 +125,7 @@ def _is_seen(lake: Lake, contract: Contract) -> bool:
     """Whether the newest commit there is the one that the lake saw last, which no other table or log has."""
     seen = _seen(lake, contract)
     waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
-    newest = max(versions(Folder(contract.external), whole=True), default=-1)
+    newest = max(versions(others_at(contract.external), whole=True), default=-1)
     version, table = _parted(seen.get(EXTERNAL, ""))
     is_it = version == str(newest) and table.endswith(f" in {_where(lake, contract)}")
     return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, newest)
@@ -155,12 +154,12 @@ class _Look:
 
     def __init__(self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]) -> None:
         self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
-        self.path, self.place = lake.table_place(contract.name), Path(contract.external)
+        self.path, self.place = lake.table_place(contract.name), others_at(contract.external)
         self.start, self.end = _first_day(lake, contract), utc_today() + AHEAD
-        self.link, self.before = link_of(self.place), lake.store.view(contract.name, contract.day_column)
+        self.before = lake.store.view(contract.name, contract.day_column)
         self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
-        self.path.point(self.link, self.place)
-        there = references(opened, contract, f"{self.link}/")
+        self.prefix = named_in(self.path, contract)
+        there = references(opened, contract, self.prefix)
         self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
         self.here = {r.file.path: r for r in self._named()}
         without = [r for r in there if contract.partition_column and r.file.partition is None]
@@ -190,15 +189,13 @@ class _Look:
     def _spanned(self, reference: Reference) -> Reference:
         """The reference with its days, from the file's footer where the log does not say."""
         with suppress(OSError):  # a file that is gone is refused by name, if its rows are needed
-            return (
-                reference if reference.last is not None else days_by_footer(reference, self.path.local(), self.contract)
-            )
+            return reference if reference.last is not None else days_by_footer(reference, self.path, self.contract)
         return reference
 
     def _named(self) -> Iterable[Reference]:
         """The files that the lake's own log names now."""
         is_there = self.before.version >= 0
-        return references(LOGS.opened(self.path, self.before.version), self.contract) if is_there else ()
+        return references(LOGS.opened(self.path, self.before.version), self.contract, None) if is_there else ()
 
     def _touched(self) -> set[date] | None:
         """The days that may hold other rows than when the lake last looked; None: any."""
@@ -229,13 +226,13 @@ class _Look:
         not go back so far. A file may have come and gone in between."""
         try:
             span = range(int(_parted(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
-            changes = [c for v in span for c in file_changes(Folder(str(self.place)), v) if c.moves_rows]
+            changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
         except (OSError, ValueError, BackfillError):
             return None
         known = {**self.here, **self.there}
         found = list[Iterable[date] | None]()
         for change in changes:
-            reference = known.get(f"{self.link}/{change.path}")
+            reference = known.get(f"{self.prefix}{change.path}")
             found.append(reference.days if reference is not None else days_of_change(change, self.contract))
         return found
 

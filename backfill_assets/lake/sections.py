@@ -234,7 +234,8 @@ class ExportSettings(Section):
 
 class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables: its folder `external` (relative to
-    lake.toml), and `day`, its column with the day (DATE). Of an adopted table: that `others_may_write` it, too."""
+    lake.toml) or its address in a bucket, and `day`, its column with the day (DATE). Of an adopted table: that
+    `others_may_write` it, too."""
 
     external: str = ""
     day: str = ""

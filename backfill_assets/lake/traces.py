@@ -22,6 +22,7 @@ from typing import BinaryIO, cast
 
 from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.place import Gone, ends
+from backfill_assets.lake.declared import declared
 from backfill_assets.lake.decoding import (
     PACKED,
     PARQUET,
@@ -37,7 +38,8 @@ from backfill_assets.lake.decoding import (
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 from backfill_assets.lake.log import HISTORY, LOG
-from backfill_assets.places.choice import THEIRS, copies_of_others, place_at
+from backfill_assets.places.bucket import THEIRS
+from backfill_assets.places.choice import copies_of_others, place_at
 from backfill_assets.places.folder import Folder
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
@@ -172,6 +174,7 @@ class Search:
         """This machine's folders of copies from the buckets that the lake names."""
         of = self.lake.settings
         named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
+        named += [table.contract.external for table in declared(self.lake.root)]
         return copies_of_others([self.lake.address, *named])
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:

@@ -2,17 +2,19 @@
 
 Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`), and files on this
 machine (`local_copies`). An object is whole when it is seen and durable when it is written, so nothing is synced but
-what engines prepare on this machine.
+what engines prepare on this machine. A name that is a whole address leads to another bucket (`anywhere`).
 """
 
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import wraps
 from io import BufferedReader
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar, cast
 
+from backfill_assets.core.addresses import ADDRESS, local_root
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCK_SECONDS, Place, Token
 from backfill_assets.places import leases
@@ -20,6 +22,26 @@ from backfill_assets.places.local_copies import LocalCopies
 from backfill_assets.places.objects import Objects
 
 AT_ONCE = 8  # files that are sent
+THEIRS = ".theirs"  # beside this machine's folders of lakes: the same for places in buckets that are no lake's
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def anywhere(verb: Verb) -> Verb:
+    """A verb of a place that also takes whole addresses as names, in whatever bucket they lie."""
+
+    @wraps(verb)
+    def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
+        if ":/" in name and (whole := ADDRESS.fullmatch(name)):
+            top, _, below = whole[2].partition("/")
+            return getattr(theirs(f"{whole[1]}://{top}"), verb.__name__)(below, *rest, **more)
+        return verb(place, name, *rest, **more)
+
+    return cast("Verb", found)
+
+
+def theirs(bucket: str) -> "Bucket":
+    """The place of a whole bucket that others write. Opens nothing."""
+    return Bucket(bucket, str(local_root(bucket) / THEIRS))
 
 
 @dataclass(frozen=True)
@@ -47,6 +69,7 @@ class Bucket:
     def __str__(self) -> str:
         return self.uri()
 
+    @anywhere
     def at(self, name: str) -> Self:
         """As the port says."""
         return replace(self, folder=self._below(name))
@@ -88,12 +111,14 @@ class Bucket:
         waiting = {name: token for name in self._waiting(folder) if name > after and (token := self.token(name))}
         return tokens | waiting
 
+    @anywhere
     def token(self, name: str) -> Token | None:
         """As the port says: the ETag of the object."""
         if waiting := self._local.waiting(self._below(name)):
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
         return self._objects.token(self._key(name))
 
+    @anywhere
     def open(self, name: str) -> BufferedReader:
         """As the port says, and always of one content."""
         if self._local.waiting(self._below(name)):
@@ -118,6 +143,8 @@ class Bucket:
 
     def copy(self, name: str, source: Place, source_name: str) -> None:
         """As the port says: within the store where both lie in it."""
+        above, _, source_name = source_name.rpartition("/")
+        source = source.at(above)
         if isinstance(source, Bucket) and source._objects == self._objects and not source._is_waiting(source_name):
             self._objects.copy(self._key(name), source._key(source_name))
             return
@@ -182,10 +209,12 @@ class Bucket:
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""
 
+    @anywhere
     def uri(self, name: str = "") -> str:
         """As the port says."""
         return f"{self.address}/{self._below(name)}".rstrip("/")
 
+    @anywhere
     def local(self, name: str = "") -> Path:
         """As the port says: what is prepared, else a copy, which is fetched once. Not for a name that is replaced."""
         below = self._below(name)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from backfill_assets.core.addresses import SCHEMES, in_bucket, local_root
 from backfill_assets.core.place import Place
-from backfill_assets.places.bucket import Bucket
+from backfill_assets.places.bucket import THEIRS, Bucket, theirs
 from backfill_assets.places.folder import Folder
 
 MACHINE = ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
-THEIRS = ".theirs"  # the same beside it, of places in buckets that are no lake's
 
 
 def place_at(root: Path) -> Place:
@@ -33,5 +32,9 @@ def prefix_at(address: str) -> Place:
     """The place of a prefix in a bucket that others write, such as where files land. Opens nothing."""
     scheme, _, rest = address.partition("://")
     bucket, _, prefix = rest.partition("/")
-    top = f"{scheme}://{bucket}"
-    return Bucket(top, str(local_root(top) / THEIRS), prefix.strip("/"))
+    return theirs(f"{scheme}://{bucket}").at(prefix.strip("/"))
+
+
+def others_at(named: str) -> Place:
+    """The place of what others write: a prefix in a bucket by its address, or a folder. Opens nothing."""
+    return prefix_at(named) if "://" in named else Folder(named)

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, LockedMarker, Place, Token
+from backfill_assets.places.bucket import anywhere
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 ABSENT = (FileNotFoundError, NotADirectoryError)
@@ -40,6 +41,7 @@ class Folder:
     def __str__(self) -> str:
         return self.path
 
+    @anywhere
     def at(self, name: str) -> Self:
         """As the port says."""
         return type(self)(self._path(name))
@@ -68,6 +70,7 @@ class Folder:
         """As the port says."""
         return {name: token for name in self.below(folder) if name > after and (token := self.token(name))}
 
+    @anywhere
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""
         try:
@@ -75,6 +78,7 @@ class Folder:
         except ABSENT:
             return None
 
+    @anywhere
     def open(self, name: str) -> BufferedReader:
         """As the port says."""
         try:
@@ -248,10 +252,12 @@ class Folder:
                 "No link of this package stands there: find out who made it, and remove it",
             )  # fmt: skip
 
+    @anywhere
     def uri(self, name: str = "") -> str:
         """As the port says: the absolute path."""
         return self._path(name)
 
+    @anywhere
     def local(self, name: str = "") -> Path:
         """As the port says."""
         return Path(self._path(name))

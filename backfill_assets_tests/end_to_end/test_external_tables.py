@@ -4,7 +4,6 @@ Tested here: the way from a change in the others' table to the rebuilt day, by t
 here: what one look finds (`lake/test_observing.py`), and what can be read of a table (`lake/test_external.py`).
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from datetime import date
@@ -18,16 +17,20 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.home import Lake
+from backfill_assets.core.place import read, sha256_of_bytes
+from backfill_assets.lake.home import Lake, look_at
 from backfill_assets.lake.observing import observe
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.ticks import SCAN, landing_tick, late_data_tick
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
+from backfill_assets.places.choice import others_at, place_at
 from backfill_assets.reading import open_lake
 from backfill_assets.testing import new_lake, rows_of
 from backfill_assets_tests.lakes import SHARED
@@ -80,21 +83,36 @@ def orders(*rows: tuple[date | None, str, int]) -> pa.Table:
 FIRST = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 4), (D3, "ben", 8))
 
 
-@pytest.fixture(params=[["order_date"], []], ids=["partitioned by the day", "not partitioned"])
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+everywhere = pytest.mark.parametrize(
+    "place", [("folder", ["order_date"]), ("folder", []), ("bucket", ["order_date"])],
+    ids=["partitioned by the day", "not partitioned", "with the lake in a bucket"], indirect=True,
+)  # fmt: skip
+
+
+@pytest.fixture(params=[("folder", ["order_date"]), ("folder", [])], ids=["partitioned by the day", "not partitioned"])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """The others' table."""
-    write_deltalake(tmp_path / "warehouse" / "orders", FIRST, partition_by=request.param or None)
-    return tmp_path / "warehouse" / "orders"
+    where, laid_out = request.param
+    top = request.getfixturevalue("bucket_address").removesuffix("/lake") if where == "bucket" else tmp_path
+    write_deltalake(f"{top}/warehouse/orders", FIRST, partition_by=laid_out or None)
+    return f"{top}/warehouse/orders"
 
 
 @pytest.fixture
-def lake(tmp_path: Path, place: Path, spark: "SparkSession", storages: None) -> Lake:
+def lake(tmp_path: Path, place: str, spark: "SparkSession", storages: None, monkeypatch: pytest.MonkeyPatch) -> Lake:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "pipeline.py").write_text(TRAILING)
-    return new_lake(
+    made = new_lake(
         tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), pipeline={"tables": "pipeline.py:tables"},
         tables={"orders": {"external": "../warehouse/orders", "day": "order_date"}},
     )  # fmt: skip
+    if not place.startswith("s3://"):
+        return made
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    root = local_root(place.replace("warehouse/orders", "lake"))
+    for name in (FILE_NAME, "pipeline.py"):
+        place_at(root).write(name, (made.root / name).read_bytes())
+    return look_at(root)
 
 
 @pytest.fixture
@@ -107,18 +125,17 @@ def command(lake: Lake) -> Command:
     return run
 
 
-def tree(place: Path) -> dict[str, str]:
+def tree(place: str) -> dict[str, str]:
     """The digest of every file of the others' table."""
-    return {
-        str(p.relative_to(place)): hashlib.sha256(p.read_bytes()).hexdigest() for p in place.rglob("*") if p.is_file()
-    }
+    return {name: sha256_of_bytes(others_at(place), name) for name in others_at(place).below()}
 
 
 def spent(lake: Lake, day: date) -> dict[str, int]:
     return {row["customer"]: row["amount"] for row in rows_of(lake, "spent", day)}
 
 
-def test_exactly_the_days_made_from_a_changed_day_are_made_again(lake: Lake, place: Path, command: Command) -> None:
+@everywhere
+def test_exactly_the_days_made_from_a_changed_day_are_made_again(lake: Lake, place: str, command: Command) -> None:
     command("catch-up")
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 5, "ben": 2}, {"ada": 4, "ben": 8}]
     DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
@@ -130,7 +147,7 @@ def test_exactly_the_days_made_from_a_changed_day_are_made_again(lake: Lake, pla
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
 
 
-def test_a_backfill_and_a_plan_look_first(lake: Lake, place: Path, command: Command) -> None:
+def test_a_backfill_and_a_plan_look_first(lake: Lake, place: str, command: Command) -> None:
     days = ("--from", str(D1), "--to", str(D3))
     assert "orders: version 0 there" in command("backfill", *days, "--tables", "spent")
     DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
@@ -141,7 +158,7 @@ def test_a_backfill_and_a_plan_look_first(lake: Lake, place: Path, command: Comm
                                                                "--tables", "spent", code=1)  # fmt: skip
 
 
-def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: Path, command: Command) -> None:
+def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: str, command: Command) -> None:
     write_deltalake(place, orders((D3, "cid", 16)), mode="append")
     command("catch-up")
     DeltaTable(place).optimize.compact()
@@ -151,9 +168,8 @@ def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: Path, command:
     assert {row["customer"] for row in rows_of(lake, "orders", D3)} == {"ben", "cid"}
 
 
-def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(
-    lake: Lake, place: Path, command: Command
-) -> None:
+@everywhere
+def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(lake: Lake, place: str, command: Command) -> None:
     command("catch-up")
     DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
     command("catch-up")
@@ -173,8 +189,9 @@ def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(
     assert sorted(kept.column("amount").to_pylist()) == [1, 2, 5, 8]
 
 
+@everywhere
 def test_days_of_a_reader_are_put_back_and_a_candidate_reads_what_the_lake_has_seen(
-    lake: Lake, place: Path, command: Command
+    lake: Lake, place: str, command: Command
 ) -> None:
     command("catch-up")
     DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
@@ -190,7 +207,7 @@ def test_days_of_a_reader_are_put_back_and_a_candidate_reads_what_the_lake_has_s
 
 
 def test_sensors_look_and_request_what_follows_and_each_changed_day_is_observed(
-    lake: Lake, place: Path, command: Command
+    lake: Lake, place: str, command: Command
 ) -> None:
     command("catch-up")
     defs = assemble(lake.root, tables_at(lake.root))
@@ -211,9 +228,12 @@ def test_sensors_look_and_request_what_follows_and_each_changed_day_is_observed(
     assert defs.resolve_asset_graph().get(dg.AssetKey("spent")).parent_keys == {key}
 
 
-def test_an_entity_is_forgotten_once_the_others_have_removed_it(lake: Lake, place: Path, command: Command) -> None:
-    with (lake.root / "lake.toml").open("a") as settings:
-        settings.write('[features]\nentity = ["customer"]\n')
+@everywhere
+def test_an_entity_is_forgotten_once_the_others_have_removed_it(
+    lake: Lake, place: str, command: Command, tmp_path: Path
+) -> None:
+    settings = read(lake.place, FILE_NAME) + b'[features]\nentity = ["customer"]\n'
+    lake.place.write(FILE_NAME, settings)
     command("catch-up")
     told = command("forget", "ada", "--note", "asked for", "--yes", code=1)
     assert "orders, which others write, has 2 row(s) of it, and they come back" in told
@@ -221,8 +241,9 @@ def test_an_entity_is_forgotten_once_the_others_have_removed_it(lake: Lake, plac
     command("catch-up")
     command("forget", "ada", "--note", "asked for", "--yes")
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ben": 2}, {"ben": 2}, {"ben": 8}]
-    held = [p for p in (lake.root / "tables").rglob("*.parquet") if b"ada" in p.read_bytes()]
+    held = [n for n in lake.place.below("tables") if n.endswith(".parquet") and b"ada" in read(lake.place, n)]
     assert held == []
+    assert [p for p in (tmp_path / "state").rglob("*.parquet") if b"ada" in p.read_bytes()] == []
 
 
 @pytest.mark.users_do

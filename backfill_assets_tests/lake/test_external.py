@@ -4,6 +4,7 @@ Tested here: `lake.external` on folders and logs. Not tested here: looks that co
 """
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.external import (
@@ -23,6 +25,7 @@ from backfill_assets.lake.external import (
     days_of_change,
     external_table,
     open_external,
+    place_of,
     references,
     refuse_external,
     seen_contract,
@@ -30,6 +33,7 @@ from backfill_assets.lake.external import (
 from backfill_assets.lake.log import FileChange, LiveFile
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import list_source
+from backfill_assets.places.folder import Folder
 from backfill_assets_tests.logs import commit_file
 from backfill_assets_tests.tables import settings_text
 
@@ -85,10 +89,22 @@ def test_it_lies_beside_lake_toml_or_anywhere_on_this_machine(tmp_path: Path) ->
         assert (found.external, found.partition_column) == (str(tmp_path / "orders"), "")
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/orders", "az://container/orders"])
-def test_a_store_is_refused_by_name(tmp_path: Path, place: str) -> None:
-    with pytest.raises(SettingsError, match=f"external table orders: {place} lies in an object store"):
+@pytest.mark.parametrize(
+    "place", ["s3a://bucket/orders", "s3://bucket/or ders", "s3://bucket/orders*", "https://host/o"]
+)
+def test_an_address_that_no_table_can_have_is_refused_by_name(tmp_path: Path, place: str) -> None:
+    with pytest.raises(SettingsError, match=f"external table orders: {re.escape(place)} is no address of a table"):
         contract_of(tmp_path, external_table("orders", table=place, day="day"))
+
+
+def test_in_a_bucket_it_lies_beside_lake_toml_or_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    root, beside = local_root("s3://bucket/team/lake"), "s3://bucket/team/orders"
+    for place in ("../orders", beside, f"{beside}/"):
+        assert place_of("orders", place, root) == beside
+    assert place_of("orders", "/orders", root) == "/orders"
+    with pytest.raises(SettingsError, match=r"external table orders: .* is no address"):
+        place_of("orders", "../../../orders", root)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +177,7 @@ def test_without_statistics_the_footer_of_a_file_tells_its_days(tmp_path: Path) 
     contract = contract_at(tmp_path)
     (bare,) = references(DeltaTable(tmp_path), contract)
     assert (bare.rows, bare.first, bare.days) == (None, None, None)
-    assert days_by_footer(bare, tmp_path, contract) == Reference(bare.file, 2, D1, D2)
+    assert days_by_footer(bare, Folder(str(tmp_path)), contract) == Reference(bare.file, 2, D1, D2)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,10 @@ def test_a_file_that_people_keep_in_a_lake_is_read_as_it_is_now(
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
-        (settings(tables={"orders": {"external": "/orders", "day": "day"}}), "tables of others .* in a folder only"),
+        (
+            settings(tables={"orders": {"external": "/orders", "day": "day"}}),
+            r"\[tables.orders\] external = '/orders' lies in a folder",
+        ),
     ],
     ids=["tables of others"],
 )

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, ContractBroken
-from backfill_assets.lake.external import link_of
+from backfill_assets.lake.external import named_in
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import AHEAD, observe, observe_each, unseen
 from backfill_assets.lake.store import ensure_table
@@ -38,12 +39,13 @@ FIRST = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 4), (D3, "ben", 8))
 class Others:
     """The others' table, and a lake that observes it."""
 
-    def __init__(self, folder: Path, by: list[str]) -> None:
-        self.place, self.by = folder / "orders", by
+    def __init__(self, folder: Path, by: list[str], bucket: str = "") -> None:
+        self.place, self.by = f"{bucket}/raw/orders" if bucket else folder / "orders", by
         write_deltalake(self.place, FIRST, partition_by=by or None)
         self.lake = new_lake(
-            folder / "lake", D1, assets_only=True, tables={"orders": {"external": "../orders", "day": "order_date"}}
-        )
+            folder / "lake", D1, assets_only=True,
+            tables={"orders": {"external": str(self.place) if bucket else "../orders", "day": "order_date"}},
+        )  # fmt: skip
 
     def write(self, rows: pa.Table, predicate: str = "") -> None:
         """Append the rows, or put them in place of those that the predicate names."""
@@ -65,9 +67,19 @@ class Others:
         self.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 
-@pytest.fixture(params=[["order_date"], []], ids=["by the day", "not laid out"])
-def others(tmp_path: Path, request: pytest.FixtureRequest) -> Others:
-    made = Others(tmp_path, request.param)
+IN_FOLDERS = {"by the day": ("order_date",), "not laid out": ()}
+IN_BUCKETS = {"in a bucket by the day": ("bucket", "order_date"), "in a bucket, not laid out": ("bucket",)}
+everywhere = pytest.mark.parametrize(
+    "others", [*IN_FOLDERS.values(), *IN_BUCKETS.values()], ids=[*IN_FOLDERS, *IN_BUCKETS], indirect=True
+)
+
+
+@pytest.fixture(params=IN_FOLDERS.values(), ids=IN_FOLDERS.keys())
+def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    is_far, by = "bucket" in request.param, [name for name in request.param if name != "bucket"]
+    address = request.getfixturevalue("bucket_address") if is_far else ""
+    made = Others(tmp_path, by, address)
     assert made.look() == [str(D1), str(D2), str(D3)]
     return made
 
@@ -80,10 +92,11 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
     others.write(orders((D3, "cid", 1)))
     assert "version 1 of" in unseen(others.lake, contract)
     others.look()
-    commit_file(others.place, 0).unlink()
+    commit_file(Path(others.place), 0).unlink()
     assert unseen(others.lake, contract) == "", "only the newest commit is opened: nobody can open this log"
 
 
+@everywhere
 def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     assert others.look() == [str(D3)]
@@ -96,6 +109,7 @@ def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) 
     assert rows_of(others.lake, "orders", D1) == []
 
 
+@everywhere
 def test_rows_by_merge(others: Others) -> None:
     changed = orders((D2, "ada", 400), (D4, "eve", 1))
     there = others.table().merge(changed, "t.order_date = s.order_date AND t.customer = s.customer", "s", "t")
@@ -103,12 +117,14 @@ def test_rows_by_merge(others: Others) -> None:
     assert others.look() == [str(D2), str(D4)]
 
 
+@everywhere
 def test_equal_rows_written_again_are_no_change(others: Others) -> None:
     others.write(orders((D1, "ben", 2), (D1, "ada", 1)), "order_date = '2024-03-01'")
     assert others.look() == []
     assert len(rows_of(others.lake, "orders", D1)) == 2
 
 
+@everywhere
 def test_a_compaction_is_no_change_also_after_a_vacuum(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     others.look()
@@ -118,6 +134,7 @@ def test_a_compaction_is_no_change_also_after_a_vacuum(others: Others) -> None:
     assert len(rows_of(others.lake, "orders", D3)) == 2
 
 
+@everywhere
 def test_rows_that_were_compacted_before_the_look_are_found(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     others.table().optimize.compact()
@@ -125,6 +142,7 @@ def test_rows_that_were_compacted_before_the_look_are_found(others: Others) -> N
     assert others.look() == [str(D3)]
 
 
+@everywhere
 def test_a_restored_table_is_followed_back(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     others.look()
@@ -158,10 +176,11 @@ def test_a_log_that_was_cleaned_is_no_hindrance(others: Others) -> None:
     others.write(orders((D1, "cid", 16)))
     others.write(orders((D2, "cid", 16)))
     others.table().create_checkpoint()
-    commit_file(others.place, 1).unlink()
+    commit_file(Path(others.place), 1).unlink()
     assert others.look() == [str(D1), str(D2)]
 
 
+@everywhere
 def test_a_new_column_changes_the_days_that_have_it(others: Others) -> None:
     rows = orders((D4, "ada", 1)).append_column("currency", pa.array(["EUR"]))
     write_deltalake(others.place, rows, mode="append", schema_mode="merge")
@@ -182,8 +201,7 @@ def test_two_looks_at_once_are_one_commit(others: Others) -> None:
 def test_a_look_that_was_killed_before_its_commit_is_done_again(tmp_path: Path) -> None:
     others = Others(tmp_path, [])
     (contract,) = chosen_pipeline(others.lake).contracts
-    place = others.lake.table_place("orders")
-    place.point(link_of(others.place), others.place)
+    named_in(others.lake.table_place("orders"), contract)
     ensure_table(others.lake, contract)
     assert others.look() == [str(D1), str(D2), str(D3)]
 
@@ -231,6 +249,7 @@ def test_a_version_whose_files_are_gone_is_refused_by_name(others: Others) -> No
         others.look()
 
 
+@everywhere
 def test_a_version_that_was_vacuumed_is_named_to_its_readers(others: Others) -> None:
     others.table().update(updates={"amount": "5"}, predicate="customer = 'ada'")
     others.vacuum()
