@@ -67,14 +67,14 @@ class Others:
         self.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 
-IN_FOLDERS = {"by the day": ("order_date",), "not laid out": ()}
+IN_FOLDERS: dict[str, tuple[str, ...]] = {"by the day": ("order_date",), "not laid out": ()}
 IN_BUCKETS = {"in a bucket by the day": ("bucket", "order_date"), "in a bucket, not laid out": ("bucket",)}
 everywhere = pytest.mark.parametrize(
     "others", [*IN_FOLDERS.values(), *IN_BUCKETS.values()], ids=[*IN_FOLDERS, *IN_BUCKETS], indirect=True
 )
 
 
-@pytest.fixture(params=IN_FOLDERS.values(), ids=IN_FOLDERS.keys())
+@pytest.fixture(params=[*IN_FOLDERS.values()], ids=[*IN_FOLDERS])
 def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     is_far, by = "bucket" in request.param, [name for name in request.param if name != "bucket"]
