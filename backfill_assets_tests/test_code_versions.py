@@ -54,14 +54,14 @@ DECIDES_NO_ROW = {
     "lake.audit", "lake.auditor", "lake.committer", "lake.data_files", "lake.embedded", "lake.engine_paths",
     "lake.adopted", "lake.folder", "lake.home",
     "lake.kept_files", "lake.whole",
-    "lake.landings", "lake.log", "places.choice", "lake.replace", "lake.session", "lake.settings",
+    "lake.landings", "lake.log", "places.bucket", "places.choice", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
     "landing.column_kinds", "landing.object_listing", "lake.decoding", "lake.sections", "load.good_days",
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "783e6d848f4549c6152b47d822c449d1",
+    "raw 1": "7aa6047015153940d60b737863062b1b",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -254,10 +254,10 @@ def references(opened: "DeltaTable", contract: Contract, prefix: str | None = ""
     return found
 
 
-def days_by_footer(reference: Reference, table: Place, contract: Contract) -> Reference:
-    """The reference with the days that its file's own footer tells, as `table` names it; unchanged where it tells none.
+def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
+    """The reference with the days that its file's own footer tells, as `place` names it; unchanged where it tells none.
     Raises OSError for a file that is gone."""
-    with table.open(reference.file.path) as opened:
+    with place.open(reference.file.path) as opened:
         metadata, day_column = read_footer(opened).metadata, contract.day_column
     days: list[date] = []
     for group in range(metadata.num_row_groups):

@@ -234,8 +234,7 @@ class ExportSettings(Section):
 
 class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables: its folder `external` (relative to
-    lake.toml) or its address in a bucket, and `day`, its column with the day (DATE). Of an adopted table: that
-    `others_may_write` it, too."""
+    lake.toml) or address, and `day`, its column with the day (DATE). Of an adopted one: that `others_may_write` it."""
 
     external: str = ""
     day: str = ""

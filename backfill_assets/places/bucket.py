@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from backfill_assets.core.addresses import ADDRESS, local_root
 from backfill_assets.core.errors import BackfillError
@@ -23,12 +23,18 @@ from backfill_assets.places.objects import Objects
 
 AT_ONCE = 8  # files that are sent
 THEIRS = ".theirs"  # beside this machine's folders of lakes: the same for places in buckets that are no lake's
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
+Filling = TypeVar("Filling", bound=type[Any])
 
 
-def anywhere(verb: Verb) -> Verb:
-    """A verb of a place that also takes whole addresses as names, in whatever bucket they lie."""
+def anywhere(filling: Filling) -> Filling:
+    """A filling of the port whose verbs that read find a name that is a whole address in whatever bucket it lies."""
+    for name in ANYWHERE:
+        setattr(filling, name, _found_anywhere(getattr(filling, name)))
+    return filling
 
+
+def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(verb)
     def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
         if ":/" in name and (whole := ADDRESS.fullmatch(name)):
@@ -36,7 +42,7 @@ def anywhere(verb: Verb) -> Verb:
             return getattr(theirs(f"{whole[1]}://{top}"), verb.__name__)(below, *rest, **more)
         return verb(place, name, *rest, **more)
 
-    return cast("Verb", found)
+    return found
 
 
 def theirs(bucket: str) -> "Bucket":
@@ -44,6 +50,7 @@ def theirs(bucket: str) -> "Bucket":
     return Bucket(bucket, str(local_root(bucket) / THEIRS))
 
 
+@anywhere
 @dataclass(frozen=True)
 class Bucket:
     """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the environment alone.
@@ -69,7 +76,6 @@ class Bucket:
     def __str__(self) -> str:
         return self.uri()
 
-    @anywhere
     def at(self, name: str) -> Self:
         """As the port says."""
         return replace(self, folder=self._below(name))
@@ -111,14 +117,12 @@ class Bucket:
         waiting = {name: token for name in self._waiting(folder) if name > after and (token := self.token(name))}
         return tokens | waiting
 
-    @anywhere
     def token(self, name: str) -> Token | None:
         """As the port says: the ETag of the object."""
         if waiting := self._local.waiting(self._below(name)):
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
         return self._objects.token(self._key(name))
 
-    @anywhere
     def open(self, name: str) -> BufferedReader:
         """As the port says, and always of one content."""
         if self._local.waiting(self._below(name)):
@@ -209,12 +213,10 @@ class Bucket:
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""
 
-    @anywhere
     def uri(self, name: str = "") -> str:
         """As the port says."""
         return f"{self.address}/{self._below(name)}".rstrip("/")
 
-    @anywhere
     def local(self, name: str = "") -> Path:
         """As the port says: what is prepared, else a copy, which is fetched once. Not for a name that is replaced."""
         below = self._below(name)

@@ -25,6 +25,7 @@ SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than s
 ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
+@anywhere
 @dataclass(frozen=True)
 class Folder:
     """A folder of a file system. A write is a file beside its place that is renamed, or linked where none may be there;
@@ -41,7 +42,6 @@ class Folder:
     def __str__(self) -> str:
         return self.path
 
-    @anywhere
     def at(self, name: str) -> Self:
         """As the port says."""
         return type(self)(self._path(name))
@@ -70,7 +70,6 @@ class Folder:
         """As the port says."""
         return {name: token for name in self.below(folder) if name > after and (token := self.token(name))}
 
-    @anywhere
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""
         try:
@@ -78,7 +77,6 @@ class Folder:
         except ABSENT:
             return None
 
-    @anywhere
     def open(self, name: str) -> BufferedReader:
         """As the port says."""
         try:
@@ -142,10 +140,9 @@ class Folder:
 
     def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
         """As the port says, by a rename: the file lies on the same file system."""
-        path = self._path(name)
+        path = self._made(name)
         if is_synced:
             _sync(str(finished))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         os.replace(finished, path)
         if is_synced:
             _sync(os.path.dirname(path))
@@ -167,9 +164,8 @@ class Folder:
 
     def point(self, name: str, theirs: Path) -> None:
         """As the port says, by a symbolic link."""
-        path = self._made(name)
         with suppress(FileExistsError):
-            os.symlink(theirs, path)
+            os.symlink(theirs, self._made(name))
 
     def delete(self, name: str) -> None:
         """As the port says."""
@@ -252,12 +248,10 @@ class Folder:
                 "No link of this package stands there: find out who made it, and remove it",
             )  # fmt: skip
 
-    @anywhere
     def uri(self, name: str = "") -> str:
         """As the port says: the absolute path."""
         return self._path(name)
 
-    @anywhere
     def local(self, name: str = "") -> Path:
         """As the port says."""
         return Path(self._path(name))
