@@ -1,8 +1,6 @@
 """Real values for tests: a small pipeline's contracts, receipts, hand-written Delta logs, and a lake told as a story.
-
-Lives here: `Story` (a lake in memory that is landed in, loaded and built in any order, its digests taken from the code
-under test) and `make_commit`. Does not live here: Hypothesis strategies (`strategies.py`) and Spark frames.
-"""
+Here: `Story` (a lake in memory that is landed in, loaded and built in any order, its digests taken from the code
+under test) and `make_commit`. Not here: Hypothesis strategies (`strategies.py`) and Spark frames."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """A golden of six deliveries, reasoned by hand: a correction, a late event, a deletion, and a label that comes later.
-
-Lives here: the deliveries, the rules, and every row of every table, each with its reason. Does not live here: anything
-that computes them (`oracle`, the package): whoever does is compared with this.
-"""
+Here: the deliveries, the rules, and every row of every table, each with its reason. Not here: anything that computes
+them (`oracle`, the package): whoever does is compared with this."""
 
 from datetime import date, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """A wall clock that tests move: forward, back or not at all, while everything else goes on.
-
-Lives here: the clock and the jumps that every simulation has to bear. Does not live here: what reads it (`core.clock`).
-"""
+Here: the clock and the jumps that every simulation has to bear. Not here: what reads it (`core.clock`)."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,10 +1,8 @@
 """Fixtures that several rooms share, and the police of the cost tiers.
-
-Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
-`browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them that is not `slow` is
-`quick`: it may start no program, and fails where it does. Does not live here: how the suite is spread over processes
-(`spreading.py`), builders and scenarios. Nothing starts unless a test asks.
-"""
+Here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`, `browser`,
+`processes` and `storages` are what a test's fixtures say. A test with none of them that is not `slow` is `quick`: it
+may start no program, and fails where it does. Not here: how the suite is spread over processes (`spreading.py`),
+builders and scenarios. Nothing starts unless a test asks."""
 
 import os
 import re

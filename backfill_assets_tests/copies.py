@@ -1,8 +1,6 @@
 """Folders that tests need again and again: made once in a process, kept in memory, and written anew for each test.
-
-Lives here: keeping a folder and laying it out elsewhere, with the times of its files. Does not live here: what is in
-it, and paths within files: a lake has none that name its own place.
-"""
+Here: keeping a folder and laying it out elsewhere, with the times of its files. Not here: what is in it, and paths
+within files: a lake has none that name its own place."""
 
 import os
 import tempfile

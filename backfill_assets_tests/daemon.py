@@ -1,8 +1,6 @@
 """Dagster's daemon in small, for tests that tick the sensors themselves: ticks until nothing is asked for any more.
-
-Lives here: executing what a tick asks for, in this process, and forgetting run keys that were seen, as Dagster does.
-Does not live here: the daemon itself (`end_to_end.test_plan_daemon`, `browser.test_ui`), and what ticks decide.
-"""
+Here: executing what a tick asks for, in this process, and forgetting run keys that were seen, as Dagster does. Not
+here: the daemon itself (`end_to_end.test_plan_daemon`, `browser.test_ui`), and what ticks decide."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

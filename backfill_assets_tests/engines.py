@@ -1,13 +1,10 @@
 """Which engine the lakes of a test are on: Sail, which starts in a second, or Spark, which users have by default.
-
-Lives here: the one rule, the marker `on_spark` that keeps a module on Spark and says why, and the sessions of this
-process on either. Does not live here: the fixtures (`conftest.py`), and tests that name their engine themselves.
-
-A test that needs an engine takes a fixture of `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine
-cannot keep Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do`
-are a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out. `.ci/run` runs both,
-`thorough.py` everything on both engines.
-"""
+Here: the one rule, the marker `on_spark` that keeps a module on Spark and says why, and the sessions of this process
+on either. Not here: the fixtures (`conftest.py`), and tests that name their engine themselves. A test that needs an
+engine takes a fixture of `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine cannot keep Sail
+to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do` are a run of
+their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out. `.ci/run` runs both,
+`thorough.py` everything on both engines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -1,11 +1,8 @@
 """Exceptions raised inside the product at a moment of choice, without a name of it being swapped.
-
-Lives here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line that a part
-of the product runs; doing something at a function's beginning; what ends with a process. Does not live here: kills of
-processes (`processes`), and what has to hold afterwards.
-
-Python's own tracing raises them where they arise by themselves: between two lines of the product.
-"""
+Here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line that a part of
+the product runs; doing something at a function's beginning; what ends with a process. Not here: kills of processes
+(`processes`), and what has to hold afterwards. Python's own tracing raises them where they arise by themselves:
+between two lines of the product."""
 
 import errno
 import gc

@@ -1,10 +1,8 @@
 """A way to an object store on which answers are lost, come as errors after the request was done or instead of it, and
 on which listings are old.
-
-Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
-any assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they
-are asked to, which Azurite does not do by itself.
-"""
+Here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Not here: any
+assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they are
+asked to, which Azurite does not do by itself."""
 
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Parquet files staged by hand, laid out as Spark would, for tests of everything after the engine.
-
-Lives here: staging plain rows without an engine, and committing them in one go. Does not live here: frames of Spark.
-"""
+Here: staging plain rows without an engine, and committing them in one go. Not here: frames of Spark."""
 
 import json
 from collections import defaultdict

@@ -1,8 +1,6 @@
 """Dagster's homes, with the package's own storage of events: what users have, and half of the CPU of a small run.
-
-Here: making a home for commands, and opening one in this process. Not here: homes with Dagster's own storage, on which
-some tests stay, killed runs and a user's own pipeline among them.
-"""
+Here: making a home for commands, and opening one in this process. Not here: homes with Dagster's own storage, on
+which some tests stay, killed runs and a user's own pipeline among them."""
 
 import json
 from collections.abc import Iterator

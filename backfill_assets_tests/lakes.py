@@ -1,9 +1,7 @@
 """Small lakes for tests of what goes wrong: landed in, run with or without Dagster, then read as receipts and files.
-
-Lives here: deliveries as dicts, a lake of a few days, one run of the job `rebuild`, and three ways to look at tables.
-Also a toy pipeline that misbehaves on demand. Does not live here: what the contents must be (`oracle`), and lakes of
-every format and rule (`end_to_end.worlds`).
-"""
+Here: deliveries as dicts, a lake of a few days, one run of the job `rebuild`, and three ways to look at tables. Also
+a toy pipeline that misbehaves on demand. Not here: what the contents must be (`oracle`), and lakes of every format
+and rule (`end_to_end.worlds`)."""
 
 import os
 import sys

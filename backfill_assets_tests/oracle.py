@@ -1,9 +1,7 @@
 """What the tables of a lake must hold, computed apart from Spark and from the package.
-
-Lives here: which deliveries count under a lake's rules, the ledger `arrivals` by hand, and seeded deliveries that are
-as unruly as real ones. Does not live here: the SQL of the tables (`pipeline.oracle`, the only one), and writing
-deliveries to files and running a lake (`worlds`).
-"""
+Here: which deliveries count under a lake's rules, the ledger `arrivals` by hand, and seeded deliveries that are as
+unruly as real ones. Not here: the SQL of the tables (`pipeline.oracle`, the only one), and writing deliveries to
+files and running a lake (`worlds`)."""
 
 import random
 from collections import defaultdict

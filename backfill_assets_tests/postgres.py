@@ -1,7 +1,5 @@
 """A PostgreSQL server of a test's own, which listens on a socket in a temporary folder only.
-
-Lives here: starting and stopping it, and statements for it. Does not live here: any assertion.
-"""
+Here: starting and stopping it, and statements for it. Not here: any assertion."""
 
 import os
 import shutil

@@ -1,10 +1,8 @@
 """Runs Python in a process of its own, for tests that cannot share this one, and waits for what processes do.
-
-Lives here: `start`, `run` and `run_python`, because a process has one session of Spark Connect per lake,
-and because some tests kill the process they watch; `until`. Does not live here: fixtures (`conftest.py`), what the code
-does, and the forks that stand in for new interpreters (`starting`). What has to be tested with a new one says `fresh`
-or uses `subprocess`: what is imported when, how an interpreter ends, time zones, the entry point, the README.
-"""
+Here: `start`, `run` and `run_python`, because a process has one session of Spark Connect per lake, and because some
+tests kill the process they watch; `until`. Not here: fixtures (`conftest.py`), what the code does, and the forks
+that stand in for new interpreters (`starting`). What has to be tested with a new one says `fresh` or uses
+`subprocess`: what is imported when, how an interpreter ends, time zones, the entry point, the README."""
 
 import os
 import signal

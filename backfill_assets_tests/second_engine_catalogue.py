@@ -1,9 +1,7 @@
 """What both engines are asked: functions, operators and casts over awkward values, as Spark SQL.
-
-Lives here: the rows, and reading the questions (`second_engine_questions.txt`). Does not live here: asking them
+Here: the rows, and reading the questions (`second_engine_questions.txt`). Not here: asking them
 (`second_engine_probe`). What is let through must have the same answer, in value and type, on both engines, for each
-question that asks about it: a type of argument that is not asked about here is not vouched for.
-"""
+question that asks about it: a type of argument that is not asked about here is not vouched for."""
 
 import re
 from collections.abc import Iterator, Mapping

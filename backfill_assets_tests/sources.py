@@ -1,8 +1,6 @@
 """The project's own source files, parsed, for the tests that hold the house to its rules.
-
-Lives here: listing files and answering questions about their syntax trees, standard library only. Does not live here:
-the rules themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can start.
-"""
+Here: listing files and answering questions about their syntax trees, standard library only. Not here: the rules
+themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can start."""
 
 import ast
 import gc

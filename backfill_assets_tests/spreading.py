@@ -1,8 +1,5 @@
 """How the suite is spread over processes of xdist's.
-
-Lives here: over how many, what belongs together, what begins first. Does not live here: which test is quick
-(`conftest.py`).
-"""
+Here: over how many, what belongs together, what begins first. Not here: which test is quick (`conftest.py`)."""
 
 import atexit
 import gc

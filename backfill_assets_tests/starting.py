@@ -1,8 +1,6 @@
 """Starts commands as forks of a process that has imported what they import (`starter`), as if interpreters were begun.
-
-Lives here: a `subprocess.Popen` whose process is such a fork. Does not live here: what a fork becomes (`starter`), and
-what tests call (`processes`).
-"""
+Here: a `subprocess.Popen` whose process is such a fork. Not here: what a fork becomes (`starter`), and what tests
+call (`processes`)."""
 
 import atexit
 import json

@@ -1,8 +1,6 @@
 """Object stores of the tests' own: a server on a free port of this machine, and a new bucket for each test.
-
-Lives here: starting and stopping moto (everywhere it is installed), versitygw and Azurite (where they are on PATH), and
-what a process has to know of them. Does not live here: any assertion. Fixtures are taken by importing them.
-"""
+Here: starting and stopping moto (everywhere it is installed), versitygw and Azurite (where they are on PATH), and
+what a process has to know of them. Not here: any assertion. Fixtures are taken by importing them."""
 
 import base64
 import hashlib

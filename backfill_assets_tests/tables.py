@@ -1,7 +1,5 @@
 """A Delta table that others write, for the tests of such sources: rows committed at a time that the test chooses.
-
-Lives here: commits by delta-rs, and the time in their log. Does not live here: any lake.
-"""
+Here: commits by delta-rs, and the time in their log. Not here: any lake."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

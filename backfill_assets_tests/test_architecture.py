@@ -1,8 +1,6 @@
 """Who may import whom. These rules hold even where import-linter is not installed.
-
-Lives here: the order of the rooms, and which room may know which library. Does not live here: sizes, signs and the top
-level of the repository (`test_house.py`). Only syntax trees are read: nothing is imported, nothing starts.
-"""
+Not here: sizes, signs and the top level of the repository (`test_house.py`). Only syntax trees are read: nothing is
+imported, nothing starts."""
 
 import ast
 import re

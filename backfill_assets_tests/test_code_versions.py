@@ -1,11 +1,7 @@
 """The versions of the package's own code: whoever changes what makes a built-in table decides whether rows can differ.
-
-Tested here: the sources behind each version, held against the digests they had when it was last looked at. Not tested
-here: what a version does to days (`lake/test_model.py`).
-
-Where a test fails: if the new code can give other rows from the same inputs, raise the version (`code_version` of the
-table, or `lake.model.LOADER_VERSION`), which makes days of before outdated; else only correct the digest below.
-"""
+Not here: what a version does to days (`lake/test_model.py`). Where a test fails: if the new code can give other rows
+from the same inputs, raise the version (`code_version` of the table, or `lake.model.LOADER_VERSION`), which makes
+days of before outdated; else only correct the digest below."""
 
 import ast
 from collections.abc import Iterator

@@ -1,8 +1,5 @@
 """The guides do what they say: settings are read; commands, options and links exist.
-
-Tested here: `backfill_assets/guides/*.md` and the links of the README into them. Not here: the blocks that are run
-(`end_to_end.test_guide_steps`), and the README's own (`end_to_end.test_readme`).
-"""
+Not here: the blocks that are run (`end_to_end.test_guide_steps`), and the README's own (`end_to_end.test_readme`)."""
 
 import ast
 import re

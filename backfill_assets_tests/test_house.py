@@ -1,8 +1,6 @@
 """The budget of the house: sizes, signs on doors, and what lies in the repository.
-
-Lives here: what `conventions.md` section 7 asks of every file. Does not live here: who may import whom
-(`test_architecture.py`). Each failure lists every offender, so that one run is enough to tidy up.
-"""
+Not here: who may import whom (`test_architecture.py`). Each failure lists every offender, so that one run is enough
+to tidy up."""
 
 import ast
 import re

@@ -1,8 +1,5 @@
 """The wheel: what lies in it, what its metadata says, and that its commands work far from the checkout.
-
-Lives here: one wheel, built in a moment by the locked builder, without network. Does not live here: installing it (a
-person or `.ci/env.py` does), and what the commands do.
-"""
+Not here: installing it (a person or `.ci/env.py` does), and what the commands do."""
 
 import importlib.metadata
 import json

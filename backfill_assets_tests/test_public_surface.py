@@ -1,8 +1,5 @@
 """What a user may import from `backfill_assets`: the names, their signatures, and that asking for none costs nothing.
-
-Lives here: the pinned list; whoever changes it changes a promise and writes a line into `CHANGELOG.md`. Does not live
-here: what the names do (`end_to_end/test_own_tables.py` uses them as a user does).
-"""
+Not here: what the names do (`end_to_end/test_own_tables.py` uses them as a user does)."""
 
 import ast
 import inspect

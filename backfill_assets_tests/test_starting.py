@@ -1,8 +1,5 @@
 """A fork of the starter is as an interpreter that was started, as far as the commands and their tests can tell.
-
-Tested here: words, folder, environment, streams, session and ends of a process of `processes.start`, by default a fork,
-beside one that is `fresh`. Not tested here: what is tested with the one or the other.
-"""
+Not here: what is tested with the one or the other."""
 
 import json
 import os

@@ -1,8 +1,5 @@
 """What users test their tables with: landing, running, asserting rows, a stopped clock, computing days again.
-
-Tested here: `backfill_assets.testing`, as a test of somebody's own table would use it. Not tested here: what runs do
-(`orchestration`, `dagster`), and the proof of a rerun (`operations.test_prove`).
-"""
+Not here: what runs do (`orchestration`, `dagster`), and the proof of a rerun (`operations.test_prove`)."""
 
 from datetime import UTC, datetime
 from pathlib import Path

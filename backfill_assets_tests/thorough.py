@@ -58,7 +58,6 @@ VARIANTS = (
         {"BACKFILL_ASSETS_HISTORIES": "100000"},
     ),
     simulation("histories", "--sequences", "100", what="random histories, each held against a new lake"),
-    simulation("years", "400", what="simulated days of loads and upkeep"),
     Variant(
         "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
     ),

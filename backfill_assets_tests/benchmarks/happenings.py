@@ -1,8 +1,6 @@
 """What can happen to a small lake: deliveries of every kind, settings, runs, plans, rollbacks, upkeep, at random.
-
-Lives here: a lake, the events, and commands typed in this process, whose runs take the load path without Dagster. Does
-not live here: their order, and what has to hold at the end (`histories`).
-"""
+Here: a lake, the events, and commands typed in this process, whose runs take the load path without Dagster. Not
+here: their order, and what has to hold at the end (`histories`)."""
 
 import gc
 import json

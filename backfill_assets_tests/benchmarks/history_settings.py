@@ -1,8 +1,5 @@
 """Settings that a random history of a lake may have: selects, and a payload whose columns are renamed and dropped.
-
-Lives here: `lake.toml` of a history from the settings chosen so far. Does not live here: when they change
-(`happenings`).
-"""
+Here: `lake.toml` of a history from the settings chosen so far. Not here: when they change (`happenings`)."""
 
 from collections.abc import Mapping
 from datetime import date

@@ -1,9 +1,7 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
-
-Lives here: starting and stopping it. Does not live here: the clicks (`ui`). The lake is made by the
-command that the README names, so that what is looked at is what a newcomer sees; once in a process and on the engine
-that is quicker (`cli.test_demo` has it made on Spark), every site has a copy of its own.
-"""
+Here: starting and stopping it. Not here: the clicks (`ui`). The lake is made by the command that the README names,
+so that what is looked at is what a newcomer sees; once in a process and on the engine that is quicker
+(`cli.test_demo` has it made on Spark), every site has a copy of its own."""
 
 import os
 import shutil

@@ -1,8 +1,5 @@
 """`dagster dev` itself, without a look at its pages: a run cancelled there ends within seconds, and who can reach it.
-
-Tested here: the cancel of the UI, as GraphQL, and what all its processes listen on. Not tested here: interrupts of the
-command line (`end_to_end.test_interrupts`), and the pages (`test_ui`).
-"""
+Not here: interrupts of the command line (`end_to_end.test_interrupts`), and the pages (`test_ui`)."""
 
 import json
 import urllib.request

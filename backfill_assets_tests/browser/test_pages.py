@@ -1,8 +1,5 @@
 """Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick with three years.
-
-Tested here: the pages of `report`, `lateness` and `reconcile`, light and dark, wide and narrow. Not tested here: what
-they say (`cli/test_report.py`, …).
-"""
+Not here: what they say (`cli/test_report.py`, …)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

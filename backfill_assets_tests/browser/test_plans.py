@@ -1,8 +1,5 @@
 """A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
-
-Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what their runs say. Not
-tested here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`).
-"""
+Not here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`)."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,5 @@
 """Dagster's pages as `backfill-assets ui` serves them: below the secret, and live.
-
-Tested here: that a page is drawn and hears of changes. Not tested here: who gets in
-(`cli.test_server`), and what the pages show (`test_ui`).
-"""
+Not here: who gets in (`cli.test_server`), and what the pages show (`test_ui`)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,8 +1,5 @@
 """A person at Dagster's pages: single days, ranges, a failing check and its repair, a late file, and the pictures.
-
-Tested here: what is seen and clicked, on the sample lake under `dagster dev`; every step leaves a screenshot in
-`.artifacts/browser`. Not tested here: what the tables must hold, beyond that untouched days keep their files.
-"""
+Not here: what the tables must hold, beyond that untouched days keep their files."""
 
 import json
 import os

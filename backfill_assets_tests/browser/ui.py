@@ -1,8 +1,6 @@
 """Dagster's pages as a person uses them: where to click, and what to wait for. Facts of Dagster 1.13's web UI.
-
-Lives here: the selectors, in one place, and the screenshots. Does not live here: what must be seen (`test_ui`). Names
-of buttons begin with the icon's name, so that text is matched, not accessible names.
-"""
+Here: the selectors, in one place, and the screenshots. Not here: what must be seen (`test_ui`). Names of buttons
+begin with the icon's name, so that text is matched, not accessible names."""
 
 import os
 import re

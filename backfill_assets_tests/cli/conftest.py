@@ -1,7 +1,5 @@
 """Lakes that several commands are tested on: a late one, one of which a chunk was made again, one to read from.
-
-Lives here: those fixtures. Does not live here: the lakes (`operations.late_lake`, `operations.planned`).
-"""
+Here: those fixtures. Not here: the lakes (`operations.late_lake`, `operations.planned`)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`adopt` as a person meets it: a lake is made where there is none, and the JSON document.
-
-Not tested here: what is adopted (`lake/test_adopting.py`) and refused (`lake/test_adoptable.py`).
-"""
+Not here: what is adopted (`lake/test_adopting.py`) and refused (`lake/test_adoptable.py`)."""
 
 import json
 from datetime import date

@@ -1,7 +1,5 @@
 """What may be asked of `backfill`, and what is refused before anything starts. No JVM.
-
-Tested here: `cli.backfill`. Not tested here: the run (`test_runner`, `end_to_end`).
-"""
+Not here: the run (`test_runner`, `end_to_end`)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`candidate`, `--target` and `snapshot` as a person meets them. No JVM.
-
-Tested here: `cli.candidate`. Not tested here: publishing (`operations.test_candidates`).
-"""
+Not here: publishing (`operations.test_candidates`)."""
 
 from pathlib import Path
 

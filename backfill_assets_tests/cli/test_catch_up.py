@@ -1,8 +1,5 @@
 """Catching up ends, whatever days do, makes all that can be made, and says what is left and why. No engine.
-
-Tested here: the loop of `cli.catch_up` with runs that are told how to end. Not tested here: real runs
-and rows that count again (`end_to_end.test_late_data`).
-"""
+Not here: real runs and rows that count again (`end_to_end.test_late_data`)."""
 
 import json
 from collections.abc import Callable

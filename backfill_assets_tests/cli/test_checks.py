@@ -1,7 +1,5 @@
 """`controls`, `prove`, `drift` and `check-engine` as a person meets them: lines, JSON and the exit code.
-
-Tested here: `cli.checks`. Not tested here: what is found (`operations`).
-"""
+Not here: what is found (`operations`)."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What all commands share: which lake is meant, days as typed, JSON that any terminal shows.
-
-Tested here: `cli.common` under a command of its own. Not tested here: the commands (`test_app`).
-"""
+Not here: the commands (`test_app`)."""
 
 import json
 from datetime import date

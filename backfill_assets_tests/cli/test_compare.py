@@ -1,7 +1,5 @@
 """`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be left alone.
-
-Not tested here: what is compared (`operations.test_compare`).
-"""
+Not here: what is compared (`operations.test_compare`)."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which Dagster instance the commands mean where nobody named one. No run is started.
-
-Tested here: the instance inside a lake whose programs were installed from a wheel. Not tested here: `dagster dev`.
-"""
+Not here: `dagster dev`."""
 
 import os
 import sqlite3

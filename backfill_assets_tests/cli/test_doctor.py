@@ -1,8 +1,5 @@
 """`doctor`, `verify`, `checklist`, `mend` and `maintain` as a person meets them. No JVM.
-
-Tested here: `cli.doctor`: exit codes, lines, and what it leaves unread; `mend` and `maintain` shown first and done with
---yes. Not tested here: the examinations (`operations.test_doctor`) and what can go (`operations.test_maintain`).
-"""
+Not here: the examinations (`operations.test_doctor`) and what can go (`operations.test_maintain`)."""
 
 from datetime import timedelta
 from pathlib import Path

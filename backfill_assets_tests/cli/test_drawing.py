@@ -1,8 +1,5 @@
 """How things look to people: tables that fit, text that is shown and not obeyed, pages that are whole or not there.
-
-Tested here: `cli.drawing`. Not tested here: what commands say with it, and their pages (`test_report`,
-`test_lateness`).
-"""
+Not here: what commands say with it, and their pages (`test_report`, `test_lateness`)."""
 
 import itertools
 import stat

@@ -1,7 +1,5 @@
 """`forget` shows first; an obstacle ends it before anything is written. No engine.
-
-Tested here: `cli.forget`. Not tested here: the erasure itself (`end_to_end.test_forget`).
-"""
+Not here: the erasure itself (`end_to_end.test_forget`)."""
 
 from dataclasses import replace
 from pathlib import Path

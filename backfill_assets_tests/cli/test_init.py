@@ -1,8 +1,5 @@
 """`init` writes a file that the product itself accepts, and says what it saw and what not.
-
-Tested here: the command. Not tested here: the guesses (`operations.test_first_source`) and the trial load
-(`operations.test_first_lake`).
-"""
+Not here: the guesses (`operations.test_first_source`) and the trial load (`operations.test_first_lake`)."""
 
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`scan` and `landing accept` as a person meets them: a line per finding, JSON, and exit codes. No JVM.
-
-Not tested here: comparing folder and ledger (`load.test_landed_changes`), and what a scan records (`load.test_scan`).
-"""
+Not here: comparing folder and ledger (`load.test_landed_changes`), and what a scan records (`load.test_scan`)."""
 
 import json
 from pathlib import Path

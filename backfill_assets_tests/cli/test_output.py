@@ -1,7 +1,5 @@
 """A command that reports: one answer for a terminal, a program and a file; options are declared once, and typed.
-
-Tested here: `cli.output`. Not tested here: what commands report, and drawing (`test_drawing`).
-"""
+Not here: what commands report, and drawing (`test_drawing`)."""
 
 import json
 from pathlib import Path

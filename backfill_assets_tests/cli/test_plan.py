@@ -1,7 +1,5 @@
 """`backfill-assets plan`: what it prints and refuses, and the marks of a plan.
-
-Tested here: `cli.plan` and `cli.plan_page`. Not tested here: running a plan (`end_to_end/test_plan_at_once.py`).
-"""
+Not here: running a plan (`end_to_end/test_plan_at_once.py`)."""
 
 import json
 from pathlib import Path

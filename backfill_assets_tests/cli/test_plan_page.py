@@ -1,7 +1,5 @@
 """A plan as people read it: prices in a line, and a runbook whose tables are whole.
-
-Tested here: `cli.plan_page`. Not tested here: the commands (`backfill/test_plan.py`).
-"""
+Not here: the commands (`backfill/test_plan.py`)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Drawn plots as parts of a page: ids of their own, colours of the page.
-
-Tested here: `cli.plots`. Not tested here: the pages (`test_lateness`, `test_report_page`).
-"""
+Not here: the pages (`test_lateness`, `test_report_page`)."""
 
 import sys
 

@@ -1,7 +1,5 @@
 """`backfill-assets lab` and `drill` as typed: the lists, a lab drawn, as JSON and a page, a drill to its end.
-
-Tested here: what is printed and written. Not tested here: what labs show, and how faults are mended (`labs`).
-"""
+Not here: what labs show, and how faults are mended (`labs`)."""
 
 import shutil
 from datetime import UTC, date, datetime

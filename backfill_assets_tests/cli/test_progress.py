@@ -1,7 +1,5 @@
 """What a backfill tells while it works, and its outcome for programs.
-
-Tested here: `cli.backfill` off a terminal. Not tested here: who calls it (`test_runner`).
-"""
+Not here: who calls it (`test_runner`)."""
 
 from datetime import date
 

@@ -1,8 +1,5 @@
 """`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where anything differs.
-
-Tested here: `cli.reconcile` and `operations.reconcile`. Not tested here: what differs
-(`operations.test_reconcile`), layers (`operations.test_reconcile_layers`).
-"""
+Not here: what differs (`operations.test_reconcile`), layers (`operations.test_reconcile_layers`)."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,5 @@
 """`report` and `audit` as a person meets them: pages, JSON, metrics that can be parsed, and what is refused. No JVM.
-
-Tested here: `cli.report`, and the grid of `cli.report_page`. Not tested here: metrics of lateness (`test_lateness`),
-the page in a browser (`browser/test_pages.py`).
-"""
+Not here: metrics of lateness (`test_lateness`), the page in a browser (`browser/test_pages.py`)."""
 
 import re
 from collections.abc import Iterator

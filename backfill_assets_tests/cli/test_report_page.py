@@ -1,7 +1,5 @@
 """The report's page: nothing fetched, nothing run, every number in its place, whatever the lake contains.
-
-Tested here: `cli.report_page`. Not tested here: the command (`test_report`) and the page in a browser (`browser`).
-"""
+Not here: the command (`test_report`) and the page in a browser (`browser`)."""
 
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`backfill-assets run`: a plan of days that are right ends without a run; several chunks at once are processes.
-
-Tested here: `cli.run` where nothing has to be made. Not tested here: runs of Dagster (`end_to_end`).
-"""
+Not here: runs of Dagster (`end_to_end`)."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,5 @@
 """A backfill before its run begins, and after it was interrupted. No JVM.
-
-Tested here: what `cli.runner` refuses, what it says an interrupted run had written, and the command that shows its
-runs. Not tested here: the run (`test_demo.py`, `end_to_end`) and signals (`end_to_end.test_interrupts`).
-"""
+Not here: the run (`test_demo.py`, `end_to_end`) and signals (`end_to_end.test_interrupts`)."""
 
 import os
 import uuid

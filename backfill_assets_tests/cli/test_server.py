@@ -1,7 +1,5 @@
 """`server` and `ui`: other users' lakes, forged records, the guard before Dagster's web server, its processes. No JVM.
-
-Tested here: `cli.server`. Not tested here: the pages in a browser (`browser.test_private`).
-"""
+Not here: the pages in a browser (`browser.test_private`)."""
 
 import asyncio
 import json

@@ -1,8 +1,5 @@
 """`sql`, `export` and `attach` as a person meets them: drawn, as JSON and as CSV; a mistake is one line.
-
-Tested here: `cli.sql`. Not tested here: what a query may touch (`operations.test_sql`), what is brought
-(`operations.test_export`).
-"""
+Not here: what a query may touch (`operations.test_sql`), what is brought (`operations.test_export`)."""
 
 import os
 from io import StringIO

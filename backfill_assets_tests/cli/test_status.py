@@ -1,7 +1,5 @@
 """`status` and `show` as a person meets them: what is stale and why, the command that rebuilds it, one day. No JVM.
-
-Tested here: `cli.status`. Not tested here: the states (`operations.test_status`), and a day (`operations.test_show`).
-"""
+Not here: the states (`operations.test_status`), and a day (`operations.test_show`)."""
 
 import re
 import shutil

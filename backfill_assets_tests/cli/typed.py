@@ -1,8 +1,6 @@
 """Commands as a person types them, for the tests of the command line.
-
-Lives here: running one in this process, reading its JSON, and a text that no page may obey. Does not live here: any
-assertion about what it says.
-"""
+Here: running one in this process, reading its JSON, and a text that no page may obey. Not here: any assertion about
+what it says."""
 
 import json
 from collections.abc import Iterator

@@ -1,9 +1,7 @@
 """A project of daily assets whose tables any IO manager of Delta tables may keep.
-
-Lives here: its assets, their runs, and its tables as a reader of Delta sees them. Does not live here: what is asked of
-the manager (`idioms.py`), and which one it is (`test_idioms.py`, `benchmarks/stock_managers.py`). Imports nothing of
-the package: the stock managers live in an environment of their own.
-"""
+Here: its assets, their runs, and its tables as a reader of Delta sees them. Not here: what is asked of the manager
+(`idioms.py`), and which one it is (`test_idioms.py`, `benchmarks/stock_managers.py`). Imports nothing of the
+package: the stock managers live in an environment of their own."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

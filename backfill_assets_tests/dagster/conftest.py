@@ -1,7 +1,5 @@
 """Fixtures of tests of the door: an instance of Dagster, and a folder for a lake.
-
-Lives here: what every test of this room asks for. Does not live here: assets (`projects.py`).
-"""
+Here: what every test of this room asks for. Not here: assets (`projects.py`)."""
 
 from collections.abc import Iterator
 from pathlib import Path

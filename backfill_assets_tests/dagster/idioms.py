@@ -1,8 +1,5 @@
 """What projects do with an IO manager of Delta tables, as 27 cases that any such manager can be put to.
-
-Lives here: the cases; each raises Wrong where something else happens. Does not live here: the project
-(`any_manager.py`).
-"""
+Here: the cases; each raises Wrong where something else happens. Not here: the project (`any_manager.py`)."""
 
 import threading
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """A project of somebody else's: daily assets on pandas and Arrow that keep their days in a lake.
-
-Lives here: the assets and one way to run days of them. Does not live here: tests (`test_io_manager.py` and its
-neighbours). Rows come from `Deliveries`, which tests change between runs.
-"""
+Here: the assets and one way to run days of them. Not here: tests (`test_io_manager.py` and its neighbours). Rows
+come from `Deliveries`, which tests change between runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """A project with two lakes beside what is its own, as a module that processes of a multiprocess executor import.
-
-Lives here: definitions of the lake that the environment names, twice under two prefixes, and of the project. Does not
-live here: tests (`test_beside_a_project.py`).
-"""
+Here: definitions of the lake that the environment names, twice under two prefixes, and of the project. Not here:
+tests (`test_beside_a_project.py`)."""
 
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Java's class-data archive, by which a suite's servers start in half the CPU time.
-
-Here: one server that loads a day of all tables and archives its classes as it ends, by documented flags of the JVM in
-JDK_JAVA_OPTIONS. Not here: anything of the package, whose users may set the same flags.
-"""
+Here: one server that loads a day of all tables and archives its classes as it ends, by documented flags of the JVM
+in JDK_JAVA_OPTIONS. Not here: anything of the package, whose users may set the same flags."""
 
 import hashlib
 import os

@@ -1,8 +1,6 @@
 """The fingerprint of rows computed once more, byte by byte, in Python: shared with the product are its words alone.
-
-Lives here: a cell's canonical text for every type a column can have, and the sums over rows. Does not live here:
-reading tables, and what receipts say (`test_independent_reader`, `test_independent_types`).
-"""
+Here: a cell's canonical text for every type a column can have, and the sums over rows. Not here: reading tables, and
+what receipts say (`test_independent_reader`, `test_independent_types`)."""
 
 import hashlib
 import math

@@ -1,8 +1,6 @@
 """The answers of each example, by DuckDB from the files that land: nothing of `lake.toml` is read for them.
-
-Lives here: per example what its `select` and its declared columns say, written once more in DuckDB's SQL. Does not live
-here: the comparison (`test_example_answers`).
-"""
+Here: per example what its `select` and its declared columns say, written once more in DuckDB's SQL. Not here: the
+comparison (`test_example_answers`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Landing after landing with only the sensors acting, and after each the truth, computed apart from the package.
-
-Lives here: `Replay`, which lands, lets the sensors settle and compares staging's files and rows with the deliveries.
-Does not live here: the deliveries and assertions about the end (`test_late_data`).
-"""
+Here: `Replay`, which lands, lets the sensors settle and compares staging's files and rows with the deliveries. Not
+here: the deliveries and assertions about the end (`test_late_data`)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

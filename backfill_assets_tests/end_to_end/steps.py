@@ -1,8 +1,6 @@
 """The `STEPS.md` of an example, or a guide, as a script: every line of its bash blocks, and what it says comes out.
-
-Lives here: reading the steps, running them in one shell, and the comparison, in which `…` stands for anything. Does not
-live here: which texts there are, and the engine (`test_examples`, `test_guide_steps`).
-"""
+Here: reading the steps, running them in one shell, and the comparison, in which `…` stands for anything. Not here:
+which texts there are, and the engine (`test_examples`, `test_guide_steps`)."""
 
 import os
 import re

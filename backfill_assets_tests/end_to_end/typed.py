@@ -1,8 +1,6 @@
 """The command line on a lake with an embedded server, for tests that kill what they started.
-
-Lives here: starting a command in a process of its own, what it says, what receipts say of a plan, and who works on a
-lake. Does not live here: commands of tests that need no server (`cli.typed`), and any assertion about a lake.
-"""
+Here: starting a command in a process of its own, what it says, what receipts say of a plan, and who works on a lake.
+Not here: commands of tests that need no server (`cli.typed`), and any assertion about a lake."""
 
 import json
 import subprocess

@@ -1,8 +1,6 @@
 """Small lakes of the contract, described by `lake.toml` alone: landed in, loaded and built, then read by delta-rs.
-
-Lives here: writing deliveries as files of any format, the settings text, the load path without Dagster, and contents as
-plain rows. Does not live here: what the contents must be (`oracle`).
-"""
+Here: writing deliveries as files of any format, the settings text, the load path without Dagster, and contents as
+plain rows. Not here: what the contents must be (`oracle`)."""
 
 import csv
 import gzip

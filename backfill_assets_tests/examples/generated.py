@@ -1,7 +1,5 @@
 """Rows of generated files, for the tests of examples: JSON lines, and records of CSV files.
-
-Lives here: reading texts by path. Does not live here: what an example needs (each test).
-"""
+Here: reading texts by path. Not here: what an example needs (each test)."""
 
 import csv
 import json

@@ -1,7 +1,5 @@
 """Files of the examples with a story: late verdicts, corrections, retries, broken sensors, days by other clocks.
-
-Tested here: `examples.stories`. Not tested here: the steps, and what comes of the rows (`end_to_end`).
-"""
+Not here: the steps, and what comes of the rows (`end_to_end`)."""
 
 from backfill_assets.examples import stories
 from backfill_assets_tests.examples.generated import lines, records

@@ -1,8 +1,5 @@
 """The files that each example lands: always the same, and streams with what their steps need, such as late rows.
-
-Tested here: `examples.streams`, and that every generator repeats. Not tested here: the steps, and what comes of the
-rows (`end_to_end`).
-"""
+Not here: the steps, and what comes of the rows (`end_to_end`)."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts of generated files: the same chance every time, and rows as CSV and JSON lines.
-
-Tested here: `examples.texts`. Not tested here: what the examples put into them.
-"""
+Not here: what the examples put into them."""
 
 import json
 from datetime import date, datetime

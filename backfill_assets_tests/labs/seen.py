@@ -1,7 +1,5 @@
 """What a lab showed, for the tests of labs: each form with its outcome.
-
-Lives here: running a lab in a folder of the test's. Does not live here: which form has to fail (each lab's test).
-"""
+Here: running a lab in a folder of the test's. Not here: which form has to fail (each lab's test)."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Faults as they are planted: what cannot be planted is refused by name, and the lake itself is never touched.
-
-Tested here: a bare lake. Not tested here: mending them (`labs.test_practice`).
-"""
+Not here: mending them (`labs.test_practice`)."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Throw-away lakes: rows replaced by the product's writer, and rows as other programs leave them.
-
-Tested here: what the states make of each. Not tested here: what labs show with them.
-"""
+Not here: what labs show with them."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

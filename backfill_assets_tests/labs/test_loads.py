@@ -1,7 +1,5 @@
 """The labs of loads: an append counts rows again, late days are made again, each mistake fails by its own totals.
-
-Tested here: the outcome of every form. Not tested here: how a lab is drawn (`cli.test_practice`).
-"""
+Not here: how a lab is drawn (`cli.test_practice`)."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labs by name, and the outcome of a step in words.
-
-Tested here: the list, an unknown name, and verdicts. Not tested here: the labs.
-"""
+Not here: the labs."""
 
 from pathlib import Path
 

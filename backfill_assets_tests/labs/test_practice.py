@@ -1,8 +1,5 @@
 """Each drill, done well and done badly by a scripted person: the scores come in that order.
-
-Tested here: nine faults in copies of one sample lake, mended by the product's own ways, on a clock of the test's; what
-counts as well, as wrong rows and as needless. Not tested here: the terminal (`cli.test_practice`).
-"""
+Not here: the terminal (`cli.test_practice`)."""
 
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """The lab `skew`: the plain work is uneven by Spark's own figures, each remedy is not, and all rows are the same.
-
-Tested here: shares and rows on a server of Spark. Not tested here: the choices themselves (`pipeline.transforms`).
-"""
+Not here: the choices themselves (`pipeline.transforms`)."""
 
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Landed files for the tests of the intake: written, listed, taken in, and read back.
-
-Lives here: the few verbs that those tests share. Does not live here: awkward data, which each test names itself.
-Reading back goes through pyarrow, so that no JVM is needed.
-"""
+Here: the few verbs that those tests share. Not here: awkward data, which each test names itself. Reading back goes
+through pyarrow, so that no JVM is needed."""
 
 from collections.abc import Iterator
 from dataclasses import replace

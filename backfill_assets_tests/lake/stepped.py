@@ -1,8 +1,6 @@
 """A store in memory whose every request stops, so that a test decides what happens next: it is done, its answer is
 lost, it is refused, or its process dies.
-
-Lives here: objects with a clock, a place of them for one actor, and the actor. Does not live here: what actors do.
-"""
+Here: objects with a clock, a place of them for one actor, and the actor. Not here: what actors do."""
 
 import hashlib
 import re

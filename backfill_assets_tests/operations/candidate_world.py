@@ -1,7 +1,5 @@
 """A lake without an engine, and a candidate beside it that builds tables of it by newer code.
-
-Lives here: `CandidateWorld`. Does not live here: any assertion.
-"""
+Here: `CandidateWorld`. Not here: any assertion."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

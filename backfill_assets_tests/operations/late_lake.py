@@ -1,8 +1,6 @@
 """A loaded lake of a few days whose deliveries are late, without an engine: real tables by delta-rs, with receipts.
-
-Lives here: `late_lake`. Does not live here: what a report says of it (`test_lateness.py`, `cli/test_lateness.py`), and
-lakes of which only logs are read (`synthetic.py`).
-"""
+Here: `late_lake`. Not here: what a report says of it (`test_lateness.py`, `cli/test_lateness.py`), and lakes of
+which only logs are read (`synthetic.py`)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta

@@ -1,8 +1,5 @@
 """A small lake on disk, without an engine, whose tables were written whole and then by the chunks of a plan.
-
-Lives here: `Planned`, with the pipeline of `builders` over real files. Does not live here: anything that Spark
-computes.
-"""
+Here: `Planned`, with the pipeline of `builders` over real files. Not here: anything that Spark computes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

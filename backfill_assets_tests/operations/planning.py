@@ -1,8 +1,6 @@
 """A lake whose table `staging` is written by hand, without an engine, in the name of a plan.
-
-Lives here: the lake, and a worker for `run_plan` that publishes rows by the product's own writer and can be told to
-fail, to die and to write nonsense. Does not live here: runs of Dagster (`end_to_end`).
-"""
+Here: the lake, and a worker for `run_plan` that publishes rows by the product's own writer and can be told to fail,
+to die and to write nonsense. Not here: runs of Dagster (`end_to_end`)."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence

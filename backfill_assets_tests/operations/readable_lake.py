@@ -1,8 +1,6 @@
 """A lake with rows in `staging` that no engine wrote: what the reader's tests and those of snapshots read.
-
-Lives here: rows of three days in two versions, the second with another second day. Does not live here: any assertion.
-The receipts are made by hand, so that every day is stale; readers say `unfit="take"`, or are to refuse.
-"""
+Here: rows of three days in two versions, the second with another second day. Not here: any assertion. The receipts
+are made by hand, so that every day is stale; readers say `unfit="take"`, or are to refuse."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -1,8 +1,6 @@
 """A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs.
-
-Lives here: `synthetic_lake`, `build` and the rows of its ledgers. Does not live here: lakes with data files that hold
-rows (`planned`, `planning`).
-"""
+Here: `synthetic_lake`, `build` and the rows of its ledgers. Not here: lakes with data files that hold rows
+(`planned`, `planning`)."""
 
 import json
 import os

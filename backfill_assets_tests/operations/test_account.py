@@ -1,7 +1,5 @@
 """The account of landed rows: counted where rows are found, checked, and told with its difference. No JVM.
-
-Tested here: `operations.account`. Not tested here: that a load writes its counts (`end_to_end`), and who prints it.
-"""
+Not here: that a load writes its counts (`end_to_end`), and who prints it."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

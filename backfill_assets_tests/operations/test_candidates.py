@@ -1,8 +1,5 @@
 """Tables that stand beside those of a lake until they are published or thrown away.
-
-Tested here: `operations.candidates` on a lake without an engine. Not tested here: building one by the command
-(`end_to_end.test_candidate`).
-"""
+Not here: building one by the command (`end_to_end.test_candidate`)."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checks of written days over time, judged again by receipts under the gates of today; the drift of their values.
-
-Tested here: `operations.report`. Not tested here: the gates (`lake.test_gates`), judging (`load.test_judging`).
-"""
+Not here: the gates (`lake.test_gates`), judging (`load.test_judging`)."""
 
 from dataclasses import replace
 from pathlib import Path

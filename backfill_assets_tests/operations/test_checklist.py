@@ -1,7 +1,5 @@
 """The checklist holds only what the lake shows: an empty lake shows nothing, and each fault turns its own item.
-
-Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of their modules).
-"""
+Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of their modules)."""
 
 from dataclasses import replace
 from datetime import date, timedelta

@@ -1,8 +1,5 @@
 """Two versions side by side: rows and columns per day are exact, samples repeat, what was to be left alone is named.
-
-Tested here: `operations.compare` with `lake.matching`, on real files without an engine.
-Not tested here: the statistic (`core.test_profiles`).
-"""
+Not here: the statistic (`core.test_profiles`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,8 +1,5 @@
 """A lake copied to another folder: every byte, from wherever it is taken up again, and never as of two moments.
-
-Tested here: `operations.copy_lake` from folder to folder, without an engine; a kill is an error that no `except` of the
-package sees. Not tested here: buckets, and work on the copy (`end_to_end.test_copy_lake`).
-"""
+Not here: buckets, and work on the copy (`end_to_end.test_copy_lake`)."""
 
 import hashlib
 import json

@@ -1,8 +1,5 @@
 """The doctor's look at a store: a good one is praised, and a broken promise is named.
-
-Tested here: `operations.doctor_store` over a folder, a bucket, and places that break one promise each. Not tested here:
-the command (`cli.test_doctor`).
-"""
+Not here: the command (`cli.test_doctor`)."""
 
 from collections.abc import Callable
 from pathlib import Path

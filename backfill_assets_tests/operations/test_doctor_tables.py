@@ -1,8 +1,5 @@
 """What an inspection of a table means: torn and gapped logs end it, and every finding ends in what to do.
-
-Tested here: `operations.doctor_tables` on inspections as a store gives them. Not tested here: lakes that were really
-hurt (`test_doctor`), and inspecting (`lake.test_inspection`).
-"""
+Not here: lakes that were really hurt (`test_doctor`), and inspecting (`lake.test_inspection`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,8 +1,5 @@
 """Every way in which a lake is hurt behind our back is named with the way back: one by one, and all at once.
-
-Tested here: `operations.doctor` on tables written by the product's own committer. Not tested here: the command
-(`cli.test_doctor`), and single findings about inspections (`test_doctor_tables`).
-"""
+Not here: the command (`cli.test_doctor`), and single findings about inspections (`test_doctor_tables`)."""
 
 import gzip
 import json

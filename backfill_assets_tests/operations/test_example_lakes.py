@@ -1,8 +1,5 @@
 """Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted. No JVM.
-
-Tested here: `operations.example_lakes`, and what the sample's rows hold. Not tested here: the commands
-(`cli.test_demo`).
-"""
+Not here: the commands (`cli.test_demo`)."""
 
 import json
 import time

@@ -1,8 +1,5 @@
 """Days of a table in a folder elsewhere: those that changed, whole, once; whatever was there and was stopped.
-
-Tested here: `operations.export` to a folder. Not tested here: PostgreSQL (`end_to_end.test_export_postgres`), and the
-notes themselves (`test_export_sinks`).
-"""
+Not here: PostgreSQL (`end_to_end.test_export_postgres`), and the notes themselves (`test_export_sinks`)."""
 
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What a place says that it holds.
-
-Tested here: `operations.export_sinks` apart from a server. Not tested here: which days are brought (`test_export`).
-"""
+Not here: which days are brought (`test_export`)."""
 
 import pytest
 from filelock import FileLock

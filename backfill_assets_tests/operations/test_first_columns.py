@@ -1,7 +1,5 @@
 """A column of landed files: how `select` may name it, and how its files are written. No JVM.
-
-Tested here: `operations.first_columns` by itself. Not tested here: types and values (`test_first_source`).
-"""
+Not here: types and values (`test_first_source`)."""
 
 import gzip
 from pathlib import Path

@@ -1,8 +1,5 @@
 """The text of a new lake.toml for one source or several, and the trial load that it must pass.
-
-Tested here: `operations.first_lake`. Not tested here: the guesses (`test_first_source`) and the command
-(`cli.test_init`).
-"""
+Not here: the guesses (`test_first_source`) and the command (`cli.test_init`)."""
 
 from datetime import date
 from pathlib import Path

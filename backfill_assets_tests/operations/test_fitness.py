@@ -1,7 +1,5 @@
 """Which days are fit to be used, by today's states and by the receipts of a version; and what is done about others.
-
-Tested here: `operations.fitness`. Not tested here: the reader that asks (`test_reader`).
-"""
+Not here: the reader that asks (`test_reader`)."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """Forgetting says what holds an entity, what stands against it, and which days of others changed. No engine.
-
-Tested here: `operations.forget`. Not tested here: an erasure from end to end (`end_to_end.test_forget`).
-"""
+Not here: an erasure from end to end (`end_to_end.test_forget`)."""
 
 import json
 from contextlib import suppress

@@ -1,8 +1,5 @@
 """The lateness of rows and the report of it: exact counts and quantiles, and what it refuses. No JVM.
-
-Tested here: `operations.lateness` on small lakes with real tables. Not tested here: how it is drawn
-(`cli.test_lateness`).
-"""
+Not here: how it is drawn (`cli.test_lateness`)."""
 
 import json
 import random

@@ -1,8 +1,5 @@
 """The upkeep of a lake: which tables, since when, and that no state of a day changes by it.
-
-Tested here: `operations.maintain` on a lake without an engine. Not tested here: what can go of one table
-(`lake.test_housekeeping`).
-"""
+Not here: what can go of one table (`lake.test_housekeeping`)."""
 
 import json
 import os

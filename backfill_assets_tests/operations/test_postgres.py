@@ -1,8 +1,5 @@
 """Addresses of PostgreSQL: what they name, and what no message shows.
-
-Tested here: `operations.postgres` without a server. Not tested here: a real one (`end_to_end.test_reconcile_postgres`,
-`end_to_end.test_export_postgres`).
-"""
+Not here: a real one (`end_to_end.test_reconcile_postgres`, `end_to_end.test_export_postgres`)."""
 
 from dataclasses import replace
 

@@ -1,8 +1,5 @@
 """A candidate's days made current: at once, refused where they do not fit, taken back as a plan is.
-
-Tested here: `operations.publications` on a lake without an engine. Not tested here: a publication that is killed
-(`end_to_end.test_publish_killed`).
-"""
+Not here: a publication that is killed (`end_to_end.test_publish_killed`)."""
 
 import os
 from dataclasses import replace

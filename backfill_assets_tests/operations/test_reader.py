@@ -1,7 +1,5 @@
 """The reader: days and versions as asked, the same rows in every form, and a refusal where days are not fit.
-
-Tested here: `operations.reader` with `reading`, without an engine. Not tested here: Spark's form (`end_to_end`).
-"""
+Not here: Spark's form (`end_to_end`)."""
 
 import subprocess
 import sys

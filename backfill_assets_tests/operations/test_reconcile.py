@@ -1,8 +1,5 @@
 """Two sides held against each other: each planted difference is found in both directions, equal sides give none.
-
-Tested here: `operations.reconcile` on files, without an engine.
-Not tested here: what a side may be (`test_reconcile_sides`), the command (`cli.test_reconcile`).
-"""
+Not here: what a side may be (`test_reconcile_sides`), the command (`cli.test_reconcile`)."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Known totals: a table that was doubled shows at the next judging; a dead control and a lost file are never green.
-
-Tested here: `operations.reconcile` and the command. Not tested here: tolerances (`operations.test_reconcile`).
-"""
+Not here: tolerances (`operations.test_reconcile`)."""
 
 import json
 import os

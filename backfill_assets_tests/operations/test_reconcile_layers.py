@@ -1,8 +1,5 @@
 """Layers of a real lake balance per day; a doubled table and an edited one each show where they arise.
-
-Tested here: `operations.reconcile_layers` on tables that the product wrote, and its command.
-Not tested here: matching rows of two sides (`operations.test_reconcile`).
-"""
+Not here: matching rows of two sides (`operations.test_reconcile`)."""
 
 import re
 from datetime import date

@@ -1,8 +1,5 @@
 """Sides of a reconciliation: every way to name one is read, and one that cannot be read is named.
-
-Tested here: `operations.reconcile_sides`. Not tested here: matching rows (`test_reconcile`), a PostgreSQL server
-(`end_to_end.test_reconcile_postgres`).
-"""
+Not here: matching rows (`test_reconcile`), a PostgreSQL server (`end_to_end.test_reconcile_postgres`)."""
 
 from pathlib import Path
 

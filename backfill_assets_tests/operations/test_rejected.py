@@ -1,8 +1,5 @@
 """What lies beside raw, in numbers: quarantine with its newest reasons, what came too late, the ledger of arrivals.
-
-Tested here: `operations.rejected`, reasons in groups too, and files that are refused as wholes. Not tested here: who
-shows it (`orchestration.test_assets`).
-"""
+Not here: who shows it (`orchestration.test_assets`)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime

@@ -1,8 +1,5 @@
 """The report of a whole lake: the account of what landed adds up, and a lake without anything has a report too.
-
-Tested here: `operations.report`, its list of writes and the audit of a day too. Not tested here: its parts
-(`test_status.py`).
-"""
+Not here: its parts (`test_status.py`)."""
 
 import json
 from datetime import UTC, datetime, timedelta

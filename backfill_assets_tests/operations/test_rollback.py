@@ -1,8 +1,5 @@
 """A plan's chunk goes back through all its tables, days of a table to a version; whoever wrote since is not undone.
-
-Tested here: `operations.rollback` on real tables without an engine. Not tested here: files and commits
-(`lake.test_restore`).
-"""
+Not here: files and commits (`lake.test_restore`)."""
 
 from dataclasses import replace
 from pathlib import Path

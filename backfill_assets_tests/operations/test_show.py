@@ -1,7 +1,5 @@
 """A single day: its receipt, its inputs, its history, and why it is in its state.
-
-Tested here: `operations.show` on lakes without an engine. Not tested here: the states themselves (`core.test_states`).
-"""
+Not here: the states themselves (`core.test_states`)."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost is told.
-
-Tested here: `operations.snapshots` with `reader`, without an engine. Not tested here: the commands.
-"""
+Not here: the commands."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Queries by the names of tables: answered from the lake's files, and unable to touch any other file.
-
-Tested here: `operations.sql`, without an engine. Not tested here: the command's drawing (`cli.test_sql`).
-"""
+Not here: the command's drawing (`cli.test_sql`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

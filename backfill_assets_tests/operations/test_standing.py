@@ -1,9 +1,6 @@
 """The standing proof draws days by the date, waits until the load has paid for it, and names days that differ until
 they are mended.
-
-Tested here: `operations.standing` and the standing proof over computations by hand. Not tested here: computing
-again (`test_prove`).
-"""
+Not here: computing again (`test_prove`)."""
 
 import time
 from dataclasses import asdict

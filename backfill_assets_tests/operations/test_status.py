@@ -1,8 +1,5 @@
 """Status of hand-written lakes: every state says why, and what needs a person stands there while it is so. No JVM.
-
-Tested here: `operations.status`. Not tested here: finding what needs a person
-(`orchestration.test_backfill_requests`).
-"""
+Not here: finding what needs a person (`orchestration.test_backfill_requests`)."""
 
 import json
 import sys

@@ -1,9 +1,6 @@
 """System tables: one look at the lake as tables that anybody may query, each column described.
-
-Tested here: `operations.system_tables`, by the queries that a user writes. Not tested here: what may be asked at all
-(`test_sql`), and figures that reports make of the same records (`test_status`, `test_report`,
-`test_check_history`).
-"""
+Not here: what may be asked at all (`test_sql`), and figures that reports make of the same records (`test_status`,
+`test_report`, `test_check_history`)."""
 
 from dataclasses import fields
 from datetime import date

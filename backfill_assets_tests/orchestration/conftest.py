@@ -1,8 +1,6 @@
 """Fixtures that several tests of this room share.
-
-Lives here: Dagster's storage in memory, lakes without an engine, and what takes alerts. Does not live here:
-what is asked of them (`ticking`). A module that needs a lake of other days says how many: `DAYS`.
-"""
+Here: Dagster's storage in memory, lakes without an engine, and what takes alerts. Not here: what is asked of them
+(`ticking`). A module that needs a lake of other days says how many: `DAYS`."""
 
 from collections.abc import Iterator
 from pathlib import Path

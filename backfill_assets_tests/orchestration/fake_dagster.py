@@ -1,8 +1,6 @@
 """Dagster's runs in memory, as far as ticks look at them: statuses, tags, run keys that are dropped for ever.
-
-Lives here: storage of runs and what a daemon does with a request. Does not live here: what a run makes
-(`test_simulation`). Fast enough for ten thousand ticks; that it answers like Dagster is tested beside it.
-"""
+Here: storage of runs and what a daemon does with a request. Not here: what a run makes (`test_simulation`). Fast
+enough for ten thousand ticks; that it answers like Dagster is tested beside it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

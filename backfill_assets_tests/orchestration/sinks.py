@@ -1,7 +1,5 @@
 """A sink of alerts on loopback that keeps what it gets: a webhook.
-
-Lives here: the sink. Does not live here: any assertion.
-"""
+Here: the sink. Not here: any assertion."""
 
 import contextlib
 import http.server

@@ -1,7 +1,5 @@
 """Ticks of the sensors on a lake without an engine, for tests: making days stale, dropping files, runs as they ended.
-
-Lives here: the verbs of such tests and the fixtures' lakes. Does not live here: any assertion.
-"""
+Here: the verbs of such tests and the fixtures' lakes. Not here: any assertion."""
 
 import os
 from datetime import UTC, date, datetime

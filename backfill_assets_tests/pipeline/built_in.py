@@ -1,7 +1,5 @@
 """The built-in tables: contracts, and transforms as functions of frames, of a lake that declares nothing.
-
-Not here: the right answers (`oracle`).
-"""
+Not here: the right answers (`oracle`)."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any

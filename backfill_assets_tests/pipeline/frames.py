@@ -1,8 +1,6 @@
 """Frames: the way from the oracle's Arrow tables into Spark and back, and the comparison.
-
-Lives here: zones at the border (zone-less means UTC), what of an input a contract asks for, and a comparison that names
-the smallest case which differs. Does not live here: what the right answer is (`oracle`).
-"""
+Here: zones at the border (zone-less means UTC), what of an input a contract asks for, and a comparison that names
+the smallest case which differs. Not here: what the right answer is (`oracle`)."""
 
 from collections.abc import Callable
 from functools import reduce

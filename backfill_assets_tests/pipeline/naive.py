@@ -1,8 +1,6 @@
 """Declared columns said once more and naively, in DuckDB: every row is looked at on every day of every window.
-
-Lives here: that query, and random versions of events to try it on. Does not live here: the comparison. Nothing is
-shared with the product but the words of a declaration and the types they take, so both cannot be wrong in the same way.
-"""
+Here: that query, and random versions of events to try it on. Not here: the comparison. Nothing is shared with the
+product but the words of a declaration and the types they take, so both cannot be wrong in the same way."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

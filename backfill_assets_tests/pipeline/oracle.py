@@ -1,9 +1,7 @@
 """What the tables must hold, said once more and naively: DuckDB SQL after `golden.json: sql`, a join per day.
-
-Lives here: the SQL of every table, and its parameters. Does not live here: random deliveries (`worlds`), which
-deliveries of a lake count (`backfill_assets_tests.oracle`) and the comparison with Spark (`frames`). Nothing is shared
-with the transforms, so both cannot be wrong in the same way.
-"""
+Here: the SQL of every table, and its parameters. Not here: random deliveries (`worlds`), which deliveries of a lake
+count (`backfill_assets_tests.oracle`) and the comparison with Spark (`frames`). Nothing is shared with the
+transforms, so both cannot be wrong in the same way."""
 
 import atexit
 import os

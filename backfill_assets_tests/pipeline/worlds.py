@@ -1,9 +1,7 @@
 """Worlds: hundreds of small random lakes in one frame of deliveries, so that one Spark job tries them all.
-
-Lives here: random deliveries with few keys, entities, days and instants, so that everything collides, and the rules to
-try them under. Does not live here: what they must come to (`oracle`). Keys and entities begin with the number of their
-case, so that cases never meet and a difference names its own.
-"""
+Here: random deliveries with few keys, entities, days and instants, so that everything collides, and the rules to try
+them under. Not here: what they must come to (`oracle`). Keys and entities begin with the number of their case, so
+that cases never meet and a difference names its own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """A spread join gives the rows of a plain join, whatever the choice; so do features grouped by entity and day first.
 
 Tested here: `pipeline.transforms.spread` and `by_day_first` of `intervals`, by all rows. Not tested here: what a choice
-costs (`benchmarks/skew.py`).
+costs (the guide `skew`).
 """
 
 from collections import Counter
