@@ -1,18 +1,15 @@
 """`lateness` as a person meets it: tables, the page, the metrics file, and what it refuses. No JVM."""
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from backfill_assets.cli.drawing import html_of
 from backfill_assets.cli.lateness import lateness_gauges
-from backfill_assets.cli.lateness import page as sections_of
 from backfill_assets.cli.output import exposition
-from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
+from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, late_lake
 from backfill_assets_tests.operations.synthetic import Made
@@ -56,14 +53,6 @@ def test_wrong_usage_is_exit_code_two(root: Path, args: tuple[str, ...], told: s
     assert told in result.stderr
 
 
-def test_a_lake_without_deliveries_names_the_command_that_loads_some(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text((root / "lake.toml").read_text(encoding="utf-8"), encoding="utf-8")
-    result = measured(tmp_path)
-    assert result.exit_code == 1
-    assert "`backfill-assets scan`" in result.stderr
-    assert "Traceback" not in result.output
-
-
 NOW = FRONTIER + timedelta(hours=6)
 
 
@@ -89,32 +78,3 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     assert found["frontier_timestamp_seconds",] == FRONTIER.timestamp()
     assert found["look_back_days", "0.99"] == 4
     assert found["completeness_ratio", "3"] == 1
-
-
-def page(report: LatenessReport) -> str:
-    return html_of(sections_of(report))
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
-    return lateness(*late_lake(tmp_path_factory.mktemp("report")), LatenessScope(), FRONTIER)
-
-
-@pytest.fixture(scope="module")
-def html(report: LatenessReport) -> str:
-    return page(report)
-
-
-@pytest.fixture(scope="module")
-def bare(report: LatenessReport) -> LatenessReport:
-    """The same without what plots are drawn from, because drawing takes most of a page's time."""
-    return replace(report, ages=(), by_arrival=(), completeness=())
-
-
-def test_the_page_has_a_plot_with_a_caption_and_its_numbers(html: str) -> None:
-    assert html.count("<figure>") == html.count("</svg>") == html.count("<figcaption") == 1
-    assert html.count("<details>") == 2, "every arrival day, every event day"
-    assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
-    ids = re.findall(r'\bid="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)) <= set(ids)

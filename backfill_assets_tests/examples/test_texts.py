@@ -2,7 +2,7 @@
 Not here: what the examples put into them."""
 
 import json
-from datetime import date, datetime
+from datetime import date
 
 from backfill_assets.examples.texts import chance_of, csv_text, daily_files, jsonl_text, moment, times
 
@@ -16,10 +16,6 @@ def test_rows_become_text_with_none_as_nothing() -> None:
     rows: list[dict[str, object]] = [{"a": 1, "b": None}, {"a": "x,y", "b": 2}]
     assert csv_text(("a", "b"), rows) == 'a,b\n1,\n"x,y",2\n'
     assert [json.loads(line) for line in jsonl_text(rows).splitlines()] == rows
-
-
-def test_a_moment_is_told_to_the_second_in_utc() -> None:
-    assert moment(datetime.fromisoformat("2024-03-01T10:02:03.5Z")) == "2024-03-01T10:02:03Z"
 
 
 def test_instants_of_a_day_lie_on_it_and_a_file_holds_the_rows_of_one_day() -> None:

@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.labs.model import run_lab
-from backfill_assets_tests.labs.seen import forms, outcomes
+from backfill_assets.labs.model import LabStep, run_lab
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
+def forms(name: str, folder: Path) -> dict[str, LabStep]:
+    """The steps of a lab that tried a form of the work, by that form."""
+    return {step.form: step for step in run_lab(name, folder / "lake") if step.form}
+
+
 def test_an_append_run_twice_and_a_bit_counts_rows_again_and_a_replace_does_not(tmp_path: Path) -> None:
     found = forms("load", tmp_path)
-    assert outcomes(found) == {"append": False, "replace each day": True}
+    assert {form: step.holds for form, step in found.items()} == {"append": False, "replace each day": True}
     assert found["append"].expected == 750
     assert found["append"].found == 750 * 2 + 210, "three runs: two whole ones, and one that died after a day"
 
@@ -29,7 +33,7 @@ def test_three_years_appended_again_are_doubled_and_a_control_names_each_year(tm
 
 def test_each_of_the_four_mistakes_fails_and_the_form_beside_it_holds(tmp_path: Path) -> None:
     found = forms("mistakes", tmp_path)
-    assert list(outcomes(found).values()) == [False, True] * 4
+    assert [step.holds for step in found.values()] == [False, True] * 4
     assert found["wrong days of one run"].found == 90
     assert "more than 31" in found["wrong days of a plan"].text
     assert "the write mode append" in found["the sum after a replace"].text

@@ -22,9 +22,9 @@ from backfill_assets_tests.copies import keep
 from backfill_assets_tests.logs import checkpoint_file, commit_file, state_file, versions
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
 WRITES = 21  # a checkpoint comes with every twentieth commit
 EVERYTHING = VerifyRequest(deep=True)
-Hurt = Callable[[Planned], None]
 
 
 def _make(root: Path) -> None:
@@ -37,18 +37,19 @@ def _make(root: Path) -> None:
 @pytest.fixture
 def made(tmp_path: Path) -> Planned:
     keep(_make).lay_out(tmp_path)
-    return reopened(tmp_path)
-
-
-def reopened(root: Path) -> Planned:
-    made = Planned.__new__(Planned)
-    made.root = root
-    made._open()
-    return made
+    return Planned.reopened(tmp_path)
 
 
 def wrong(made: Planned, asked: VerifyRequest = EVERYTHING) -> list[Diagnosis]:
     return [d for d in verify(made.lake, made.pipeline.contracts, asked) if d.level is not Level.OK]
+
+
+def folder(made: Planned, table: str) -> Path:
+    return made.lake.table_place(table).local()
+
+
+def newest(made: Planned, table: str) -> Path:
+    return commit_file(folder(made, table), versions(folder(made, table))[-1])
 
 
 def data_file(made: Planned, table: str, n: int) -> Path:
@@ -61,69 +62,79 @@ def flip(file: Path, at: int) -> None:
     file.write_bytes(content)
 
 
-def delete_a_file(made: Planned) -> None:
-    data_file(made, "features", 0).unlink()
-
-
-def flip_a_byte_of_data(made: Planned) -> None:
-    flip(data_file(made, "staging", 1), 30)
-
-
-def flip_a_byte_that_holds_no_row(made: Planned) -> None:
-    flip(data_file(made, "staging", 2), -20)  # in the footer
-
-
-def flip_a_byte_of_a_checkpoint(made: Planned) -> None:
-    flip(checkpoint_file(made.lake.table_place("staging").local(), 19), 200)
-
-
-def edit_a_receipt(made: Planned) -> None:
-    commit = commit_file(made.lake.table_place("staging").local(), 3)
+def edit(commit: Path) -> None:
     commit.write_text(commit.read_text().replace('reason\\":\\"test', 'reason\\":\\"TEST', 1))
 
 
-def edit_the_newest_receipt(made: Planned) -> None:
-    table = made.lake.table_place("staging").local()
-    commit = commit_file(table, versions(table)[-1])
-    commit.write_text(commit.read_text().replace('reason\\":\\"test', 'reason\\":\\"TEST', 1))
+def write_as_others(made: Planned, n: int, rows: int, **how: str) -> None:
+    """As any program with delta-rs does, with so many rows of a day."""
+    found = pq.ParquetFile(data_file(made, "features", n)).read()
+    days = pa.array([day(n)] * found.num_rows, pa.date32())
+    table = found.append_column(made.contract("features").partition_column, days).slice(0, rows)
+    write_deltalake(str(folder(made, "features")), table, **how)  # type: ignore[call-overload]
 
 
-def truncate_the_newest_commit(made: Planned) -> None:
-    table = made.lake.table_place("raw").local()
-    commit = commit_file(table, versions(table)[-1])
-    commit.write_bytes(commit.read_bytes()[:-40])
+HURTS: dict[str, tuple[Callable[[Planned], object], str, str, str]] = {
+    "a file is deleted": (
+        lambda m: data_file(m, "features", 0).unlink(),
+        "features", "data file(s) of its newest version are gone", f"--force --from {day(0)} --to",
+    ),
+    "a byte of data": (
+        lambda m: flip(data_file(m, "staging", 1), 30),
+        "staging", "hold other bytes than were written", f"--force --from {day(1)} --to",
+    ),
+    "a byte that holds no row": (
+        lambda m: flip(data_file(m, "staging", 2), -20),
+        "staging", "hold other bytes than were written", "--force --from",
+    ),
+    "a byte of a checkpoint": (
+        lambda m: flip(checkpoint_file(folder(m, "staging"), 19), 200),
+        "staging", "a checkpoint of its log", "mend staging --yes",
+    ),
+    "a receipt is edited": (
+        lambda m: edit(commit_file(folder(m, "staging"), 3)), "staging", "of its log were edited", "from a backup",
+    ),
+    "the newest receipt is edited": (
+        lambda m: edit(newest(m, "staging")), "staging", "of its log were edited", "from a backup",
+    ),
+    "the newest commit is cut": (
+        lambda m: newest(m, "raw").write_bytes(newest(m, "raw").read_bytes()[:-40]),
+        "raw", "is torn (the newest", "mend raw --yes",
+    ),
+    "rows are appended": (
+        lambda m: write_as_others(m, 5, 9, mode="append"),
+        "features", f"changed data and are not ours ({day(5)}", f"--from {day(5)} --to",
+    ),
+    "a day is emptied": (
+        lambda m: write_as_others(m, 7, 0, mode="overwrite", predicate=f"feature_date = '{day(7)}'"),
+        "features", f"{day(7)})", f"--to {day(7)}",
+    ),
+}  # fmt: skip
 
 
-def delete_the_newest_commit(made: Planned) -> None:
-    table = made.lake.table_place("raw").local()
-    commit_file(table, versions(table)[-1]).unlink()
+def names(found: list[Diagnosis], table: str, told: str, advice: str) -> bool:
+    return any(f"the table {table}" == d.object and told in d.what and advice in d.advice for d in found)
 
 
-def append_rows(made: Planned) -> None:
-    """As any program with delta-rs does."""
-    rows = pq.ParquetFile(data_file(made, "features", 5)).read()
-    days = pa.array([day(5)] * rows.num_rows, pa.date32())
-    column = made.contract("features").partition_column
-    write_deltalake(str(made.lake.table_place("features").local()), rows.append_column(column, days), mode="append")
+@pytest.mark.parametrize("name", HURTS)
+def test_each_harm_is_named_with_the_way_back(made: Planned, name: str) -> None:
+    assert wrong(made) == []
+    hurt, *told = HURTS[name]
+    hurt(made)
+    assert names(wrong(made), *told), wrong(made)
 
 
-def rewrite_a_day(made: Planned) -> None:
-    rows = pq.ParquetFile(data_file(made, "features", 7)).read()
-    days = pa.array([day(7)] * rows.num_rows, pa.date32())
-    column = made.contract("features").partition_column
-    where = f"{column} = '{day(7)}'"
-    table = rows.append_column(column, days).slice(0, 0)
-    write_deltalake(str(made.lake.table_place("features").local()), table, mode="overwrite", predicate=where)
-
-
-def forge_a_state(made: Planned) -> None:
-    kept = state_file(made.lake.table_place("staging").local(), 19)
-    text = gzip.decompress(kept.read_bytes()).decode()
-    kept.write_bytes(gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode()))
+def test_all_harms_at_once_are_named_each(made: Planned) -> None:
+    for hurt, *_ in HURTS.values():
+        hurt(made)
+    found = wrong(made)
+    assert [name for name, (_, *told) in HURTS.items() if not names(found, *told)] == []
 
 
 def test_a_kept_state_that_is_not_what_the_commits_say_is_named_until_it_is_deleted(made: Planned) -> None:
-    forge_a_state(made)
+    kept = state_file(folder(made, "staging"), 19)
+    text = gzip.decompress(kept.read_bytes()).decode()
+    kept.write_bytes(gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode()))
     found = wrong(made)
     assert names(found, "staging", "1 kept state(s) of its log are not what its commits say", "rm /"), found
     [command] = re.findall(r"`rm (\S+)`", "".join(d.advice for d in found))
@@ -131,54 +142,16 @@ def test_a_kept_state_that_is_not_what_the_commits_say_is_named_until_it_is_dele
     assert wrong(made) == []
 
 
-HURTS = [
-    (delete_a_file, "features", "data file(s) of its newest version are gone", f"--force --from {day(0)} --to"),
-    (flip_a_byte_of_data, "staging", "hold other bytes than were written", f"--force --from {day(1)} --to"),
-    (flip_a_byte_that_holds_no_row, "staging", "hold other bytes than were written", "--force --from"),
-    (flip_a_byte_of_a_checkpoint, "staging", "a checkpoint of its log", "mend staging --yes"),
-    (edit_a_receipt, "staging", "of its log were edited", "from a backup"),
-    (edit_the_newest_receipt, "staging", "of its log were edited", "from a backup"),
-    (truncate_the_newest_commit, "raw", "is torn (the newest", "mend raw --yes"),
-    (append_rows, "features", f"changed data and are not ours ({day(5)}", f"--from {day(5)} --to"),
-    (rewrite_a_day, "features", f"{day(7)})", f"--to {day(7)}"),
-]  # fmt: skip
-
-
-def names(found: list[Diagnosis], table: str, told: str, advice: str) -> bool:
-    return any(f"the table {table}" == d.object and told in d.what and advice in d.advice for d in found)
-
-
-def test_a_healthy_lake_shows_nothing(made: Planned) -> None:
-    assert wrong(made) == []
-
-
-@pytest.mark.usefixtures("storages")
-@pytest.mark.parametrize(("hurt", "table", "told", "advice"), HURTS)
-def test_each_harm_is_named_with_the_way_back(made: Planned, hurt: Hurt, table: str, told: str, advice: str) -> None:
-    hurt(made)
-    assert names(wrong(made), table, told, advice), wrong(made)
-
-
-@pytest.mark.usefixtures("storages")
-def test_all_harms_at_once_are_named_each(made: Planned) -> None:
-    for hurt, *_ in HURTS:
-        hurt(made)
-    found = wrong(made)
-    assert [hurt.__name__ for hurt, *told in HURTS if not names(found, *told)] == []
-
-
-@pytest.mark.usefixtures("storages")
 def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_other_rows(made: Planned) -> None:
-    delete_the_newest_commit(made)
+    newest(made, "raw").unlink()
     before = versions(made.lake.table_place("raw"))[-1]
     assert names(wrong(made), "raw", f"version(s) {before + 1}, the newest of its log, are gone", "mend raw --yes")
     mend(made.lake, made.contract("raw"), Provenance("test"))
-    [newest] = made.lake.store.commits("raw", before)
-    assert newest.receipt is not None
-    assert (newest.version, newest.receipt.reason, dict(newest.receipt.days)) == (before + 1, "mend", {})
+    [mended] = made.lake.store.commits("raw", before)
+    assert mended.receipt is not None
+    assert (mended.version, mended.receipt.reason, dict(mended.receipt.days)) == (before + 1, "mend", {})
 
 
-@pytest.mark.usefixtures("storages")
 def test_any_byte_of_a_data_file_is_found(made: Planned) -> None:
     file = data_file(made, "staging", 3)
     whole = file.read_bytes()
@@ -191,20 +164,17 @@ def test_any_byte_of_a_data_file_is_found(made: Planned) -> None:
     assert missed == []
 
 
-@pytest.mark.usefixtures("storages")
 def test_files_of_earlier_versions_are_read_when_asked(made: Planned) -> None:
     store, contract = made.lake.store, made.contract("staging")
     live = {*store.data_files(contract)}
-    earlier = next(Path(f) for f in store.data_files(contract, 1) if f not in live)
-    flip(earlier, 30)
+    flip(next(Path(f) for f in store.data_files(contract, 1) if f not in live), 30)
     assert wrong(made, VerifyRequest()) == []
     assert names(wrong(made), "staging", "of earlier versions hold other bytes", "rollback")
 
 
-@pytest.mark.usefixtures("storages")
 def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(made: Planned) -> None:
     """As earlier releases wrote it: commits that name no digests, and no note beside the log."""
-    table = made.lake.table_place("features").local()
+    table = folder(made, "features")
     for version in versions(table):
         commit = commit_file(table, version)
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -224,7 +194,9 @@ def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(m
 
 
 def test_a_table_that_is_not_there_is_refused_by_name(made: Planned) -> None:
-    with pytest.raises(BackfillError, match="no such table"):
-        verify(made.lake, made.pipeline.contracts, VerifyRequest(("nothing",)))
-    with pytest.raises(BackfillError, match="none of these days was written"):
-        verify(made.lake, made.pipeline.contracts, VerifyRequest(days={day(400)}))
+    for asked, told in (
+        (VerifyRequest(("nothing",)), "no such table"),
+        (VerifyRequest(days={day(400)}), "none of these days was written"),
+    ):
+        with pytest.raises(BackfillError, match=told):
+            verify(made.lake, made.pipeline.contracts, asked)

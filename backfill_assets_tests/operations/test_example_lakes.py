@@ -1,11 +1,9 @@
 """Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted. No JVM.
 Not here: the commands (`cli.test_demo`)."""
 
-import json
 import time
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -86,19 +84,6 @@ FIRST, SAMPLED = date(2024, 2, 26), 30
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
     return sample_files(FIRST, SAMPLED)
-
-
-@pytest.fixture(scope="module")
-def rows(files: dict[str, str]) -> list[dict[str, Any]]:
-    found = []
-    for line in (line for text in files.values() for line in text.splitlines()):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and row["delivery"] < 900_000:
-            found.append(row)
-    return found
 
 
 def test_the_same_days_give_the_same_bytes(files: dict[str, str]) -> None:

@@ -23,7 +23,6 @@ from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
 from backfill_assets_tests.pipeline.built_in import contract
-from backfill_assets_tests.processes import run_python
 
 NOW = FRONTIER + timedelta(hours=6)
 
@@ -40,20 +39,6 @@ def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) 
     lake, pipeline = made
     with pytest.raises(BackfillError, match=r"no delivery is loaded yet.*`backfill-assets scan`"):
         lateness(type(lake)(tmp_path, lake.settings), pipeline, LatenessScope(), NOW)
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_report_needs_neither_spark_nor_dagster_nor_plots(made: Made) -> None:
-    code = f"""
-        import sys
-        from click.testing import CliRunner
-        from backfill_assets.cli.app import app
-        done = CliRunner().invoke(app, ["lateness", "--lake", {str(made[0].root)!r}])
-        assert done.exit_code == 0, done.output
-        heavy = {{"pyspark", "dagster", "matplotlib", "jinja2", "prometheus_client", "pandas"}}
-        print(sorted(heavy & set(sys.modules)))
-    """
-    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
 
 
 FIRST = date(2024, 2, 26)

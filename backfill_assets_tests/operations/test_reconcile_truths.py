@@ -1,8 +1,5 @@
 """What a model saw beside what became known later: training against a query over today's features and labels.
-
-Tested here: the query of the guide `trust`, on tables that the product wrote. Not tested here: matching rows of two
-sides (`test_reconcile`).
-"""
+Not here: matching rows of two sides (`test_reconcile`)."""
 
 from datetime import date
 from pathlib import Path

@@ -15,7 +15,7 @@ from backfill_assets.core.place import write_json
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
+from backfill_assets.lake.ledger import FILES, QUARANTINE, of_source
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.operations.rejected import (
     NEWEST_DAYS,
@@ -30,6 +30,7 @@ from backfill_assets.operations.rejected import (
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
 from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.operations.synthetic import landed as row_of
 from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -86,19 +87,13 @@ TYPOS = {"typos.csv": (day(1), 9, 2, None)}
 
 
 def landed(lake: Lake, files: Mapping[str, tuple[date, int, int, str | None]], source: str = "") -> None:
-    rows = []
-    for path, (arrived, count, bad, note) in files.items():
-        rows.append({
-            "event": LANDED, "path": path, "sha256": path, "arrival_date": arrived, "rows": count, "bad_rows": bad,
-            "usable_rows": count - bad, "size": 1, "mtime_ns": 1, "first_scan": SEEN, "home_day": arrived,
-            "recorded_at": SEEN, "counted_by": "", "note": note,
-        })  # fmt: skip
+    rows = [
+        row_of(arrived, SEEN) | {"path": path, "sha256": path, "note": note}
+        | {"rows": count, "bad_rows": bad, "usable_rows": count - bad}
+        for path, (arrived, count, bad, note) in files.items()
+    ]  # fmt: skip
     ledger = of_source(FILES, source)
     write_rows(lake.table_place(ledger.name).local(), ledger, rows, receipt(ledger.name, {}))
-
-
-def kept(arrived: date, number: int, reason: str) -> dict[str, Any]:
-    return {"arrival_date": arrived, "source_file": "a", "row_number": number, "text": "x", "reason": reason}
 
 
 def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_loaded(tmp_path: Path) -> None:
@@ -114,7 +109,7 @@ def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_lo
 def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came_twice(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, TYPOS)
-    publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(3)])
+    publish_by_hand(lake, QUARANTINE, [refused(day(1), n, "seq is NULL") for n in range(3)])
     assert str(unusable(lake)) == (
         "quarantine: 3 landed row(s) are unusable: 3 x seq is NULL; "
         '`backfill-assets sql "SELECT * FROM quarantine"` shows them'

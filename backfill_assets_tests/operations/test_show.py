@@ -10,10 +10,9 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.lake.log_state import LogCache
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.show import brief, in_full, show
+from backfill_assets.operations.show import brief, show
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
@@ -70,16 +69,6 @@ def states(made: Made) -> States:
 def reason(made: Made, table: str, day: object = START) -> str:
     found = states(made)
     return brief(found, table, day, found.of(table, day))  # type: ignore[arg-type]
-
-
-def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -> None:
-    build(*made, "staging", {START: 9})
-    assert reason(made, "features") == "its inputs changed since"
-    receipt = next(
-        c.receipt for c in LogCache().commits(made[0].table_place("features")) if c.receipt and START in c.receipt.days
-    )
-    told = in_full(states(made), "features", START, receipt)
-    assert f"staging {START} was written after version 1, from which this day was made" in told
 
 
 def test_a_day_that_was_never_loaded_says_how_many_files_name_it(tmp_path: Path) -> None:

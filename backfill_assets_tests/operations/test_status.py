@@ -2,7 +2,6 @@
 Not here: finding what needs a person (`orchestration.test_backfill_requests`)."""
 
 import json
-import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -31,7 +30,6 @@ from backfill_assets_tests.builders import STAGING, Story, day, make_commit, wri
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
-from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -56,20 +54,6 @@ def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_pat
     assert found["features"].reason == f"never built; first build staging {beyond.start}"
     assert found["labels"].state is State.PENDING
     assert "its cut is" in found["labels"].reason
-
-
-@pytest.mark.usefixtures("processes")
-def test_status_needs_neither_spark_sessions_nor_dagster(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    code = """
-        import sys
-        from pathlib import Path
-        from backfill_assets.lake.home import open_lake
-        import backfill_assets.operations.status, backfill_assets.operations.show, backfill_assets.operations.doctor
-        open_lake(Path(sys.argv[1]))
-        print(sorted({"pyspark", "dagster", "delta"} & set(sys.modules)))
-    """
-    assert run_python(code, tmp_path, fresh=True).strip() == "[]", sys.executable
 
 
 def as_of(lake: Lake, moment: datetime | None) -> Lake:
