@@ -1,7 +1,7 @@
 """Draws the rooms of the package and who imports whom, from the imports: `python -m backfill_assets_tests.rooms`.
 
 Lives here: a mermaid drawing with each room's share of the code, for notes. Does not live here: which arrows are
-allowed (`test_architecture.py`). An arrow that others already lead along is left out, so that the floors can be seen.
+allowed (`pyproject.toml`). An arrow that others already lead along is left out, so that the floors can be seen.
 """
 
 from collections import Counter

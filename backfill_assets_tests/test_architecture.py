@@ -1,23 +1,13 @@
-"""Who may import whom. These rules hold even where import-linter is not installed.
+"""Who may know what, beyond the order of the rooms, which import-linter holds (`pyproject.toml`).
 Not here: sizes, signs and the top level of the repository (`test_house.py`). Only syntax trees are read: nothing is
 imported, nothing starts."""
 
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-import pytest
-
-from backfill_assets_tests.sources import PACKAGE, TESTS, Import, Source, sources
-
-# Upper rooms may import lower ones; rooms of one line do not know each other.
-ROOMS = (
-    "__main__ > definitions cli testing > dagster > reading > labs orchestration > backfill > operations > plans > "
-    "pipeline load > lake > engine landing examples > places > core"
-)
-FLOORS = tuple(tuple(floor.split()) for floor in ROOMS.split(" > "))
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+from backfill_assets_tests.sources import PACKAGE, TESTS, Source, sources
 
 OF_DAGSTER = ("dagster_private", "dagster_private_ui", "event_storage")
 DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/{name}.py" for name in OF_DAGSTER}
@@ -36,30 +26,6 @@ def _offences(files: Iterable[Source], forbidden: Iterable[str]) -> list[str]:
 
 def _room(*rooms: str) -> list[Source]:
     return [f for f in sources(PACKAGE) if f.room in rooms]
-
-
-def _own_rooms(source: Source) -> Iterator[tuple[Import, str]]:
-    """The rooms of this package that a file imports."""
-    for imported in source.imports:
-        root, _, rest = imported.module.partition(".")
-        if root == PACKAGE and rest:
-            yield imported, rest.split(".")[0]
-
-
-def test_every_file_of_the_package_is_in_a_known_room() -> None:
-    lost = [f.place for f in sources(PACKAGE) if f.room and f.room not in FLOOR_OF]
-    assert not lost, "not in one of the rooms of design.md section 7"
-
-
-def test_imports_point_down_only() -> None:
-    offences = [
-        f"{source.place}:{imported.line} ({source.room}) imports {imported.module}"
-        for source in sources(PACKAGE)
-        if source.room in FLOOR_OF
-        for imported, room in _own_rooms(source)
-        if room != source.room and FLOOR_OF.get(room, -1) <= FLOOR_OF[source.room]
-    ]
-    assert not offences
 
 
 def test_the_package_itself_imports_none_of_its_rooms_unless_a_name_is_asked_for() -> None:
@@ -93,24 +59,6 @@ def test_core_knows_the_standard_library_only() -> None:
         if i.module.split(".")[0] not in known
     ]
     assert not offences
-
-
-@pytest.mark.parametrize(
-    ("room", "forbidden"),
-    [
-        ("backfill", ("dagster", "pyspark", "delta")),
-        ("operations", ("dagster", "pyspark", "delta")),
-        ("plans", ("dagster", "pyspark", "delta")),
-        ("pipeline", ("dagster",)),
-        ("load", ("dagster",)),
-        ("lake", ("dagster",)),
-        ("engine", ("dagster",)),
-        ("landing", ("dagster", "delta", "deltalake")),
-        ("core", ("dagster", "pyspark", "delta")),
-    ],
-)
-def test_a_room_does_not_import_what_it_must_not_know(room: str, forbidden: tuple[str, ...]) -> None:
-    assert not _offences(_room(room), forbidden)
 
 
 def test_transforms_know_core_and_pyspark_only() -> None:

@@ -36,11 +36,6 @@ def stories(name: str, file: str, variable: str, value: str, what: str) -> Varia
     return Variant(name, command, f"{value} {what}", {variable: value})
 
 
-def simulation(name: str, *args: str, what: str) -> Variant:
-    """A program of `benchmarks`, which ends with 1 where it finds a difference."""
-    return Variant(name, (sys.executable, "-m", f"{TESTS}.benchmarks.{name}", *args), what)
-
-
 VARIANTS = (
     stories("fault-stories", "test_fault_stories.py", "BACKFILL_ASSETS_STORIES", "1000", "stories of exceptions"),
     stories("plan-stories", "test_plan_stories.py", "BACKFILL_ASSETS_STORIES", "300", "stories of plans and kills"),
@@ -57,7 +52,9 @@ VARIANTS = (
         "100,000 histories of writers and sweepers of a store",
         {"BACKFILL_ASSETS_HISTORIES": "100000"},
     ),
-    simulation("histories", "--sequences", "100", what="random histories, each held against a new lake"),
+    stories(
+        "histories", "test_histories.py", "BACKFILL_ASSETS_SEEDS", "100", "random histories, each against a new lake"
+    ),
     Variant(
         "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
     ),

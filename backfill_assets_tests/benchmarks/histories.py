@@ -1,26 +1,15 @@
 """Random histories of a small lake, each held at its end against a lake that is built anew from the same files.
+Here: playing what can happen (`happenings`), some of it stopped by exceptions, and what has to hold at the end. A
+failure shows its seed, by which it is played again, and its steps. Not here: what tables must hold (`oracle`); both
+lakes are the package's own, which is the point."""
 
-    python -m backfill_assets_tests.benchmarks.histories --sequences 20 --seed 1
-
-Lives here: playing what can happen (`happenings`), some of it stopped by exceptions, and what has to hold at the end. A
-failure shows its seed, by which it is played again, and its steps. Does not live here: what tables must hold
-(`oracle`); both lakes are the package's own, which is the point.
-"""
-
-import argparse
-import gc
 import json
-import os
 import shutil
-import sys
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from random import Random
 
 from deltalake import DeltaTable
 
@@ -29,11 +18,9 @@ from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests import engines
 from backfill_assets_tests.benchmarks.happenings import BUILT, DAYS, EVENTS, EVERY_DAY, LAST, Differs, History, plans_of
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
-from backfill_assets_tests.homes import make_home
 
 LEDGERS = ("quarantine", "arrivals", "too_late")
 ROOMS = ("lake/", "load/", "operations/")  # where exceptions are raised
@@ -154,40 +141,3 @@ def _rows(lake: Lake, table: str, days: set[date]) -> Counter[tuple[str, str]]:
     return Counter(
         (day, json.dumps(row, default=str, sort_keys=True)) for day, row in found
     )  # dropped columns are NULL
-
-
-@contextmanager
-def on_sail(folder: Path) -> Iterator[None]:
-    """All lakes of this process share one server of Sail."""
-    sessions = engines.Sessions(folder)
-    os.environ |= {engines.OF_LAKES: "sail", engines.FOR_SERVERS: "1", "DAGSTER_HOME": str(make_home(folder / "home"))}
-    try:
-        with sessions.shared():
-            yield
-    finally:
-        sessions.close()
-
-
-def main() -> int:
-    """Play histories; 1 if one of them did not end as it must."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, usual in (("sequences", 10), ("seed", 1), ("steps", 10)):
-        parser.add_argument(f"--{name}", type=int, default=usual)
-    asked, failed, mix = parser.parse_args(), 0, Counter[str]()
-    with tempfile.TemporaryDirectory() as folder, on_sail(Path(folder)):
-        for seed in range(asked.seed, asked.seed + asked.sequences):
-            history, began, wrong = History(Path(folder) / str(seed) / "lake", Random(seed)), time.perf_counter(), ""
-            try:
-                play(history, asked.steps)
-            except Differs as error:
-                wrong = "\n".join([" FAILED", *history.story, str(error)])
-            print(f"seed {seed}: {time.perf_counter() - began:.1f} s{wrong}", flush=True)
-            failed, mix = failed + bool(wrong), mix + history.done
-            shutil.rmtree(history.root.parent)
-            gc.freeze()  # what libraries keep: each command ends with a collection, a sixth of all seconds without this
-    print(f"{asked.sequences} histories, {failed} failed: {dict(mix)}")
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -47,15 +47,6 @@ def gate(made: Site, lines: str) -> Iterator[None]:
         path.write_text(before)
 
 
-def test_the_lineage_is_drawn_at_once_with_every_table(ui: Ui) -> None:
-    ui.go(LINEAGE)
-    names = ("raw", "staging", "features", "features_as_known", "labels", "training")
-    said = ui.says(*names)
-    ui.shot("lineage")
-    for table in names:
-        assert table in said
-
-
 def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spark_server: Site) -> None:
     chosen = day(spark_server, 9)
     ui.go("/assets/features")

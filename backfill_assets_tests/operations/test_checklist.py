@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-RERUN, WHOLE, LATE, NEWEST = (
-    "a rerun changes nothing",
-    "a load is seen whole or not at all",
-    "event time, however late a row comes",
-    "one row per key, the latest wins",
-)
+WHOLE, NEWEST = "a load is seen whole or not at all", "one row per key, the latest wins"
 DAYS = [f"2024-03-0{n}" for n in (1, 2, 3)]
 ROWS = [delivery(n, f"{d}T10:00:00Z", f"{d}T09:00:00Z", f"e{n}") for n, d in enumerate(DAYS)]
 
