@@ -19,7 +19,9 @@ from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
 from backfill_assets.engine.sail import why_not_private
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+else:  # names for annotations: pyspark takes a second to import
+    DataFrame = SparkSession = object
 
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"

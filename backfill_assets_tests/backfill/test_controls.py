@@ -13,6 +13,7 @@ import pytest
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import GateRefused
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.candidates import create_candidate
@@ -98,20 +99,19 @@ def test_an_accepted_chunk_is_not_judged_again_after_a_stop(tmp_path: Path) -> N
 
 def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(tmp_path: Path) -> None:
     lake, pipeline = controlled(tmp_path, 'SELECT 1 AS "all", 2 AS value FROM features', "3")
-    lake = replace(lake, shared=tmp_path, own=frozenset({"staging"}))
-    assert run_plan(lambda: (lake, pipeline), planned(lake, pipeline), HandWorker(lake, pipeline)).state == "finished"
-    assert controls_over(lake, pipeline, ["staging"]) == []
-    assert controls_over(lake, pipeline, ["features"]) == ["value"]
-    lake = replace(lake, shared=None, own=frozenset())
-    for query in ("SELECT value FROM features", "SELECT value FROM nowhere", "SELECT FROM"):
-        control = ControlSettings(query=query, expected="1")
-        other = replace(lake, settings=lake.settings.model_copy(update={"controls": {"value": control}}))
-        assert controls_over(other, pipeline, ["staging"]) == ["value"]
     beside = replace(lake, shared=tmp_path, own=frozenset({"staging"}))
-    for expected, found in (("features", []), ("duckdb:SELECT * FROM staging", ["value"])):
-        control = ControlSettings(query="SELECT value FROM features", expected=expected)
-        settings = lake.settings.model_copy(update={"controls": {"value": control}})
-        assert controls_over(replace(beside, settings=settings), pipeline, ["staging"]) == found
+    plan = planned(beside, pipeline)
+    assert run_plan(lambda: (beside, pipeline), plan, HandWorker(beside, pipeline)).state == "finished"
+
+    def over(where: Lake, query: str, expected: str = "1", table: str = "staging") -> list[str]:
+        controls = {"value": ControlSettings(query=query, expected=expected)}
+        settings = where.settings.model_copy(update={"controls": controls})
+        return controls_over(replace(where, settings=settings), pipeline, [table])
+
+    made_of_it = "SELECT value FROM features"
+    assert [over(lake, query) for query in (made_of_it, "SELECT value FROM nowhere", "SELECT FROM")] == [["value"]] * 3
+    assert (over(beside, made_of_it, "features"), over(beside, made_of_it, table="features")) == ([], ["value"])
+    assert over(beside, made_of_it, "duckdb:SELECT * FROM staging") == ["value"]
 
 
 def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_it(tmp_path: Path) -> None:

@@ -143,11 +143,8 @@ def test_expectations_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fix.toml"
     file.write_text('expect = ["staging.rows ±0", "staging.keys ±1%"]')
     assert read_expectations(file) == ("staging.rows ±0", "staging.keys ±1%")
-    for text, told in (
-        ("expect = 1", "does not say what"),
-        ('expects = ["a"]', "does not say"),
-        ("expect =", "no TOML"),
-    ):
+    wrong = {"expect = 1": "does not say what", 'expects = ["a"]': "does not say", "expect =": "no TOML"}
+    for text, told in wrong.items():
         file.write_text(text)
         with pytest.raises(BackfillError, match=told):
             read_expectations(file)

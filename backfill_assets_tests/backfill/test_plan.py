@@ -111,24 +111,22 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("policy", "most_days", "told"),
+    ("policy", "tables", "most_days", "told"),
     [
-        (Policy(chunk="12d", canary=0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
-        (Policy(keep_removed=True), 31, "an overwrite keeps no row of a day"),
-        (Policy(chunk="fortnight"), 31, "is no size"),
+        (Policy(chunk="12d", canary=0), ["staging"], 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
+        (Policy(keep_removed=True), ["staging"], 31, "an overwrite keeps no row of a day"),
+        (Policy(chunk="fortnight"), ["staging"], 31, "is no size"),
+        (Policy(canary_days=DayRange(day(12), day(13))), ["staging"], 31, "is not within the days"),
+        (Policy(write_mode="merge"), ["raw", "staging"], 31,
+         r"the table raw: its days cannot be merged: .* \(--tables staging"),
     ],
-)
-def test_what_is_not_safe_is_refused_and_nothing_changes(lake: Made, policy: Policy, most_days: int, told: str) -> None:
+)  # fmt: skip
+def test_what_is_not_safe_is_refused_and_nothing_changes(
+    lake: Made, policy: Policy, tables: list[str], most_days: int, told: str
+) -> None:
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=told):
-        made(lake, 0, 12, "staging", policy=policy, most_days=most_days)
-    assert versions_of(lake[0]) == before
-
-
-def test_a_merge_is_never_planned_of_what_landed(lake: Made) -> None:
-    before = versions_of(lake[0])
-    with pytest.raises(BackfillError, match=r"the table raw: its days cannot be merged: .* \(--tables staging"):
-        made(lake, 4, 6, "raw", "staging", policy=Policy(write_mode="merge"))
+        made(lake, 0, 12, *tables, policy=policy, most_days=most_days)
     assert versions_of(lake[0]) == before
 
 
@@ -152,11 +150,8 @@ def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: li
     assert price_of(past, sum(days for days, _ in writes)).bytes == 800 * len(writes)
 
 
-def test_the_wait_for_an_engine_is_no_part_of_a_price() -> None:
+def test_the_wait_for_an_engine_is_no_part_of_a_price_and_processors_are_priced_where_all_receipts_have_them() -> None:
     assert price_of([wrote(0, 7, 78.0, start_seconds=70.0)], 7).seconds == pytest.approx(8.0)
-
-
-def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
     assert price_of([wrote(n, 2, 4.0) for n in range(9)], 2).cpu is None
     priced = price_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 2)
     assert priced.cpu == pytest.approx(6.0)
@@ -173,15 +168,19 @@ spans = st.builds(
 
 
 @given(spans, units, st.integers(0, 5), orders)
-def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: str, canary: int, order: Order) -> None:
+def test_chunks_hold_every_day_once_and_follow_each_other_the_canary_first_and_the_boundary_chunk_last(
+    days: DayRange, unit: str, canary: int, order: Order
+) -> None:
     chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
-    made = [d for c in worked for d in c.days]
-    assert sorted(made) == list(days)
+    assert sorted(d for c in worked for d in c.days) == list(days)
     assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
     for one, other in pairwise(worked):
         first, second = (one, other) if order == "ascending" else (other, one)
         assert first.days.end == second.days.start
+    assert (chunks[0].kind is ChunkKind.CANARY) == (canary > 0)
+    assert canary == 0 or len(chunks[0].days) == min(canary, len(days))
+    assert [c.kind is ChunkKind.BOUNDARY for c in chunks] == [False] * len(worked) + [True] * (len(worked) > 1)
 
 
 @given(spans, units, st.integers(0, 199), st.integers(1, 5), orders)
@@ -197,11 +196,6 @@ def test_a_canary_in_the_midst_leaves_whole_chunks_on_both_sides(
     assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
 
 
-def test_a_canary_beyond_the_range_is_refused(lake: Made) -> None:
-    with pytest.raises(BackfillError, match="is not within the days"):
-        made(lake, 3, 6, "staging", policy=Policy(canary_days=DayRange(day(6), day(7))))
-
-
 def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() -> None:
     moves = [
         DayMove("raw", day(1), 9, 0, 0), DayMove("staging", day(2), 1, 1, 0), DayMove("staging", day(3), 0, 0, 3),
@@ -211,17 +205,6 @@ def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() 
     found = [look.most_changed(days, tables) for tables in (["staging"], ["raw", "staging"], ["features"])]
     assert found == [DayRange(day(n), day(n + 1)) for n in (3, 1, 1)]
     assert PlanLook().most_changed(days, ["staging"]) is None
-
-
-@given(spans, units, st.integers(1, 5), orders)
-def test_the_canary_is_first_and_the_boundary_chunk_is_last(
-    days: DayRange, unit: str, canary: int, order: Order
-) -> None:
-    chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
-    assert chunks[0].kind is ChunkKind.CANARY
-    assert len(chunks[0].days) == min(canary, len(days))
-    assert (chunks[-1].kind is ChunkKind.BOUNDARY) == (len(chunks) > 1)
-    assert not [c for c in chunks[:-1] if c.kind is ChunkKind.BOUNDARY]
 
 
 def test_weeks_begin_on_monday_and_months_on_the_first() -> None:

@@ -85,19 +85,20 @@ def a_key_of_most_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
 
 
 def a_file_that_is_gone(lake: Lake, pipeline: Pipeline) -> Spoilt:
-    _file(lake).unlink()
+    _cut(lake).unlink()
     return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
 
 
 def a_file_that_was_cut(lake: Lake, pipeline: Pipeline) -> Spoilt:
-    file = _file(lake)
-    file.write_bytes(file.read_bytes()[:-1])
+    _cut(lake)
     return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
 
 
-def _file(lake: Lake) -> Path:
+def _cut(lake: Lake) -> Path:
     found = lake.table_place("staging").local().rglob("*.parquet")
-    return next(path for path in found if f"event_date={DAYS.start}" in path.parts)
+    file = next(path for path in found if f"event_date={DAYS.start}" in path.parts)
+    file.write_bytes(file.read_bytes()[:-1])
+    return file
 
 
 @pytest.mark.usefixtures("storages")
@@ -149,36 +150,28 @@ def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
 PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
 
 
-def test_what_moved_is_named_with_both_values() -> None:
+def test_what_moved_is_named_with_both_values_and_newer_versions_and_other_tables_move_no_pin() -> None:
     now = replace(PINNED, codes={"staging": "c2"}, packages={"pyspark": "5"})
     assert list(moved_pins(PINNED, now, ("staging",))) == ["the code of staging was c1, is c2", "pyspark was 4, is 5"]
-
-
-def test_newer_table_versions_and_other_tables_move_no_pin() -> None:
     now = replace(PINNED, versions={"staging": 9}, codes={"staging": "c1", "features": "new"})
     assert list(moved_pins(PINNED, now, ("staging",))) == []
 
 
-def test_the_engine_and_its_version_are_pinned(tmp_path: Path) -> None:
+def test_the_engine_and_its_version_are_pinned_without_its_token(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    packages = take_pins(lake, pipeline, states).packages
-    assert packages["engine"] == lake.settings.spark.engine
-    assert packages["pysail"] == version("pysail")
-    spark = lake.settings.spark.model_copy(update={"engine": "sc://elsewhere:15002"})
-    other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
-    moved = list(moved_pins(take_pins(lake, pipeline, states), take_pins(other, pipeline, states), ("staging",)))
-    assert moved == [f"engine was {lake.settings.spark.engine}, is sc://elsewhere:15002"]
-    secret = replace(
-        lake,
-        settings=lake.settings.model_copy(update={"spark": spark.model_copy(update={"engine": "sc://e/;token=t0"})}),
-    )
-    assert take_pins(secret, pipeline, states).packages["engine"] == "sc://e/;token=***", "a plan is a file"
+
+    def pinned(engine: str) -> Pins:
+        spark = lake.settings.spark.model_copy(update={"engine": engine})
+        return take_pins(replace(lake, settings=lake.settings.model_copy(update={"spark": spark})), pipeline, states)
+
+    here, other, secret = pinned("embedded"), pinned("sc://elsewhere:15002"), pinned("sc://e/;token=t0")
+    assert (here.packages["engine"], here.packages["pysail"]) == ("embedded", version("pysail"))
+    assert list(moved_pins(here, other, ("staging",))) == ["engine was embedded, is sc://elsewhere:15002"]
+    assert secret.packages["engine"] == "sc://e/;token=***", "a plan is a file"
     before = Pins({}, {}, {"engine": "sc://e/;token=t0"}, {}, None)  # as plans of before hold it
-    assert list(moved_pins(before, take_pins(secret, pipeline, states), ())) == []
-    assert list(moved_pins(before, take_pins(other, pipeline, states), ())) == [
-        "engine was sc://e/;token=***, is sc://elsewhere:15002"
-    ]
+    assert list(moved_pins(before, secret, ())) == []
+    assert list(moved_pins(before, other, ())) == ["engine was sc://e/;token=***, is sc://elsewhere:15002"]
 
 
 @pytest.fixture
@@ -216,11 +209,8 @@ def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(lake: Mad
     assert [(r.by, r.reason, f"gate {r.chunk}") for r in resumed(lake[0], plan)] == [
         (whoami(), "looked", gate) for gate in stops
     ]
-
-
-def test_chunks_at_once_are_all_made_before_it_waits(lake: Made) -> None:
-    state, gates = run(lake, planned(*lake, stop_after=str(DAYS.start + timedelta(1)), max_parallel=2))
-    assert (state, gates) == ("waiting", ["gate 1", "gate 2", "gate 3"])
+    other = planned(*lake, stop_after=str(DAYS.start + timedelta(1)), max_parallel=2)
+    assert run(lake, other) == ("waiting", ["gate 1", "gate 2", "gate 3"]), "chunks at once are all made before"
 
 
 def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: Made) -> None:

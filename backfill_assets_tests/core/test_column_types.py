@@ -8,13 +8,10 @@ import pytest
 from backfill_assets.core.column_types import read_type
 
 SPELLINGS = {
-    "bigint": "BIGINT",
-    " Boolean ": "BOOLEAN",
-    "decimal( 18 , 2 )": "DECIMAL(18,2)",
-    "DECIMAL(38,38)": "DECIMAL(38,38)",
-    "array<string>": "ARRAY<STRING>",
+    "bigint": "BIGINT", " Boolean ": "BOOLEAN", "decimal( 18 , 2 )": "DECIMAL(18,2)",
+    "DECIMAL(38,38)": "DECIMAL(38,38)", "array<string>": "ARRAY<STRING>",
     "ARRAY < DECIMAL(9, 0) >": "ARRAY<DECIMAL(9,0)>",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("written", "kept"), SPELLINGS.items())
@@ -24,16 +21,10 @@ def test_a_type_is_read_in_any_case_and_kept_in_one_spelling(written: str, kept:
 
 
 REFUSED = {
-    "VARCHAR(20)": "write STRING",
-    "integer": "write INT",
-    "float": "write DOUBLE",
-    "DECIMAL": "write BOOLEAN, INT",
-    "DECIMAL(39,2)": "1 through 38 digits",
-    "DECIMAL(5,6)": "no more behind the point",
-    "ARRAY<ARRAY<INT>>": "is no type",
-    "MAP<STRING,INT>": "is no type",
-    "": "is no type",
-}
+    "VARCHAR(20)": "write STRING", "integer": "write INT", "float": "write DOUBLE", "DECIMAL": "write BOOLEAN, INT",
+    "DECIMAL(39,2)": "1 through 38 digits", "DECIMAL(5,6)": "no more behind the point", "": "is no type",
+    "ARRAY<ARRAY<INT>>": "is no type", "MAP<STRING,INT>": "is no type",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("written", "told"), REFUSED.items())

@@ -29,26 +29,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets_tests.strategies import day_ranges, near_days
 
 LEAP_DAY = date(2024, 2, 29)
-NOT_DAYS = {
-    "nothing": "",
-    "a word": "yesterday",
-    "one digit too few": "2024-3-31",
-    "no separators": "20240331",
-    "an ISO week, ten characters long": "2024-W13-7",
-    "an ordinal date": "2024-091",
-    "a time": "2024-03-31T00:00:00",
-    "a blank at the end": "2024-03-31 ",
-    "a line break at the end": "2024-03-31\n",
-    "a leap day of a common year": "2023-02-29",
-    "month 13": "2024-13-01",
-    "year 0": "0000-01-01",
-    "a sign": "+024-03-31",
-    "Arabic-Indic digits": "٢٠٢٤-٠٣-٣١",
-    "full-width digits": "２０２４-03-31",
-    "dashes that only look like it": "2024‐03‐31",
-    "SQL": "2024-03-31' OR '1'='1",
-    "SQL of the right length": "1' OR '1'=",
-}
+NOT_DAYS = [
+    "", "yesterday", "2024-3-31", "20240331", "2024-W13-7", "2024-091", "2024-03-31T00:00:00", "2024-03-31 ",
+    "2024-03-31\n", "2023-02-29", "2024-13-01", "0000-01-01", "+024-03-31", "٢٠٢٤-٠٣-٣١", "２０２４-03-31",
+    "2024‐03‐31", "2024-03-31' OR '1'='1", "1' OR '1'=",
+]  # fmt: skip
 
 
 def test_a_range_ends_before_the_last_day_that_a_date_can_be() -> None:
@@ -57,7 +42,7 @@ def test_a_range_ends_before_the_last_day_that_a_date_can_be() -> None:
         parse_span("2024-03-01..9999-12-31")
 
 
-@pytest.mark.parametrize("text", NOT_DAYS.values(), ids=NOT_DAYS.keys())
+@pytest.mark.parametrize("text", NOT_DAYS)
 def test_text_that_is_not_a_day_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(BackfillError, match="YYYY-MM-DD") as caught:
         parse_day(text)

@@ -41,22 +41,10 @@ from backfill_assets_tests.builders import day, receipt
     ],
 )
 def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: Policy, mode: str) -> None:
-    days, code = (
-        DayRange(date(2024, 3, 1), date(2024, 3, 3)),
-        PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2),
-    )
-    made = datetime(2024, 4, 1, tzinfo=UTC)
-    plan = Plan(
-        "P",
-        made,
-        "me",
-        days,
-        ("staging",),
-        cut(days, Policy(chunk="1d", canary=0)),
-        policy,
-        Pins({}, {}, {}, {}),
-        code=code,
-    )
+    days, made = DayRange(date(2024, 3, 1), date(2024, 3, 3)), datetime(2024, 4, 1, tzinfo=UTC)
+    code = PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2)
+    chunks = cut(days, Policy(chunk="1d", canary=0))
+    plan = Plan("P", made, "me", days, ("staging",), chunks, policy, Pins({}, {}, {}, {}), code=code)
     tags = plan.tags(plan.chunk(1))
     assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
     assert ON_BAD_DAYS_TAG not in tags

@@ -116,36 +116,24 @@ UNKNOWN = entry("new"), "new"
 KINDS = [InputKind.CONTENT, InputKind.KNOWN_AT_CUT]
 
 
+PARTS_ALONE = entry("old", **{PART: "of a part"}), told("old", {DELIVERY: "of a part"})
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("now", "found"), [(BEFORE, "fresh"), (ADDED, "fresh"), (CHANGED, "stale"), (UNKNOWN, "stale")]
-)
+    ("by", "of", "now", "found"),
+    [
+        (READ, READ, BEFORE, "fresh"), (READ, READ, ADDED, "fresh"), (READ, READ, CHANGED, "stale"),
+        (READ, READ, UNKNOWN, "stale"), (READ, READ, PARTS_ALONE, "fresh"), (None, None, ADDED, "stale"),
+        (None, READ, BEFORE, "fresh"), (None, READ, ADDED, "fresh"), (None, READ, CHANGED, "stale"),
+    ],
+    ids=["as it was", "a column nobody reads", "one that is read", "parts unknown", "parts alone are new",
+         "who reads every column", "of before columns could be named", "its added column", "its changed column"],
+)  # fmt: skip
 def test_a_day_is_stale_only_where_a_column_that_is_read_has_changed(
-    kind: InputKind, now: tuple[DayEntry, str], found: str
+    kind: InputKind, by: tuple[str, ...] | None, of: tuple[str, ...] | None, now: tuple[DayEntry, str], found: str
 ) -> None:
-    narrow = reader(kind, READ)
-    assert state(lake(*now, made_of(narrow, *BEFORE)), narrow) == found
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("now", "found"), [(BEFORE, "fresh"), (ADDED, "fresh"), (CHANGED, "stale")])
-def test_days_of_before_columns_could_be_named_are_judged_by_them_too(
-    kind: InputKind, now: tuple[DayEntry, str], found: str
-) -> None:
-    assert state(lake(*now, made_of(reader(kind, None), *BEFORE)), reader(kind, READ)) == found
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_only_get_fingerprints_of_their_parts_are_the_same_rows(kind: InputKind) -> None:
-    narrow = reader(kind, READ)
-    parts = entry("old", **{PART: "of a part"}), told("old", {DELIVERY: "of a part"})
-    assert state(lake(*parts, made_of(narrow, *BEFORE)), narrow) == "fresh"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_who_reads_every_column_is_stale_by_any(kind: InputKind) -> None:
-    whole = reader(kind, None)
-    assert state(lake(*ADDED, made_of(whole, *BEFORE)), whole) == "stale"
+    assert state(lake(*now, made_of(reader(kind, by), *BEFORE)), reader(kind, of)) == found
 
 
 def test_the_sets_that_are_asked_for_are_proper_parts_and_named_by_their_columns() -> None:

@@ -86,12 +86,6 @@ def test_a_run_of_the_lakes_job_is_told_under_its_keys_and_gives_the_process_its
     assert beside.umask == 0o022
 
 
-def test_checks_of_each_day_stand_on_the_pages_of_the_lakes_assets(beside: Beside) -> None:
-    told = beside.first.get_asset_check_evaluations()
-    assert {e.asset_key.to_user_string() for e in told} == {"shop/raw", "shop/staging"}
-    assert all(e.passed for e in told)
-
-
 def test_a_run_from_an_assets_page_has_the_projects_executor_a_process_per_step(beside: Beside) -> None:
     with dg.execute_job(dg.reconstructable(their_project.as_from_pages), instance=beside.instance, tags=SPAN) as result:
         assert result.success

@@ -18,7 +18,7 @@ from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import Input, LakeIOManager, daily_table, lake_checks
 from backfill_assets.orchestration.history import evaluations_of
-from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
+from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, orders_asset, rows
 from backfill_assets_tests.dagster.test_io_manager import states, versions
 
 FIRST, LAST = "2024-01-01", "2024-01-10"
@@ -210,12 +210,3 @@ def test_a_day_that_breaks_a_rule_keeps_its_rows_and_its_check_says_which(
     assert {n for n, (passed, _) in found.items() if not passed} == {check}
     assert FIRST_DAY in found[check][1]["what"]
     assert words in found[check][1]["what"]
-
-
-def test_an_asset_with_another_io_manager_is_not_judged(deliveries: Deliveries) -> None:
-    @dg.asset(partitions_def=DAYS)
-    def elsewhere() -> pa.Table:
-        return pa.table({"day": [FIRST_DAY]})
-
-    (check,) = lake_checks(elsewhere, rows=(5, None))
-    assert check.required_resource_keys == {"io_manager"}

@@ -15,6 +15,7 @@ import pytest
 from backfill_assets.dagster import LakeIOManager, build_lake_defs
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.their_project import late_data, raw, report
 from backfill_assets_tests.lakes import make_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -30,30 +31,13 @@ def lake(tmp_path: Path) -> Lake:
     return make_lake(tmp_path / "lake", [], START)
 
 
-@dg.asset
-def raw() -> int:
-    return 1
-
-
-@dg.asset
-def report(raw: int) -> int:
-    return raw
-
-
-@dg.sensor(name="late_data", job_name="rebuild")
-def their_sensor() -> dg.SkipReason:
-    return dg.SkipReason("nothing")
-
-
 def project() -> dg.Definitions:
     """A project that has what projects have, under the names that a lake alone would take."""
     return dg.Definitions(
-        assets=[raw, report],
-        jobs=[dg.define_asset_job("rebuild", selection="raw")],
-        sensors=[their_sensor],
+        assets=[raw, report], jobs=[dg.define_asset_job("rebuild", selection="raw")], sensors=[late_data],
         resources={"io_manager": dg.mem_io_manager, "lake_io_manager": dg.mem_io_manager, "pyspark": 5},
         executor=dg.multiprocess_executor,
-    )
+    )  # fmt: skip
 
 
 def test_two_lakes_merge_with_a_project_whose_names_are_those_of_a_lake(lake: Lake) -> None:

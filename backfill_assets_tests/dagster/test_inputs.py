@@ -6,7 +6,7 @@ Tested here: `dagster.inputs` over the days of a small lake. Not tested here: wh
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -15,9 +15,7 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.engines import SparkSession
 
 FIRST = "2024-01-01"
 

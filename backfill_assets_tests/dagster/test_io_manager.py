@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE
-from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets.dagster import lake_checks
 from backfill_assets.lake.home import look_at
 from backfill_assets.reading import open_lake
 from backfill_assets_tests.dagster.projects import (
@@ -101,23 +101,6 @@ def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
     result = materialize(lake, [orders, overtaken], FIRST, instance=instance)
     assert "were written by another run from newer inputs" in cause(result)
     assert rows(lake, "weekly")[0][1:] == (100, 1)
-
-
-def test_an_input_that_was_never_made_is_named(
-    lake: Path, instance: dg.DagsterInstance, deliveries: Deliveries
-) -> None:
-    @dg.asset(partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"})
-    def empty() -> pa.Table:
-        return pa.table({"day": pa.array([], pa.date32()), "n": pa.array([], pa.int64())})
-
-    materialize(lake, [empty], FIRST, instance=instance)
-    spec = dg.AssetSpec(["shop", "orders"], partitions_def=DAYS)
-    result = dg.materialize(
-        [spec, weekly_asset()], selection=["weekly"], partition_key=FIRST, instance=instance, raise_on_error=False,
-        resources={"io_manager": LakeIOManager(lake=str(lake))},
-    )  # fmt: skip
-    assert "shop__orders" in cause(result)
-    assert not result.success
 
 
 def test_a_refused_write_leaves_the_contract_as_it_was(
@@ -213,13 +196,3 @@ def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_the
     assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
     assert instance.get_materialized_partitions(orders.key) == {FIRST, "2024-01-02"}
     assert versions(lake, "shop__orders") == before
-
-
-def test_each_written_day_shows_its_rows_and_its_write(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    result = materialize(lake, [orders_asset(deliveries)], "2024-01-01", "2024-01-03", instance=instance)
-    shown = {m.partition: m.metadata for m in result.asset_materializations_for_node("shop__orders")}
-    assert list(shown) == ["2024-01-01", "2024-01-02", "2024-01-03"]
-    assert {m["dagster/partition_row_count"].value for m in shown.values()} == {3}
-    assert len({m["backfill_assets/write_id"].value for m in shown.values()}) == 1

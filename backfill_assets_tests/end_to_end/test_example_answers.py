@@ -7,7 +7,7 @@ their steps (`test_examples`), and random declarations (`pipeline.transforms.tes
 import os
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,8 @@ from backfill_assets.operations.example_lakes import examples, make_example
 from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END, OF_EXAMPLES
 from backfill_assets_tests.end_to_end.worlds import SHARED
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
 

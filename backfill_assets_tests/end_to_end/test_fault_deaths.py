@@ -2,7 +2,7 @@
 
 Tested here: kills at moments that only a slow commit has, between quarantine and raw, and the next writer beside an
 orphan that still commits. Not tested here: kills right before and after a commit with their record in Dagster
-(`test_killed`).
+(`test_late_data`).
 """
 
 import signal

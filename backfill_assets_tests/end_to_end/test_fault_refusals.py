@@ -1,7 +1,7 @@
 """What a person sees when a run is refused or has nothing to write: the tables, Dagster's record, and the rerun.
 
 Tested here: runs of the job `rebuild` over a month of a toy pipeline that misbehaves on demand, and ten reruns. Not
-tested here: writers that race (`test_fault_conflicts`) and processes that die (`test_fault_deaths`, `test_killed`).
+tested here: writers that race (`test_fault_conflicts`) and processes that die (`test_fault_deaths`, `test_late_data`).
 """
 
 import json

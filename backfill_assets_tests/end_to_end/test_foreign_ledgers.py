@@ -8,7 +8,6 @@ import re
 import shutil
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +18,8 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE
 from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, request, snapshot, toy
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("Spark is the other program that writes")
 

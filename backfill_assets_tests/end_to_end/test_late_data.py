@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
@@ -25,13 +24,11 @@ from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.logs import commits
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
 from backfill_assets_tests.processes import run_python
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.users_do
 

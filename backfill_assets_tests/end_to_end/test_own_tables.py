@@ -87,17 +87,6 @@ def test_both_kinds_of_tables_hold_what_they_say(spark_server: Own) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["status", "doctor --deep", "report", "lateness", "show totals 2024-03-02", "audit", "scan", "catch-up",
-     "compare --table totals --days 2024-03-02 --from-version 0", "plan --from 2024-03-02 --to 2024-03-03 --force"],
-)  # fmt: skip
-def test_every_command_works_on_them(spark_server: Own, command: str) -> None:
-    done = spark_server.run(*command.split(), "--json")
-    assert done.returncode in (0, 1 if command.startswith("doctor") else 0), done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-
-
 def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spark_server: Own) -> None:
     shown = run_python(
         """

@@ -7,7 +7,6 @@ Lives here: what a lake holds and tells when Sail computed it. Does not live her
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +15,9 @@ from backfill_assets.core.states import State
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lakes import SHARED, backfill, configure, delivery, make_lake, request, snapshot
 from backfill_assets_tests.processes import run_python
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SAIL = {"engine": "sail", "memory": "512m", "cores": 2, "idle_minutes": 5}
 NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}

@@ -8,7 +8,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -219,25 +219,3 @@ def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
     assert (len(world.content("raw_orders")), len(world.content("raw_clicks"))) == (7, 1)
     assert set.union(*world.states().values()) <= UP_TO_DATE
     assert len(world.content("training")) > 1
-
-
-def test_an_append_only_log_becomes_a_lake_without_duplicates(tmp_path: Path) -> None:
-    """Sixty rows of fifty keys that name their own arrival, then the first fifty once more, as by a late retry."""
-    table, start = tmp_path / "log", datetime.fromisoformat("2024-03-01")
-    rows = [(f"k{i % 50}", str(start + timedelta(hours=i % 50)), str(start + timedelta(hours=i)), i) for i in range(60)]
-    schema = pa.schema([*SCHEMA][:2]).append(pa.field("who", pa.string())).append(SCHEMA.field("n"))
-    select = (
-        "id AS event_key, at AS event_ts, CAST(who AS timestamp) AS arrival_ts, 'all' AS entity, n AS value, 0 AS flag"
-    )
-    append(table, "2024-03-06 20:00", *rows[:30], schema=schema)
-    append(table, "2024-03-06 21:00", *rows[30:], schema=schema)
-    world = world_of(tmp_path / "lake", table, select=select)
-    world.backfill(DAYS)
-    newest = {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None}
-    assert newest == {key: n for key, _, _, n in rows}
-    before = world.contents("source_file", "seq")["staging"]
-    append(table, "2024-03-06 22:00", *rows[:50], schema=schema)
-    world.backfill(DAYS)
-    assert len(world.content("raw")) == 110
-    assert {r["event_key"]: r["value"] for r in world.content("staging") if r["known_until"] is None} == newest
-    assert len(world.content("staging")) == len(before), "a row that says the same again is no version"

@@ -4,15 +4,13 @@ Tested here: `landing.casting`. Not tested here: expressions that raise (`test_m
 """
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.engines import SparkSession
 
 pytestmark = pytest.mark.on_spark("it is Spark's casts; Sail's are in test_differing")
 

@@ -6,7 +6,6 @@ doubted row (`test_mapping`).
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,8 @@ from backfill_assets.landing.differing import (
     refuse_differing,
 )
 from backfill_assets.landing.mapping import RAISED, mapped
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.processes import run_python
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz", "f": "double", "d": "decimal(9,2)"}
 

@@ -169,10 +169,3 @@ def test_columns_that_appear_late_are_null_before(tmp_path: Path) -> None:
     own = ["__row_number", "__bad_text", "__bad_reason"]
     assert [[r[n] for n in own] for r in rows] == [[1, None, None], [2, "text", "why"], [3, None, None]]
     assert [(r["a"], r["b"]) for r in rows] == [("x", None), (None, None), ("z", "7")]
-
-
-def test_a_copy_that_fails_midway_leaves_nothing(tmp_path: Path) -> None:
-    broken = Batch(3, 1, {"a": [7]}, {})  # type: ignore[list-item]
-    with pytest.raises(TypeError):
-        written(tmp_path, [BATCHES[0], broken])
-    assert list(tmp_path.iterdir()) == []

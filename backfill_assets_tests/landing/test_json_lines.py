@@ -83,20 +83,13 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        (["1", "-5", "null"], "BIGINT"),
-        (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
-        (["1", "9223372036854775808"], "STRING"),
-        (["1", "-9223372036854775809"], "STRING"),
-        (["1", "1" + "0" * 5000], "STRING"),
-        (["true", "null", "false"], "BOOLEAN"),
-        (["true", "1"], "STRING"),
-        (["1", "1.0"], "STRING"),
-        (["1", '"1"'], "STRING"),
-        (["true", '"true"'], "STRING"),
-        (["null", "null"], "STRING"),
-        (["1", "{}"], "STRING"),
+        (["1", "-5", "null"], "BIGINT"), (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
+        (["1", "9223372036854775808"], "STRING"), (["1", "-9223372036854775809"], "STRING"),
+        (["1", "1" + "0" * 5000], "STRING"), (["true", "null", "false"], "BOOLEAN"), (["true", "1"], "STRING"),
+        (["1", "1.0"], "STRING"), (["1", '"1"'], "STRING"), (["true", '"true"'], "STRING"),
+        (["null", "null"], "STRING"), (["1", "{}"], "STRING"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("batch_rows", [1, 100])
 def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind: str, batch_rows: int) -> None:
     parser = JsonLines(Limits(batch_rows=batch_rows))

@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import ValidationError
@@ -18,11 +17,9 @@ from backfill_assets.lake.embedded import connection
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.key_day import day_text
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world, span
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.oracle import TABLES, Row, Rules, delivery, expected, unruly
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-20"), date(2024, 3, 10), (2, 5), 5, "value", "rise", 3, 1)

@@ -6,16 +6,14 @@ Lives here: expressions that raise, and types that do not fit, over a few files.
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from backfill_assets.engine.session import set_confs
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("it is what Spark makes of select; of Sail: test_differing")
 

@@ -197,13 +197,6 @@ def written(path: Path, nanos: list[int | None], *, old: bool = False) -> Path:
     return path
 
 
-def test_a_file_without_nanoseconds_is_left_as_it_is(tmp_path: Path) -> None:
-    landed = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("us"))}), landed)
-    assert in_microseconds(landed, tmp_path / "b.parquet") == (landed, {})
-    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
-
-
 def test_whole_microseconds_are_converted_without_a_word_and_the_order_of_rows_stays(tmp_path: Path) -> None:
     landed, target = written(tmp_path / "a.parquet", [WHOLE, None, 0, -1_000]), tmp_path / "b.parquet"
     assert in_microseconds(landed, target) == (target, {})
@@ -211,16 +204,16 @@ def test_whole_microseconds_are_converted_without_a_word_and_the_order_of_rows_s
     assert found.schema.field("at").type == pa.timestamp("us")
     assert found.column("at").cast(pa.int64()).to_pylist() == [WHOLE // 1_000, None, 0, -1]
     assert found.column("n").to_pylist() == [0, 1, 2, 3]
+    assert in_microseconds(target, tmp_path / "c.parquet") == (target, {}), "without nanoseconds it stays as it is"
+    assert not (tmp_path / "c.parquet").exists()
 
 
-def test_digits_that_would_be_cut_are_told_with_the_number_of_rows(tmp_path: Path) -> None:
-    landed = written(tmp_path / "a.parquet", [CUT, WHOLE, None, CUT])
-    _, inexact = in_microseconds(landed, tmp_path / "b.parquet")
-    assert inexact == {"at": TOLD.format(2)}
-
-
-def test_int96_stays_as_it_is_and_its_cut_digits_are_told(tmp_path: Path) -> None:
-    landed = written(tmp_path / "a.parquet", [CUT, WHOLE], old=True)
-    assert in_microseconds(landed, tmp_path / "b.parquet") == (landed, {"at": TOLD.format(1)})
-    whole = written(tmp_path / "c.parquet", [WHOLE], old=True)
-    assert in_microseconds(whole, tmp_path / "d.parquet") == (whole, {})
+@pytest.mark.parametrize(
+    ("nanos", "old", "cut"), [([CUT, WHOLE, None, CUT], False, 2), ([CUT, WHOLE], True, 1), ([WHOLE], True, 0)]
+)
+def test_digits_that_would_be_cut_are_told_with_the_number_of_rows_and_int96_stays_as_it_is(
+    tmp_path: Path, nanos: list[int | None], old: bool, cut: int
+) -> None:
+    landed, target = written(tmp_path / "a.parquet", nanos, old=old), tmp_path / "b.parquet"
+    expected = {"at": TOLD.format(cut)} if cut else {}
+    assert in_microseconds(landed, target) == (landed if old else target, expected)

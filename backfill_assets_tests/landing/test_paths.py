@@ -6,48 +6,34 @@ days an earlier release read (`load.test_path_days`).
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.landing.paths import BY_NUMBER, NUMBER, are_numbered, day_of, is_read_otherwise
 from backfill_assets.landing.select import arrival_of, expressions, number_of, uses_path
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.engines import SparkSession
 
 MARCH = date(2024, 3, 1)
 AS_BEFORE = {
-    "dt=2024-03-01/part-0.csv": MARCH,
-    "arrival_date=2024-03-01/part-0.csv": MARCH,
-    "loadDate=2024-3-1/part-0.csv": MARCH,
-    "2024/2/29/x.csv": date(2024, 2, 29),
-    "a/2024/03/01/05/o.csv": MARCH,
-    "2024/03/01.csv.gz": MARCH,
-    "year=2024/month=3/day=1/x.csv": MARCH,
-    "Y=2024/M=03/D=01/hour=07/x.csv": MARCH,
-    "orders-2024-03-01.csv": MARCH,
-    "orders_2024-03-01T09-15-30.csv": MARCH,
-    "dt=2024-03-01/of-2024-02-28.csv": MARCH,
-    "dt=2024-02-30/x.csv": None,
-    "orders.csv": None,
-    "12024-03-01.csv": None,
-}
+    **dict.fromkeys((
+        "dt=2024-03-01/part-0.csv", "arrival_date=2024-03-01/part-0.csv", "loadDate=2024-3-1/part-0.csv",
+        "a/2024/03/01/05/o.csv", "2024/03/01.csv.gz", "year=2024/month=3/day=1/x.csv",
+        "Y=2024/M=03/D=01/hour=07/x.csv", "orders-2024-03-01.csv", "orders_2024-03-01T09-15-30.csv",
+        "dt=2024-03-01/of-2024-02-28.csv",
+    ), MARCH),
+    "2024/2/29/x.csv": date(2024, 2, 29), "dt=2024-02-30/x.csv": None, "orders.csv": None, "12024-03-01.csv": None,
+}  # fmt: skip
 OTHERWISE = {
-    "year=2024/week=09/day=3/o.csv": None,
-    "year=2024/region=12/store=7/2024-03-01.csv": MARCH,
-    "year=2024/month=03/part=7/2024-03-01.csv": MARCH,
-    "year=2024/month=03/part=7/o.csv": None,
-    "2024/month=03/day=01/o.csv": None,
-    "orders2024/03/01/o.csv": None,
-    "2024-03/01/o.csv": None,
-    "2024/03/7-of-9.csv": None,
-    "week=2024-03-04/o.csv": None,
-    "valid_from=2024-03-04/dt=2024-03-01/o.csv": MARCH,
-    "event_date=2024-02-01/dt=2024-03-01/o.csv": None,
-    "2024-03-01_2024-03-31.csv": None,
-    "dt=2024-02-30/2024-03-01.csv": MARCH,
-}
+    **dict.fromkeys((
+        "year=2024/region=12/store=7/2024-03-01.csv", "year=2024/month=03/part=7/2024-03-01.csv",
+        "valid_from=2024-03-04/dt=2024-03-01/o.csv", "dt=2024-02-30/2024-03-01.csv",
+    ), MARCH),
+    **dict.fromkeys((
+        "year=2024/week=09/day=3/o.csv", "year=2024/month=03/part=7/o.csv", "2024/month=03/day=01/o.csv",
+        "orders2024/03/01/o.csv", "2024-03/01/o.csv", "2024/03/7-of-9.csv", "week=2024-03-04/o.csv",
+        "event_date=2024-02-01/dt=2024-03-01/o.csv", "2024-03-01_2024-03-31.csv",
+    ), None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "day"), [*AS_BEFORE.items(), *OTHERWISE.items()])
@@ -56,24 +42,19 @@ def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(path: str,
 
 
 @pytest.mark.parametrize(
-    ("names", "numbered"),
+    "names",
     [
-        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv"], True),
-        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv", "dt=2024-03-02/o.csv"], False),
-        (["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"], False),
-        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/p-10h.csv"], False),
-        (["dt=2024-03-01/o-9.csv", "dt=2024-03-01/o-09.csv"], False),
-        (["dt=2024-03-01/eu/o-1.csv", "dt=2024-03-01/us/o-2.csv"], False),
-        (["dt=2024-03-01/o-1709999990123.csv", "dt=2024-03-01/o-1710000010456.csv"], False),
-        (["dt=2024-03-09/o_09-15-30.csv", "dt=2024-03-09/o_17-05-10.csv"], False),
-        (["dt=2024-03-09/T18_30_20.0079Z.csv", "dt=2024-03-09/T18_30_20.1Z.csv"], False),
-        (["o-9.csv", "o-10.csv"], False),
+        ["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv", "dt=2024-03-02/o.csv"],
+        ["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"], ["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/p-10h.csv"],
+        ["dt=2024-03-01/o-9.csv", "dt=2024-03-01/o-09.csv"], ["dt=2024-03-01/eu/o-1.csv", "dt=2024-03-01/us/o-2.csv"],
+        ["dt=2024-03-01/o-1709999990123.csv", "dt=2024-03-01/o-1710000010456.csv"], ["o-9.csv", "o-10.csv"],
+        ["dt=2024-03-09/o_09-15-30.csv", "dt=2024-03-09/o_17-05-10.csv"],
+        ["dt=2024-03-09/T18_30_20.0079Z.csv", "dt=2024-03-09/T18_30_20.1Z.csv"],
     ],
-)
-def test_numbers_order_files_of_one_day_only_where_the_paths_are_alike_otherwise(
-    names: list[str], numbered: bool
-) -> None:
-    assert are_numbered(names) is numbered
+)  # fmt: skip
+def test_numbers_order_files_of_one_day_only_where_the_paths_are_alike_otherwise(names: list[str]) -> None:
+    assert are_numbered(["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv"])
+    assert not are_numbered(names)
 
 
 @pytest.mark.parametrize(

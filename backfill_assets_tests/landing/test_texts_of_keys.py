@@ -7,7 +7,7 @@ Not tested here: Spark (`test_session_free_on_spark` runs this there), and types
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -18,9 +18,7 @@ from backfill_assets.engine.session import engine_of
 from backfill_assets.landing.differing import UnfitSelect
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.engines import SparkSession
 
 WHOLE = st.one_of(st.integers(-(2**31), 2**31 - 1), st.sampled_from([1, 17, 30_000_000, -1]))
 SOME_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5)

@@ -6,7 +6,6 @@ Tested here: `orchestration.backfill_requests` through ticks. Not tested here: f
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -18,7 +17,6 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import given_up_now
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import LANDING, SCAN, late_data_tick
 from backfill_assets.pipeline.tables import tables
@@ -175,14 +173,3 @@ def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(empty: Made, ins
     tick = landing(empty, instance)
     assert tick.requests == []
     assert "in vain" in tick.alarms["scan"]
-
-
-def test_no_day_is_looked_at_for_given_up_ones_before_something_was_tried_to_its_end(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    unseen: Any = None
-    stale(lake, 2)
-    all_fail(lake, instance, ticks=2)
-    assert given_up_now(instance, lake[0], unseen) == {}
-    all_fail(lake, instance, ticks=1)
-    assert str(day(2)) in given_up_now(instance, lake[0], seen(*lake))["staging"]

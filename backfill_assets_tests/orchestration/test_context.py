@@ -25,22 +25,10 @@ from backfill_assets.orchestration.context import PLAIN, LakeContext, Naming, Op
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
-from backfill_assets_tests.orchestration.ticking import empty_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 LATER = START + ONE_DAY * 4
-
-
-def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) -> None:
-    lake, _ = empty_lake(tmp_path / "lake")
-    context = LakeContext(lake.root, tables)
-    before = context.open()[0].settings.labels.horizon_days
-    path = lake.root / "lake.toml"
-    path.write_text(path.read_text().replace(f"horizon_days = {before}", f"horizon_days = {before + 1}"))
-    again, pipeline = context.open()
-    assert again.settings.labels.horizon_days == before + 1
-    assert [t.name for t in pipeline.tables] == [t.name for t in tables(again.settings)]
 
 
 def test_ticks_share_what_they_judged_until_a_log_or_a_setting_moves(tmp_path: Path) -> None:
@@ -56,22 +44,18 @@ def test_ticks_share_what_they_judged_until_a_log_or_a_setting_moves(tmp_path: P
     assert (moved.of("labels", LATER), context.known().read().of("labels", LATER)) == (State.FRESH, State.OUTDATED)
 
 
-def test_the_steps_of_a_run_share_one_look_and_the_next_run_looks_again(tmp_path: Path) -> None:
-    opened = Opened(*synthetic_lake(tmp_path / "lake", 9))
-    before = opened.known("one").states
-    build(opened.lake, opened.pipeline, "staging", {START: 3}, digests={START: "older"})
-    assert opened.known("one").states is before
-    assert (before.of("staging", START), opened.known("two").states.of("staging", START)) == (State.FRESH, State.STALE)
-
-
-def test_where_assets_of_a_project_write_beside_the_steps_each_looks_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "where assets of a project write beside them"])
+def test_the_steps_of_a_run_share_one_look_only_where_nobody_else_writes_and_the_next_run_looks_again(
+    tmp_path: Path, beside: bool
+) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
     *own, last = pipeline.tables
     given = replace(last, contract=replace(last.contract, made_by="project/training"))
-    opened = Opened(lake, replace(pipeline, tables=(*own, given)))
+    opened = Opened(lake, replace(pipeline, tables=(*own, given)) if beside else pipeline)
     assert opened.known("one").states.of("staging", START) is State.FRESH
     build(lake, pipeline, "staging", {START: 3}, digests={START: "older"})
-    assert opened.known("one").states.of("staging", START) is State.STALE
+    assert opened.known("one").states.of("staging", START) is (State.STALE if beside else State.FRESH)
+    assert opened.known("two").states.of("staging", START) is State.STALE
 
 
 TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
@@ -154,38 +138,31 @@ def test_a_table_comes_back_from_its_key_and_from_its_step(prefix: list[str], ta
     assert naming.output(table) == naming.key(table).to_python_identifier()
 
 
-def test_a_lake_that_is_alone_has_plain_names() -> None:
-    assert (PLAIN.key("raw"), PLAIN.name("rebuild"), PLAIN.step("raw")) == (dg.AssetKey("raw"), "rebuild", "make_raw")
-    assert PLAIN.page("raw") == "../assets/raw"
+@pytest.mark.parametrize(
+    ("naming", "key", "job", "step", "page"),
+    [
+        (PLAIN, ["raw"], "rebuild", "make_raw", "../assets/raw"),
+        (Naming.below(["eu", "shop"]), ["eu", "shop", "raw"], "eu__shop__rebuild", "eu__shop__make_raw",
+         "../assets/eu/shop/raw"),
+        (Naming.below("shop"), ["shop", "raw"], "shop__rebuild", "shop__make_raw", "../assets/shop/raw"),
+        (Naming.below(()), ["raw"], "lake__rebuild", "lake__make_raw", "../assets/raw"),
+    ],
+    ids=["a lake that is alone", "two parts", "one part", "no prefix, beside other definitions"],
+)  # fmt: skip
+def test_a_prefix_leads_keys_pages_and_all_other_names_also_in_commands_that_the_project_starts(
+    naming: Naming, key: list[str], job: str, step: str, page: str
+) -> None:
+    assert (naming.key("raw"), naming.name("rebuild")) == (dg.AssetKey(key), job)
+    assert (naming.step("raw"), naming.page("raw")) == (step, page)
+    assert Naming.named_by(naming.environ) == naming
 
 
-def test_a_prefix_leads_keys_pages_and_all_other_names() -> None:
-    shop = Naming.below(["eu", "shop"])
-    assert shop.key("raw") == dg.AssetKey(["eu", "shop", "raw"])
-    assert (shop.name("rebuild"), shop.step("raw")) == ("eu__shop__rebuild", "eu__shop__make_raw")
-    assert shop.page("raw") == "../assets/eu/shop/raw"
-
-
-def test_without_a_prefix_beside_other_definitions_only_keys_are_plain() -> None:
-    guest = Naming.below(())
-    assert (guest.key("raw"), guest.name("rebuild")) == (dg.AssetKey("raw"), "lake__rebuild")
-
-
-def test_a_key_of_another_lake_or_of_the_project_names_no_table() -> None:
+def test_a_key_of_another_lake_or_of_the_project_and_a_step_of_no_table_name_none() -> None:
     shop = Naming.below("shop")
     for path in (["raw"], ["eu", "raw"], ["eu", "shop", "raw"], ["shop", "eu", "raw"]):
         assert shop.table_of(dg.AssetKey(path)) is None
     assert PLAIN.table_of(dg.AssetKey(["shop", "raw"])) is None
-
-
-def test_a_step_that_makes_no_table_names_none() -> None:
-    assert table_made_by("features_no_stale_days") is None
-    assert table_made_by("shop__take_stock") is None
-
-
-@pytest.mark.parametrize("naming", [PLAIN, Naming.below("shop"), Naming.below(["eu", "shop"]), Naming.below(())])
-def test_a_command_finds_the_names_of_the_project_that_starts_it(naming: Naming) -> None:
-    assert Naming.named_by(naming.environ) == naming
+    assert table_made_by("features_no_stale_days") is table_made_by("shop__take_stock") is None
 
 
 def test_a_variable_that_is_no_prefix_is_refused_by_its_name() -> None:

@@ -1,7 +1,7 @@
 """Event repair: after runs that ended without an event, Dagster shows each day as its receipt says; nothing else moves.
 
 Tested here: `orchestration.reconcile` by ticks and starts of runs, on lakes of logs with Dagster's own storage. Not
-tested here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
+tested here: runs that are really killed (`end_to_end.test_late_data`) and what a page shows (`browser`).
 """
 
 import time

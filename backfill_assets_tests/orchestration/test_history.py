@@ -79,22 +79,3 @@ def test_each_table_that_failed_is_among_the_causes_of_its_run(instance: dg.Dags
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
     ran(instance, "odd", lake=OTHER)
     assert runs_of(instance, LAKE) == ()
-
-
-def test_a_run_names_its_tables_even_where_it_failed(instance: dg.DagsterInstance) -> None:
-    @dg.op
-    def make_staging() -> None:
-        raise as_failure(BROKEN)
-
-    @dg.op
-    def no_stale_days() -> None:
-        """No table's step."""
-
-    @dg.job(executor_def=dg.in_process_executor)
-    def rebuild() -> None:
-        make_staging()
-        no_stale_days()
-
-    rebuild.execute_in_process(instance=instance, tags={LAKE_TAG: LAKE}, raise_on_error=False)
-    (told,) = runs_of(instance, LAKE)
-    assert (told.status, told.tables, told.to_dict()["tables"]) == ("failure", ("staging",), ["staging"])

@@ -24,7 +24,6 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.lake_definitions import (
     PROVEN,
-    PYSPARK,
     STANDING_PROOF,
     controls_sensor,
     controls_tick,
@@ -41,17 +40,6 @@ from backfill_assets_tests.processes import run_python
 pytestmark = pytest.mark.usefixtures("storages")
 
 START = "2024-03-01"
-
-
-def test_all_of_it_stands_beside_the_tables_of_the_browser(tmp_path: Path) -> None:
-    found = assemble(make_lake(tmp_path, [], START).root, toy())
-    checked = {k.asset_key.path[-1] for check in found.asset_checks or () for k in check.check_keys}
-    assert checked == {"echo", "raw", "sums"}
-    assert {"late_data", "landing"} <= {s.name for s in found.sensors or ()}
-    schedules = {s.name for s in found.schedules or ()}
-    assert schedules == {"daily_load", "rolling_reprocess", "weekly_upkeep", "hourly_export"}
-    assert len(list(found.jobs or ())) > 3
-    assert PYSPARK in (found.resources or {})
 
 
 def test_a_candidate_has_jobs_and_no_schedule_that_would_do_the_lakes_work_again(tmp_path: Path) -> None:
@@ -84,25 +72,15 @@ def does_not_ask(pyspark: PySparkResource) -> None:
     assert type(pyspark).__name__ == "LakePySparkResource"
 
 
-@dg.op
-def returns() -> int:
-    return 1
-
-
 @dg.job
 def not_asking() -> None:
     does_not_ask()
 
 
-@dg.job
-def returning() -> None:
-    returns()
-
-
 @pytest.fixture
 def defs(tmp_path: Path) -> dg.Definitions:
     lake = bare_lake(tmp_path / "lake")
-    return dg.Definitions.merge(assemble(lake.root, tables), dg.Definitions(jobs=[not_asking, returning]))
+    return dg.Definitions.merge(assemble(lake.root, tables), dg.Definitions(jobs=[not_asking]))
 
 
 def test_an_own_op_that_does_not_ask_for_a_session_starts_none(defs: dg.Definitions, tmp_path: Path) -> None:

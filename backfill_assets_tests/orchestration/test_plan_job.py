@@ -60,14 +60,9 @@ def test_what_cannot_be_planned_is_refused_in_one_line(tmp_path: Path, config: d
     assert not (lake.root / ".plans").exists()
 
 
-def test_a_range_of_right_days_ends_well_without_a_plan_or_a_run(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 5)
-    assert run(lake.root) == ""
-    assert not (lake.root / ".plans").exists()
-
-
-def test_a_finished_plan_ends_well_without_a_run(tmp_path: Path) -> None:
+def test_a_range_of_right_days_and_a_finished_plan_end_well_without_a_run(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 5)
+    assert (run(lake.root), (lake.root / ".plans").exists()) == ("", False)
     days = from_inclusive(parse_day(ASKED["start_date"]), parse_day(ASKED["end_date"]))
     plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy(force=True)))
     keep_plan(lake, plan)
@@ -91,14 +86,10 @@ def at_once(lake: Made, home: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("processes")
-def test_processes_find_lake_tables_and_plan_by_what_the_parent_says(lake: Made, tmp_path: Path) -> None:
-    assert at_once(lake, tmp_path) == ["", ""]
-
-
-@pytest.mark.usefixtures("processes")
-def test_processes_that_find_other_tables_than_those_planned_are_refused_by_their_pins(
+def test_processes_find_lake_tables_and_plan_by_what_the_parent_says_and_other_tables_are_refused_by_their_pins(
     lake: Made, tmp_path: Path
 ) -> None:
+    assert at_once(lake, tmp_path) == ["", ""]
     there, pipeline = lake
     other = replace(pipeline.codes["staging"], code_digest="other")
     causes = at_once((there, replace(pipeline, codes={**pipeline.codes, "staging": other})), tmp_path)
@@ -143,17 +134,24 @@ def _spelled(lake: Made, instance: dg.DagsterInstance) -> str:
     return tick.notes[0]
 
 
-def test_a_plan_that_a_run_stopped_with_a_reason_waits_for_a_person(
-    tmp_path: Path, instance: dg.DagsterInstance
+@pytest.mark.parametrize("word", ["stopped", "waiting"])
+def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_looked(
+    tmp_path: Path, instance: dg.DagsterInstance, word: str
 ) -> None:
     lake = bare_staging(tmp_path)
-    plan = planned(*lake)
-    with pytest.raises(BackfillError, match="the server is gone"):
-        run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
+    plan = planned(*lake, stop_after="canary" if word == "waiting" else "")
+    if word == "waiting":
+        assert run_plan(lambda: lake, plan, HandWorker(*lake)).state == "waiting"
+    else:
+        with pytest.raises(BackfillError, match="the server is gone"):
+            run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
     tick = ticked(lake, instance)
-    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} stopped": held_back(lake[0])[plan.id]})
-    assert "the server is gone" in tick.alarms[f"plan {plan.id} stopped"]
-    activate(*lake, plan)  # what `run PLAN --daemon` does: a person looked
+    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} {word}": held_back(lake[0])[plan.id]})
+    assert ("the server is gone" in tick.alarms[f"plan {plan.id} {word}"]) == (word == "stopped")
+    if word == "waiting":
+        resume(lake[0], plan, "looked")
+    else:
+        activate(*lake, plan)  # what `run PLAN --daemon` does
     assert len(ticked(lake, instance).requests) == 1
 
 
@@ -168,15 +166,3 @@ def test_a_plan_whose_process_dies_before_it_writes_is_given_up_and_told(
     tick = ticked(lake, instance)
     assert tick.requests == []
     assert "was begun 3 times" in tick.alarms[f"plan {plan.id}"]
-
-
-def test_a_plan_at_its_stop_is_told_as_an_alarm_and_asked_for_once_it_is_resumed(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    lake = bare_staging(tmp_path)
-    plan = planned(*lake, stop_after="canary")
-    assert run_plan(lambda: lake, plan, HandWorker(*lake)).state == "waiting"
-    tick = ticked(lake, instance)
-    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} waiting": held_back(lake[0])[plan.id]})
-    resume(lake[0], plan, "looked")
-    assert len(ticked(lake, instance).requests) == 1

@@ -2,7 +2,7 @@
 
 Tested here: `orchestration.reconcile` on logs alone; green days that no receipt names. Not tested here: healing days
 (`test_event_repair`), dead runs (`test_run_liveness`), and processes that are really killed
-(`end_to_end.test_killed`).
+(`end_to_end.test_late_data`).
 """
 
 from pathlib import Path

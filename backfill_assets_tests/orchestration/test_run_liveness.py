@@ -1,7 +1,7 @@
 """Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep out of each other's.
 
 Tested here: `orchestration.runs` and what the reconcile remembers per instance. Not tested here: recording
-commits (`test_runs`), and processes that are really killed (`end_to_end.test_killed`).
+commits (`test_runs`), and processes that are really killed (`end_to_end.test_late_data`).
 """
 
 import json

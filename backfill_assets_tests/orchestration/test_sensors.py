@@ -38,29 +38,20 @@ def evaluated(root: Path, name: str, instance: dg.DagsterInstance) -> Any:
     return sensors(root)[name](dg.build_sensor_context(instance=instance))
 
 
-def test_a_tick_with_nothing_to_do_says_so_in_its_cursor(lake: Made, instance: dg.DagsterInstance) -> None:
-    result = evaluated(lake[0].root, LATE_DATA, instance)
-    assert not result.run_requests
-    assert result.cursor == "nothing to do"
-    assert result.cursor in str(result.skip_reason)
-
-
-def test_stale_days_become_runs_and_the_cursor_tells_what_was_found(lake: Made, instance: dg.DagsterInstance) -> None:
-    stale(lake, 2)
-    result = evaluated(lake[0].root, LATE_DATA, instance)
-    assert [str(day(2)) in str(r.run_config) for r in result.run_requests] == [True]
-    assert str(day(2)) in result.cursor
-    assert len(result.cursor) <= CURSOR_CHARS
-
-
-def test_a_file_that_is_missing_is_kept_for_whoever_asks_what_needs_attention(
+def test_a_tick_gives_runs_or_why_there_are_none_and_a_cursor_that_tells_what_was_found(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
+    nothing = evaluated(lake[0].root, LATE_DATA, instance)
+    assert (nothing.run_requests or [], nothing.cursor) == ([], "nothing to do")
+    assert nothing.cursor in str(nothing.skip_reason)
+    stale(lake, 2)
+    found = evaluated(lake[0].root, LATE_DATA, instance)
+    assert [str(day(2)) in str(r.run_config) for r in found.run_requests] == [True]
+    assert str(day(2)) in found.cursor[:CURSOR_CHARS] == found.cursor
     for file in (lake[0].root / "landing").iterdir():
         file.unlink()
-    result = evaluated(lake[0].root, LANDING, instance)
-    assert "missing" in result.cursor
-    assert any("missing" in str(told) for told in attention(lake[0].root))
+    assert "missing" in evaluated(lake[0].root, LANDING, instance).cursor
+    assert any("missing" in str(told) for told in attention(lake[0].root)), "it is kept for whoever asks"
 
 
 WRITTEN = 6
@@ -88,28 +79,24 @@ def asked(own_lake: Lake, name: str, today: date) -> list[tuple[str, str, int | 
     ]
 
 
-def test_the_daily_load_asks_for_yesterday_of_all_tables_in_one_run(own_lake: Lake) -> None:
-    assert asked(own_lake, DAILY, day(WRITTEN + 1)) == [(str(day(WRITTEN)), str(day(WRITTEN)), None)]
+@pytest.mark.parametrize(
+    ("today", "spans"),
+    [(WRITTEN + 1, [(WRITTEN, WRITTEN)]), (WRITTEN + 5, [(WRITTEN, WRITTEN + 3), (WRITTEN + 4, WRITTEN + 4)])],
+    ids=["yesterday of all tables in one run", "missed days in order, which keep yesterday from nothing"],
+)  # fmt: skip
+def test_the_daily_load_asks_for_what_is_missing(own_lake: Lake, today: int, spans: list[tuple[int, int]]) -> None:
+    assert asked(own_lake, DAILY, day(today)) == [(str(day(first)), str(day(last)), None) for first, last in spans]
 
 
-def test_days_on_which_it_did_not_run_are_made_up_for_in_order(own_lake: Lake) -> None:
-    yesterday = (str(day(WRITTEN + 4)), str(day(WRITTEN + 4)), None)
-    assert asked(own_lake, DAILY, day(WRITTEN + 5)) == [(str(day(WRITTEN)), str(day(WRITTEN + 3)), None), yesterday], (
-        "a missed day that fails keeps yesterday from nothing"
-    )
-
-
-def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day(tmp_path: Path) -> None:
+def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day_and_none_at_or_after_as_of(
+    own_lake: Lake, tmp_path: Path
+) -> None:
     (tmp_path / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
     assert missed_days(LakeContext(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
-
-
-def test_nothing_at_or_after_as_of_is_asked_for(own_lake: Lake) -> None:
     path = own_lake.root / "lake.toml"
     path.write_text(f"as_of = {day(WRITTEN + 2)}T00:00:00Z\n" + path.read_text())
-    assert missed_days(LakeContext(own_lake.root, tables), day(WRITTEN + 9)) == [
-        DayRange(day(WRITTEN), day(WRITTEN + 2))
-    ]
+    found = missed_days(LakeContext(own_lake.root, tables), day(WRITTEN + 9))
+    assert found == [DayRange(day(WRITTEN), day(WRITTEN + 2))]
 
 
 def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(own_lake: Lake) -> None:

@@ -6,7 +6,6 @@ Not tested here: attempts (`test_backfill_requests`), the runs (`end_to_end.test
 """
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -14,9 +13,9 @@ import pytest
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.assemble import assemble
@@ -170,23 +169,6 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_is_an_alarm_and_holds
     tick = Tick()
     assert _note_landing(tick, Comparison([], [], [], [], contradicted=[file]), "") == {day(1)}
     assert "a.csv" in tick.alarms["contradicted files"]
-
-
-def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    one = 'files = "landing/{0}/*.csv"\nformat = "csv"\nselect = "seq"\n'
-    named = "".join(f"[sources.{n}]\n{one.format(n)}" for n in ("events", "truth"))
-    (tmp_path / "lake.toml").write_text(
-        f'start_date = 2024-03-01\n{named}[features]\nsource = "events"\n[labels]\nsource = "truth"\n'
-    )
-    for name in ("events", "truth"):
-        (tmp_path / "landing" / name).mkdir(parents=True)
-        (tmp_path / "landing" / name / "a.csv").write_text("seq\n1\n")
-    lake = open_lake(tmp_path)
-    tick = landing((lake, make_pipeline(tables(lake.settings))), instance)
-    assert [r.job_name for r in tick.requests] == [SCAN]
-    assert {"1 new file(s) of events", "1 new file(s) of truth"} <= set(tick.notes)
 
 
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(

@@ -19,7 +19,6 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.check_history import OTHER_ROWS
 from backfill_assets.orchestration.verdicts import RunFindings, Standing, Verdicts
-from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made, day
 
@@ -68,13 +67,6 @@ def rows(numbers: Sequence[int], *, refuses: bool = True, passed: bool = False) 
 
 def facts(evaluation: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: value.value for name, value in evaluation.metadata.items()}
-
-
-def test_a_table_whose_days_are_right_passes_every_check_once(lake: Made, instance: dg.DagsterInstance) -> None:
-    found = judged(lake, instance)
-    assert set(found) == set(CHECKS)
-    assert all(e.passed and e.partition is None for e in found.values())
-    assert facts(found["row_count"])["what"] == "no written day fails"
 
 
 def test_a_refused_day_fails_its_check_and_no_other_and_says_what_to_do(

@@ -3,16 +3,12 @@
 Tested here: `pipeline.expressions`, against Spark's own analysis. Not tested here: which expressions are allowed.
 """
 
-from typing import TYPE_CHECKING
-
 import pytest
 import sqlglot
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.pipeline.expressions import UnknownType, type_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from backfill_assets_tests.engines import SparkSession
 
 pytestmark = pytest.mark.on_spark("Spark is asked for its types")
 

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
@@ -16,13 +16,11 @@ import pytest
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets_tests import by_hand, oracle
+from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.built_in import features, features_as_known, labels, outcome_by_rule, training
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
 from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
 

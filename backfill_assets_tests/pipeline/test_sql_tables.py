@@ -6,7 +6,7 @@ Tested here: `pipeline.sql_tables`. Not tested here: that a run makes their days
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -17,10 +17,8 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.sql_tables import sql_table
+from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.files import SMALLEST, bare_lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.on_spark("its SQL is refused by name on Sail")
 SPENDING = """

@@ -8,7 +8,7 @@ in `lake.toml`. Not tested here: which of those are refused (`test_declared.py` 
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, Reach, Value
+from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import (
     ENTITY,
@@ -28,9 +29,6 @@ from backfill_assets_tests.pipeline.naive import (
     settings,
     versions,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses")
 COLUMNS, ENTITIES = 14, 120

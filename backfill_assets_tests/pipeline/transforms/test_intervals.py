@@ -6,17 +6,14 @@ have. Not tested here: every aggregation and type (`test_declared.py`, `test_mea
 
 from datetime import datetime, time
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import Reach, Value, trailing
+from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 pytestmark = pytest.mark.users_do
 

@@ -6,16 +6,14 @@ measure counts (`test_intervals.py`, `test_declared.py`).
 
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("the bounds of a DOUBLE are Spark's; on Sail such columns are refused by name")
 

@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.pipeline.transforms.queries import (
     accounted,
+    flips,
     lateness_of_versions,
 )
 from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
@@ -65,4 +66,11 @@ def test_what_came_with_an_older_version_was_replaced_at_once_or_said_nothing_ne
     assert counted(rows) == {date(2024, 3, 1): (5, 3)}
 
 
-FIRST, SECOND = date(2024, 3, 1), date(2024, 3, 2)
+def test_labels_that_were_mature_and_have_another_value_or_are_gone_are_counted_by_their_day() -> None:
+    label = "SELECT DATE '2024-03-{}' AS label_date, '{}' AS who, {} AS label, '{}' AS label_state".format
+    before = [label("01", "a", 0, "mature"), label("01", "b", 1, "mature"), label("01", "c", 0, "mature")]
+    before += [label("02", "a", 0, "mature"), label("03", "a", 0, "provisional")]
+    after = [label("01", "a", 1, "mature"), label("01", "c", 0, "mature"), label("02", "a", 0, "mature")]
+    after += [label("03", "a", 1, "mature")]
+    query = flips(" UNION ALL ".join(before), " UNION ALL ".join(after), ["who"])
+    assert dict(duckdb.execute(query).fetchall()) == {date(2024, 3, 1): 2, date(2024, 3, 2): 0}

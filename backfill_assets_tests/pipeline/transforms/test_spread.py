@@ -6,7 +6,7 @@ costs (the guide `skew`).
 
 from collections import Counter
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,9 +14,7 @@ from backfill_assets.core.contracts import Input
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from backfill_assets_tests.engines import DataFrame, SparkSession
 
 BY = ("shop", "customer")
 CHOICES = [

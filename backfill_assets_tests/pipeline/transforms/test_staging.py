@@ -6,7 +6,7 @@ Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are 
 import itertools
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, day_range, midnight
 from backfill_assets.pipeline.transforms.staging import as_known, staging
+from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers
 from backfill_assets_tests.pipeline.worlds import FIRST, RAW, TRIED_IN_SPARK, World, worlds
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.users_do
 CONTRACT = contract("staging")
