@@ -75,9 +75,7 @@ def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any)
         (None, "good", "they are those of this product"),
     ],
 )
-def test_what_has_no_older_version_is_refused_and_nothing_changes(
-    lake: Any, named: str | None, ref: str, told: str
-) -> None:
+def test_what_has_no_older_version_is_refused_unchanged(lake: Any, named: str | None, ref: str, told: str) -> None:
     lake.settings.pipeline.tables = named
     before = versions_of(lake)
     with pytest.raises(BackfillError, match=told):

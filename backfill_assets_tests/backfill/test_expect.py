@@ -109,9 +109,7 @@ def test_a_figure_without_rows_is_not_as_expected(tmp_path: Path) -> None:
         ("staging.rows +/- 10%", -100, -110, True),
     ],
 )
-def test_counts_are_compared_exactly_and_floating_points_up_to_their_noise(
-    text: str, before: Figure, now: Figure, holds: bool
-) -> None:
+def test_counts_are_compared_exactly_and_floats_nearly(text: str, before: Figure, now: Figure, holds: bool) -> None:
     assert parse_expectation(text, [STAGING]).holds(before, now) is holds
 
 

@@ -115,9 +115,7 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
         (lambda rows: rows[:29], "expected staging.rows ±0: 30 before, 29 now"),
     ],
 )
-def test_a_candidate_is_held_against_what_stands_in_the_lake(
-    tmp_path: Path, fault: Callable[[Rows], Rows], figures: str
-) -> None:
+def test_a_candidate_is_held_against_the_lake(tmp_path: Path, fault: Callable[[Rows], Rows], figures: str) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
     candidate, days = create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,)), DayRange(START, BAD)
@@ -200,7 +198,7 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     assert [f.message for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
 
 
-def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_who_lifted_it_and_why(
+def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why(
     tmp_path: Path,
 ) -> None:
     lake, pipeline = bare_staging(tmp_path)

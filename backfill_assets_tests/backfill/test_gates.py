@@ -62,9 +62,7 @@ def test_a_day_that_is_as_it_was_passes_the_strictest_gate(rows: int, nulls: int
         ),
     ],
 )  # fmt: skip
-def test_a_gate_names_rule_and_figures(
-    before: DayEntry | None, after: DayEntry, read: DayProfile, rule: str, told: str
-) -> None:
+def test_a_gate_names_figures(before: DayEntry | None, after: DayEntry, read: DayProfile, rule: str, told: str) -> None:
     (found,) = judged(evidence(before, after, read), Tolerances())
     assert (found.day, found.rule) == (day(20), rule)
     assert told in found.message
@@ -116,7 +114,7 @@ def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
         ({3: 980, 4: 20}, 0.0, True),
     ],
 )
-def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_index(
+def test_values_that_moved_while_their_sum_stayed_are_named(
     now: dict[int, int], bound: float | None, finds: bool
 ) -> None:
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))

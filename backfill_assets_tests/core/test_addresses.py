@@ -25,9 +25,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("address", ["s3://bucket", "s3://bucket/lake", "az://box/a.b/c_d/e-f", "gs://b/.hidden/x"])
-def test_a_lake_in_a_bucket_has_a_folder_of_this_machine_from_which_its_address_follows(
-    address: str, state: Path
-) -> None:
+def test_a_lake_in_a_bucket_has_a_folder_here_from_which_its_address_follows(address: str, state: Path) -> None:
     root = local_root(address)
     assert root.is_relative_to(state)
     assert bucket_address(root) == address_of(root) == address

@@ -40,9 +40,7 @@ def test_only_what_arrived_by_the_cut_counts(arrival: int, moves: bool) -> None:
 
 @pytest.mark.parametrize("grace", [timedelta(microseconds=1), SIX_HOURS, WHOLE_DAY])
 @pytest.mark.parametrize(("arrival", "moves"), [(3, True), (4, True), (5, False)])
-def test_with_grace_the_arrival_day_that_holds_the_cut_counts_whole(
-    grace: timedelta, arrival: int, moves: bool
-) -> None:
+def test_with_grace_the_arrival_day_of_the_cut_counts_whole(grace: timedelta, arrival: int, moves: bool) -> None:
     story = _up_to_date(grace=grace)
     before = story.digest(TABLE, day(3))
     assert (_late(story, arrival, event=2).digest(TABLE, day(3)) != before) is moves

@@ -17,7 +17,7 @@ from backfill_assets.core.needs import identities, needs, run_requests
 from backfill_assets.core.plans import Work
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
-from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
+from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, Story, day, loaded
 from backfill_assets_tests.strategies import examples
 
 DAYS = tuple(map(day, range(10)))
@@ -41,24 +41,6 @@ def followed(story: Story, touches: Mapping[int, set[date]]) -> dict[str, set[da
         else:
             story.build(made.name, *stale)
     return found
-
-
-def test_what_is_made_from_a_stale_delivery_day_follows_through_every_window() -> None:
-    story = built().land(LATE, "more of it")
-    found = will_change(story.states())
-    assert found["raw"] == frozenset(), "the day itself is stale: that is told already"
-    assert found["staging"] == {LATE}
-    assert found["features"] == set(DAYS[5 : 5 + WINDOW])
-    assert found["features_as_known"] == set(DAYS[5 : 5 + WINDOW])
-    assert found["labels"] == set(DAYS[5 - HORIZON : 5 + WINDOW])
-    assert found["training"] == found["labels"]
-
-
-def test_what_may_only_know_the_past_does_not_follow_from_what_arrived_after_its_cut() -> None:
-    story = loaded(10).load(day(9), touching=[day(9), day(2)]).build_all(*DAYS).land(day(9), "more of it")
-    found = will_change(story.states())
-    assert found["staging"] == {day(2), day(9)}
-    assert found["features_as_known"] == {day(9)}, "day 2 was known without it, and so was all before day 9"
 
 
 def test_a_delivery_day_that_is_not_loaded_yet_raises_the_frontier_and_with_it_ripens_labels() -> None:

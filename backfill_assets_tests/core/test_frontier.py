@@ -186,9 +186,7 @@ def test_the_frontier_of_a_table_is_the_least_of_the_sources_it_is_made_from(
 
 
 @given(ARRIVALS, ARRIVALS, st.integers(0, 9))
-def test_loading_one_source_moves_no_table_that_is_not_made_from_it_and_lowers_none(
-    a: set[int], b: set[int], more: int
-) -> None:
+def test_loading_a_source_moves_no_table_not_made_from_it_and_lowers_none(a: set[int], b: set[int], more: int) -> None:
     before = Frontiers(TWO, view_of({"a": a, "b": b}, {"a": a, "b": b}))
     after = Frontiers(TWO, view_of({"a": a, "b": b | {more}}, {"a": a, "b": b | {more}}))
     for table, sources in MADE_FROM.items():

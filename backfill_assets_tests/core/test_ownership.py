@@ -82,9 +82,7 @@ def test_a_file_of_the_pipeline_counts_with_its_folders(lake: Path, part: str, m
         refuse_foreign(lake, [file])
 
 
-def test_settings_behind_a_link_count_as_their_owners(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_behind_a_link_are_their_owners(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (lake / "lake.toml").rename(tmp_path / "theirs.toml")
     (lake / "lake.toml").symlink_to(tmp_path / "theirs.toml")
     refuse_foreign(lake)
@@ -104,9 +102,7 @@ def test_what_is_roots_may_be_anybodys_lake_and_cache(lake: Path, monkeypatch: p
 MODES = (0o777, 0o1777, 0o702)
 
 
-def test_a_cache_that_others_may_write_or_of_another_user_is_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_open_to_others_or_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     cache.mkdir(0o700)
     refuse_shared(cache, "THE_CACHE")
@@ -120,7 +116,7 @@ def test_a_cache_that_others_may_write_or_of_another_user_is_refused_by_name(
         refuse_shared(tmp_path / "cache", "THE_CACHE")
 
 
-def test_a_cache_below_a_folder_that_others_may_write_is_refused_unless_that_keeps_owners_apart(
+def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(
     tmp_path: Path,
 ) -> None:
     for made in (False, True):

@@ -44,9 +44,7 @@ def read_as(lake: Path, annotated: Any, instance: dg.DagsterInstance, default: s
         (duckdb.DuckDBPyRelation, duckdb.DuckDBPyRelation), (Any, pa.Table),
     ],
 )  # fmt: skip
-def test_an_input_has_the_type_of_its_annotation(
-    lake: Path, instance: dg.DagsterInstance, annotated: Any, kind: Any
-) -> None:
+def test_an_input_has_its_annotations_type(lake: Path, instance: dg.DagsterInstance, annotated: Any, kind: Any) -> None:
     (found,), _ = read_as(lake, annotated, instance)
     assert isinstance(found, kind)
     assert len(found) == 6

@@ -107,9 +107,7 @@ def test_definitions_that_cannot_be_loaded_are_named(project: Path, named: str, 
         definitions_of(lake_at(project), ["weekly"])
 
 
-def test_a_plan_writes_the_good_days_of_a_chunk_of_assets_and_goes_on_once_the_bad_one_is_mended(
-    project: Path, command: Command
-) -> None:
+def test_a_plan_writes_the_good_days_of_assets_and_goes_on_once_mended(project: Path, command: Command) -> None:
     changed: list[tuple[str, int]] = [("a", 7)]
     deliver(project, d2024_01_02=changed, d2024_01_03=[("a", 1), ("a", 2)], d2024_01_04=changed)
     words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "3d", "--canary", "0", "--keep-good-days")
@@ -126,9 +124,7 @@ def test_a_plan_writes_the_good_days_of_a_chunk_of_assets_and_goes_on_once_the_b
     assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 20, "2024-01-04": 27, LAST: 33}
 
 
-def test_a_plan_after_a_change_of_code_makes_all_chunks_by_it_and_another_change_stops_it(
-    project: Path, command: Command
-) -> None:
+def test_a_plan_after_a_change_of_code_makes_all_by_it_and_another_stops_it(project: Path, command: Command) -> None:
     words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "1d", "--canary", "0", "--json")
     deliver(project, code="2")
     plan = json.loads(command("plan", *words).stdout)["id"]

@@ -27,9 +27,7 @@ def lake(tmp_path: Path) -> Made:
     return made
 
 
-def test_an_asset_reads_at_one_lake_version_whatever_is_written_meanwhile(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_an_asset_reads_one_lake_version_whatever_is_written(lake: Made, instance: dg.DagsterInstance) -> None:
     seen = []
 
     @dg.asset

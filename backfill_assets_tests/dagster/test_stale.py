@@ -96,9 +96,7 @@ def test_all_assets_of_a_lake_share_one_look_per_tick(lake: Made) -> None:
     assert tables.lake_at_tick(NOW + timedelta(seconds=30)) is not first
 
 
-def test_the_sensor_of_a_lake_requests_what_is_stale_upstream_first_in_the_users_code(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_the_sensor_requests_what_is_stale_upstream_first(lake: Made, instance: dg.DagsterInstance) -> None:
     defs = build_lake_defs(lake[0].root, key_prefix="shop", automation="conditions")
     repository = defs.get_repository_def()
     running = {s.name for s in repository.sensor_defs if s.default_status is dg.DefaultSensorStatus.RUNNING}
@@ -125,9 +123,7 @@ def test_raw_and_ledgers_bear_no_condition_and_the_users_own_wins(lake: Made) ->
     assert {s.automation_condition for s in specs if s.key.path[-1] == "labels"} == {own}
 
 
-def test_a_day_that_something_else_blocks_is_true_until_it_is_requested(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_day_that_is_blocked_is_true_until_it_is_requested(lake: Made, instance: dg.DagsterInstance) -> None:
     """Blocked at the first two ticks, as by a run under way; nothing is requested, so that it stays true."""
     make_stale(lake, "staging", 3)
     ticks = Ticks(instance, is_stale(lake[0].root) & OpenAt(3), "staging")

@@ -61,7 +61,7 @@ class BucketWorld(World):
 
 
 @pytest.mark.slow
-def test_a_lake_in_a_bucket_is_what_the_lake_in_a_folder_is_for_each_of_two_machines(
+def test_a_lake_in_a_bucket_is_that_of_a_folder_for_two_machines(
     spark: object, bucket_address: str, tmp_path: Path
 ) -> None:
     folder = made(tmp_path / "folder", [EARLY])
@@ -148,7 +148,7 @@ def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> No
     assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
 
 
-def test_two_machines_that_create_a_table_at_once_both_write_it(
+def test_two_machines_may_create_a_table_at_once(
     bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
@@ -165,7 +165,7 @@ def test_two_machines_that_create_a_table_at_once_both_write_it(
     assert content(one) == [(day(0), 2), (day(1), 3)]
 
 
-def test_a_store_that_does_not_answer_is_not_taken_for_absence(
+def test_a_store_without_an_answer_is_no_absence(
     bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = bare_bucket(bucket_address, tmp_path)

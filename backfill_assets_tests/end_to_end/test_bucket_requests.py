@@ -45,9 +45,7 @@ def counted(server: StoreServer, step: Callable[[], object]) -> Counter[str]:
     return Counter(request.partition(" ")[0] for request in server.seen())
 
 
-def test_one_write_of_one_day_asks_no_more_than_its_budget(
-    moto_server: StoreServer, bucket_address: str, tmp_path: Path
-) -> None:
+def test_one_write_asks_no_more_than_its_budget(moto_server: StoreServer, bucket_address: str, tmp_path: Path) -> None:
     lake = bare_bucket(bucket_address, tmp_path)
     for value in (1, 2):
         written(lake, value, 0)

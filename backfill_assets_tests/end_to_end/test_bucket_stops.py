@@ -84,9 +84,7 @@ COMMITTED = ("with_its_commit_done", "before_tidying_up")
 
 
 @pytest.mark.parametrize("when", DEATHS)
-def test_a_write_that_is_killed_happened_or_not_and_the_next_one_goes_on(
-    bucket_address: str, tmp_path: Path, when: str
-) -> None:
+def test_a_killed_write_happened_or_not_and_the_next_goes_on(bucket_address: str, tmp_path: Path, when: str) -> None:
     lake = bare_bucket(bucket_address, tmp_path / "one")
     written(lake, 1, 0)
     killed = run("-c", KILLED, machine(bucket_address, tmp_path / "two"), when, "9", fresh=True)

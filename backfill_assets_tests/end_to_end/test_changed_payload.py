@@ -92,9 +92,7 @@ def test_only_what_reads_a_changed_column_or_feature_is_made_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize("is_taken_back", [False, True], ids=["what landed stays", "what landed is taken back"])
-def test_a_column_that_has_its_former_name_again_leaves_no_trace_of_the_other_in_the_ledger(
-    tmp_path: Path, is_taken_back: bool
-) -> None:
+def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(tmp_path: Path, is_taken_back: bool) -> None:
     """Between the two renames, the ledger was computed from files that lacked the column; nobody took it anew."""
 
     def lands(world: World, name: str, key: str, day: str) -> None:

@@ -65,9 +65,7 @@ def adds_up(world: World) -> bool:
 
 
 @pytest.mark.parametrize("off", JUMPS)
-def test_an_altered_file_is_followed_once_it_is_accepted_whatever_the_clock_was_when_it_was_scanned(
-    world: World, off: timedelta
-) -> None:
+def test_an_altered_file_is_followed_once_accepted_whatever_clock_scanned_it(world: World, off: timedelta) -> None:
     with set_to(Clock(off)):
         world.backfill(DAYS)
     put(world, 1, rows_of(1)[:1], LONG_AGO + 1)
@@ -103,9 +101,7 @@ def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quaranti
     assert world.states() == at_once.states()
 
 
-def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_its_day_loaded_again(
-    world: World, at_once: World
-) -> None:
+def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_loaded(world: World, at_once: World) -> None:
     years = datetime.now() - datetime.fromisoformat("2014-03-05")  # noqa: DTZ005
     for number in (1, 3):  # their own times were taken from the same wrong clock
         put(world, number, rows_of(number), int(datetime.fromisoformat("2014-03-01").timestamp()))

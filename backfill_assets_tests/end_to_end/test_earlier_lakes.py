@@ -99,9 +99,7 @@ def test_a_lake_of_a_newer_format_is_refused_and_nothing_is_written(root: Path) 
 
 
 @pytest.mark.parametrize("root", [ARCHIVES[0].with_name("1e67185.tar.xz")], indirect=True)
-def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_read_as_null(
-    root: Path, processes: None
-) -> None:
+def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_null(root: Path, processes: None) -> None:
     """Tables of its own: `weekly` is the sum of seven days of `daily`; both read `cents`, which is NOT NULL."""
     for name in ("daily", "weekly"):
         file = root / "sql" / f"{name}.sql"

@@ -33,9 +33,7 @@ def steps_text(name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(examples()))
-def test_every_line_of_the_steps_runs_and_what_they_show_comes_out(
-    spark_server: dict[str, str], tmp_path: Path, name: str
-) -> None:
+def test_every_line_of_the_steps_shows_what_it_says(spark_server: dict[str, str], tmp_path: Path, name: str) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
     steps = steps_of(steps_text(name))

@@ -55,9 +55,7 @@ def test_changed_days_are_replaced_in_one_transaction_with_what_is_known_of_them
     assert len(export(made.lake, made.pipeline, "staging", to).replaced) == DAYS
 
 
-def test_a_table_of_earlier_exports_gets_the_columns_that_it_lacks_and_wider_types(
-    address: str, tmp_path: Path
-) -> None:
+def test_a_table_of_earlier_exports_gets_columns_that_it_lacks_and_wider_types(address: str, tmp_path: Path) -> None:
     made, to = Planned(tmp_path / "lake"), f"{address}#wider"
     export(made.lake, made.pipeline, "staging", to)
     execute(address, "ALTER TABLE wider ALTER value TYPE integer", "ALTER TABLE wider RENAME entity TO shop")
@@ -67,9 +65,7 @@ def test_a_table_of_earlier_exports_gets_the_columns_that_it_lacks_and_wider_typ
     assert found[:3] == [(1, None, "A"), (5_000_000_000, "A", None), (1, None, "A")]
 
 
-def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_one_ends_it(
-    address: str, tmp_path: Path
-) -> None:
+def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_ends_it(address: str, tmp_path: Path) -> None:
     made, to = Planned(tmp_path / "lake"), f"{address}#killed"
     export(made.lake, made.pipeline, "staging", to)
     for value, delay in enumerate((0.0, 0.01, 0.03, 0.06, 0.1), 2):

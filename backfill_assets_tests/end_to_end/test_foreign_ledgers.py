@@ -89,9 +89,7 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     assert "log whole" in next(examine_table(lake, ARRIVALS, "raw")).what
 
 
-def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(
-    spark: "SparkSession", lake: Lake
-) -> None:
+def test_any_load_repairs_the_ledger_even_where_all_its_days_are_settled(spark: "SparkSession", lake: Lake) -> None:
     before = everything(lake)
     row = f"DATE'{FIRST}', DATE'{LAST}', 1L, 1L, 0L, 0L, 'made up', '2024-02'"
     another_program(spark, lake, f"INSERT INTO {{}} SELECT {row}", "arrivals")
@@ -102,9 +100,7 @@ def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(
     assert states_of(lake).of("echo", LAST) is State.FRESH
 
 
-def test_rows_that_another_program_took_from_quarantine_come_back_with_the_load_of_their_day(
-    spark: "SparkSession", lake: Lake
-) -> None:
+def test_rows_taken_from_quarantine_come_back_with_the_load_of_their_day(spark: "SparkSession", lake: Lake) -> None:
     before = everything(lake)
     another_program(spark, lake, "DELETE FROM {}", "quarantine")
     assert content(lake, "quarantine") == []

@@ -42,9 +42,7 @@ def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
-def test_every_command_of_a_guide_runs_and_what_it_shows_comes_out(
-    spark_server: Path, name: str, around: Mapping[str, str]
-) -> None:
+def test_every_command_of_a_guide_shows_what_it_says(spark_server: Path, name: str, around: Mapping[str, str]) -> None:
     printed = run_steps(STEPS[name], spark_server, around, all_printed=True)
     told = {s.commands: differs(s.shown, p) for s, p in zip(STEPS[name], printed, strict=True) if s.shown is not None}
     assert {commands: lines for commands, lines in told.items() if lines} == {}

@@ -53,9 +53,7 @@ def chunks(days: DayRange, lengths: list[int]) -> list[DayRange]:
 
 
 @pytest.mark.slow
-def test_chunks_in_any_order_one_table_after_the_other_give_what_one_range_gives(
-    at_once: World, tmp_path: Path
-) -> None:
+def test_chunks_in_any_order_a_table_at_a_time_give_what_one_range_gives(at_once: World, tmp_path: Path) -> None:
     world, chance = made(tmp_path, [ROWS]), random.Random(1)
     for name in at_once.contents():
         pieces = chunks(span(RULES), [chance.randrange(2, 7) for _ in range(2)])
@@ -66,7 +64,7 @@ def test_chunks_in_any_order_one_table_after_the_other_give_what_one_range_gives
 
 
 @pytest.mark.parametrize(("seed", "files"), [(1, len(ROWS)), (2, 5)])
-def test_the_same_rows_in_other_files_and_orders_give_the_same_tables(
+def test_the_same_rows_in_other_files_give_the_same_tables(
     at_once: World, tmp_path: Path, seed: int, files: int
 ) -> None:
     rows = random.Random(seed).sample(ROWS, len(ROWS))

@@ -128,9 +128,7 @@ def test_what_changed_vanished_or_is_not_as_declared_is_found_and_accepted(tmp_p
     assert {row["event_key"] for row in twins.of_bucket.content("raw")} == {FIRST[0]["event_key"], "k5"}
 
 
-def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_is_fetched_again(
-    tmp_path: Path, address: str
-) -> None:
+def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_returns(tmp_path: Path, address: str) -> None:
     twins = Twins(tmp_path, address)
     first, second = (rows(delivery(n, "2024-03-05 10:00")) for n in (1, 2))
     twins.prefix.write("a.jsonl", first)
@@ -189,9 +187,7 @@ def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(tmp_p
     assert counted == {"tokens": 1}, "a tick with nothing to do"
 
 
-def test_a_lake_in_a_bucket_reads_what_landed_below_its_address_and_needs_no_folder(
-    tmp_path: Path, address: str
-) -> None:
+def test_a_lake_in_a_bucket_reads_what_landed_below_it_and_needs_no_folder(tmp_path: Path, address: str) -> None:
     twins = Twins(tmp_path, address)
     far = World(local_root(f"{address}/far"))
     place = place_at(far.root)

@@ -96,9 +96,7 @@ def test_the_bytes_of_each_content_are_counted_and_all_of_them_go(tmp_path: Path
     assert (store.names(), copies(store)) == (["kinds.json"], {})
 
 
-def test_a_store_in_a_bucket_is_read_by_each_machine_and_a_damaged_copy_is_made_again(
-    tmp_path: Path, bucket_address: str
-) -> None:
+def test_a_store_in_a_bucket_is_read_everywhere_and_a_damaged_copy_remade(tmp_path: Path, bucket_address: str) -> None:
     one, two, three = (Bucket(bucket_address, str(tmp_path / name), ".stock") for name in ("one", "two", "three"))
     file = land(tmp_path, "a.csv", b"a\n1\n2\n")
     intake = ingest(file, "csv", one)

@@ -62,9 +62,7 @@ def _removed(file: LandedFile) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [_appended, _replaced, _removed])
-def test_a_file_changing_while_it_is_read_is_still_changing(
-    tmp_path: Path, meanwhile: Callable[[LandedFile], None]
-) -> None:
+def test_a_file_changing_while_read_is_still_changing(tmp_path: Path, meanwhile: Callable[[LandedFile], None]) -> None:
     file = land(tmp_path, "a", b"one")
     with pytest.raises(StillChanging), opened(file):
         meanwhile(file)

@@ -29,7 +29,7 @@ def text(*rows: tuple[object, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_value_over_which_an_expression_raises_costs_its_row_and_no_other(
+def test_a_value_that_makes_select_raise_costs_its_row_alone(
     spark: "SparkSession", tmp_path: Path, compiled: bool
 ) -> None:
     confs = {

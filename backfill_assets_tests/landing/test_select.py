@@ -43,9 +43,7 @@ RISKY = [
 
 
 @pytest.mark.parametrize(("text", "is_risky"), [*((t, False) for t in PLAIN), *((t, True) for t in RISKY)])
-def test_columns_literals_and_forgiving_casts_of_them_need_no_guard_and_everything_else_is_guarded(
-    text: str, is_risky: bool
-) -> None:
+def test_columns_literals_and_forgiving_casts_need_no_guard_and_all_else_does(text: str, is_risky: bool) -> None:
     assert can_raise(expressions(text)[0]) is is_risky
 
 

@@ -41,7 +41,7 @@ def assets_of(definitions: dg.Definitions) -> dict[str, dg.AssetsDefinition]:
     return {a.key.path[-1]: a for a in found}
 
 
-def test_every_table_is_an_asset_of_days_without_an_end_that_runs_a_range_as_one_run(
+def test_every_table_is_an_asset_of_days_without_end_that_runs_ranges(
     definitions: dg.Definitions, tmp_path: Path
 ) -> None:
     assets = assets_of(definitions)
@@ -59,23 +59,7 @@ def test_every_table_is_an_asset_of_days_without_an_end_that_runs_a_range_as_one
     assert server_status(tmp_path) is None
 
 
-def test_dependencies_are_the_contracts_inputs_by_identity_mappings(definitions: dg.Definitions) -> None:
-    found = {
-        n: {d.asset_key.path[-1]: d.partition_mapping for d in a.specs_by_key[a.key].deps}
-        for n, a in assets_of(definitions).items()
-    }
-    assert {n: set(deps) for n, deps in found.items()} == {
-        "raw": set(),
-        "staging": {"raw"},
-        "features": {"staging"},
-        "features_as_known": {"staging"},
-        "labels": {"staging", "features_as_known"},
-        "training": {"features_as_known", "labels"},
-    }
-    assert all(isinstance(m, dg.IdentityPartitionMapping) for deps in found.values() for m in deps.values())
-
-
-def test_every_table_has_a_check_per_gate_and_one_standing_fact_none_of_them_per_day(
+def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
     definitions: dg.Definitions,
 ) -> None:
     specs = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]

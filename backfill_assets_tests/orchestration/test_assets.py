@@ -38,9 +38,7 @@ def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
     return dict(run.tags)
 
 
-def test_a_run_of_one_day_shows_what_dagster_shows_of_it_and_its_data_version(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_run_of_one_day_shows_its_data_version(lake: Made, instance: dg.DagsterInstance) -> None:
     one = run_rebuild(lake[0], START, START, instance, ["staging"])
     assert {DAYS_TAG, TABLES_TAG}.isdisjoint(tags_of(instance, one))
     (record,) = instance.fetch_materializations(dg.AssetKey("staging"), limit=1).records
@@ -55,9 +53,7 @@ def events_of_days(instance: dg.DagsterInstance, result: Any) -> Counter[str]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_every_run_records_each_of_its_days_and_each_check_once(
-    lake: Made, instance: dg.DagsterInstance, before: int
-) -> None:
+def test_every_run_records_its_days_and_checks_once(lake: Made, instance: dg.DagsterInstance, before: int) -> None:
     for _ in range(before + 1):
         done = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
     counted = events_of_days(instance, done)
@@ -109,9 +105,7 @@ def test_they_are_external_assets_beside_raw_that_nobody_can_materialize(opened:
     assert not {k.path[-1] for k in job.asset_layer.executable_asset_keys} & set(BESIDE)
 
 
-def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_moved(
-    opened: Opened, instance: dg.DagsterInstance
-) -> None:
+def test_a_load_tells_rows_and_reasons_where_something_moved(opened: Opened, instance: dg.DagsterInstance) -> None:
     refuse(opened, START, "not JSON", "not JSON", "the event date lies before the lake's first day")
     refuse(opened, START + ONE_DAY, "no key")
     report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-7")

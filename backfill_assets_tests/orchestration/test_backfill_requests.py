@@ -41,9 +41,7 @@ from backfill_assets_tests.orchestration.ticking import (
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_day_whose_runs_end_in_vain_is_given_up_and_shown(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 3)
     keys = set()
     for attempt in range(3):
@@ -83,9 +81,7 @@ def ruled(settings: LakeSettings) -> tuple[Table, ...]:
 
 
 @pytest.mark.parametrize("what", ["gates", "code", "rule"])
-def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
-    lake: Made, instance: dg.DagsterInstance, what: str
-) -> None:
+def test_a_given_up_day_is_asked_for_again_by_other_code(lake: Made, instance: dg.DagsterInstance, what: str) -> None:
     stale(lake, 2)
     gates(lake, "max_rows = 2")
     all_fail(lake, instance)
@@ -122,9 +118,7 @@ def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_d
     assert asked(late(other, instance)) == [f"staging {day(5)}"]
 
 
-def test_a_given_up_day_is_an_alarm_and_fails_the_standing_check_until_it_is_asked_for_again(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_given_up_day_is_an_alarm_and_fails_its_check(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     all_fail(lake, instance)
     tick = late(lake, instance)

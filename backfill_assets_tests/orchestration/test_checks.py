@@ -62,9 +62,7 @@ def make_stale(lake: Made, *numbers: int) -> None:
     build(*lake, "staging", dict.fromkeys(days, 3), digests=dict.fromkeys(days, "older"))
 
 
-def test_a_table_that_becomes_stale_and_one_that_recovers_are_told_once_each(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_table_that_becomes_stale_or_recovers_is_told_once(lake: Made, instance: dg.DagsterInstance) -> None:
     told(lake, instance)
     make_stale(lake, 2)
     assert told(lake, instance)["staging"] == (False, 1)
@@ -82,9 +80,7 @@ def test_a_verdict_of_an_older_materialization_is_told_again_because_dagster_no_
     assert told(lake, instance) == {}
 
 
-def test_a_run_tells_the_verdicts_of_its_tables_and_of_those_it_leaves_to_themselves(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_run_tells_the_verdicts_of_its_tables_and_of_others(lake: Made, instance: dg.DagsterInstance) -> None:
     make_stale(lake, 2)  # staging, and so what is made of its content
     last = START + ONE_DAY * (DAYS - 1)
     result = run_rebuild(lake[0], last, last, instance, ["features", "features_as_known"])

@@ -45,9 +45,7 @@ def test_ticks_share_what_they_judged_until_a_log_or_a_setting_moves(tmp_path: P
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "where assets of a project write beside them"])
-def test_the_steps_of_a_run_share_one_look_only_where_nobody_else_writes_and_the_next_run_looks_again(
-    tmp_path: Path, beside: bool
-) -> None:
+def test_the_steps_of_a_run_share_one_look_where_nobody_else_writes(tmp_path: Path, beside: bool) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
     *own, last = pipeline.tables
     given = replace(last, contract=replace(last.contract, made_by="project/training"))
@@ -77,7 +75,7 @@ def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitio
             assert part in said, name
 
 
-def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(
+def test_a_run_without_a_lake_fails_in_one_line(
     fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     job = fresh.resolve_job_def(REBUILD)
@@ -102,9 +100,7 @@ def _first(definitions: dg.Definitions) -> str:
 
 
 @pytest.mark.parametrize("name", ["landing", "late_data"])
-def test_sensors_wait_for_a_lake_without_an_error(
-    fresh: dg.Definitions, instance: dg.DagsterInstance, name: str
-) -> None:
+def test_sensors_wait_for_a_lake_in_silence(fresh: dg.Definitions, instance: dg.DagsterInstance, name: str) -> None:
     found: Any = fresh.resolve_sensor_def(name).evaluate_tick(dg.build_sensor_context(instance=instance))
     assert "has no lake.toml" in found.skip_message
     assert not found.run_requests

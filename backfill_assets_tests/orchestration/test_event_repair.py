@@ -155,9 +155,7 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
     assert checked(instance, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
 
 
-def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the_same(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_facts_of_computing_are_told_again_of_the_same_content(lake: Made, instance: dg.DagsterInstance) -> None:
     made(lake, instance, [0], ["staging"])
     (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(0))]).values()
     assert record.asset_materialization is not None
@@ -185,9 +183,7 @@ def test_where_no_run_failed_the_storage_is_hardly_asked(
     assert asked == []
 
 
-def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_there(
-    lake: Made, on_disk: dg.DagsterInstance
-) -> None:
+def test_checks_of_days_put_back_are_told_anew_of_what_stands(lake: Made, on_disk: dg.DagsterInstance) -> None:
     made(lake, on_disk, range(DAYS), ["staging"])
     there, pipeline = lake
     receipt = pipeline.states(read_view(there, pipeline.contracts)).latest("staging", day(1))

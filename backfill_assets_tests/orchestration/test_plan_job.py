@@ -101,9 +101,7 @@ def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
     return plans_tick(instance, LakeContext(lake[0].root, tables))
 
 
-def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(lake: Made, instance: dg.DagsterInstance) -> None:
     plan = planned(*lake)
     assert ticked(lake, instance).requests == []  # nobody asked for it
     activate(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
@@ -155,9 +153,7 @@ def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_look
     assert len(ticked(lake, instance).requests) == 1
 
 
-def test_a_plan_whose_process_dies_before_it_writes_is_given_up_and_told(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_plan_whose_process_dies_before_it_writes_is_given_up(lake: Made, instance: dg.DagsterInstance) -> None:
     plan: Plan = planned(*lake)
     activate(*lake, plan)
     for _ in range(3):

@@ -78,9 +78,7 @@ def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, 
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
-def test_a_commit_of_a_run_that_goes_on_waits_for_its_end_and_later_ones_behind_it(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(lake: Made, instance: dg.DagsterInstance) -> None:
     going = run(instance, STARTED)
     first = commit(lake, going)
     second = commit(lake, run(instance, FAILURE))
@@ -98,9 +96,7 @@ def _run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun:
     return found
 
 
-def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_commits(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_days_of_another_instances_run_are_told_by_newest_commits(lake: Made, instance: dg.DagsterInstance) -> None:
     older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
     done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
     assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
@@ -118,9 +114,7 @@ def silent_orders() -> dg.AssetsDefinition:
     return orders
 
 
-def test_days_of_an_asset_that_returned_nothing_are_named_until_they_are_made(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
+def test_days_of_an_asset_that_returned_nothing_are_named(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     lake, deliveries = tmp_path / "lake", Deliveries()
     materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
     assert attention(lake) == []

@@ -72,9 +72,7 @@ def states(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
     return found
 
 
-def test_the_launchpad_is_filled_in_and_only_looks_until_told_to_act(
-    made: Planned, instance: dg.DagsterInstance
-) -> None:
+def test_the_launchpad_is_filled_in_and_looks_until_told_to_act(made: Planned, instance: dg.DagsterInstance) -> None:
     [job] = (j for j in rollback_jobs(LakeContext(made.lake.root, tables)) if j.name == ROLLBACK)
     filled = job.run_config
     assert filled is not None
@@ -87,9 +85,7 @@ def test_the_launchpad_is_filled_in_and_only_looks_until_told_to_act(
     assert states(instance, "staging") == {}
 
 
-def test_a_chunk_put_back_in_the_browser_is_held_there_and_after_its_release_fresh(
-    made: Planned, instance: dg.DagsterInstance
-) -> None:
+def test_a_chunk_put_back_in_the_browser_is_held_until_released(made: Planned, instance: dg.DagsterInstance) -> None:
     result = run(made, instance, ROLLBACK, plan="p1", chunk="4", act=True, note="wrong")
     assert result.success
     assert made.values("staging")[3:5] == made.values("features")[3:5] == [1, 1]
@@ -109,9 +105,7 @@ def test_what_the_command_line_put_back_is_told_to_dagster_once(made: Planned, i
     assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == []
 
 
-def test_a_rollback_of_which_dagster_hears_after_a_newer_write_is_no_news(
-    made: Planned, instance: dg.DagsterInstance
-) -> None:
+def test_a_rollback_heard_of_after_a_newer_write_is_no_news(made: Planned, instance: dg.DagsterInstance) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
     release(made.lake, made.pipeline, ASKED, SAID)
     made.chunk(4, (3, 4), 5)
@@ -172,9 +166,7 @@ def upkeep(made: Planned, instance: dg.DagsterInstance, *, act: bool) -> str:
     return str(told.step_output_data.metadata["what"].value)
 
 
-def test_the_job_looks_until_told_to_act_and_prunes_runs_where_the_lake_says_so(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
+def test_the_job_looks_until_told_to_act_and_prunes_runs(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     made = Planned(tmp_path / "lake")
     made.chunk(1, (1, 2), 2)
     with (made.lake.root / FILE_NAME).open("a") as toml:

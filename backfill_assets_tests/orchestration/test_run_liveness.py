@@ -76,9 +76,7 @@ def test_a_run_whose_process_is_gone_is_ended_once_and_no_living_one_whatever_st
     assert (status(instance, dead), status(instance, living)) == (FAILURE, STARTED)
 
 
-def test_a_living_run_is_never_taken_for_dead_while_its_steps_write_its_marker(
-    instance: dg.DagsterInstance, lake: Made
-) -> None:
+def test_a_living_run_is_not_dead_while_its_steps_mark_it(instance: dg.DagsterInstance, lake: Made) -> None:
     run_id, markers, done = begun(instance, lake[0]), markers_of(instance, lake[0]), threading.Event()
 
     def steps() -> None:

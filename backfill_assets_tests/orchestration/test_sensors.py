@@ -38,9 +38,7 @@ def evaluated(root: Path, name: str, instance: dg.DagsterInstance) -> Any:
     return sensors(root)[name](dg.build_sensor_context(instance=instance))
 
 
-def test_a_tick_gives_runs_or_why_there_are_none_and_a_cursor_that_tells_what_was_found(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_tick_gives_runs_or_why_not_and_a_cursor_that_tells(lake: Made, instance: dg.DagsterInstance) -> None:
     nothing = evaluated(lake[0].root, LATE_DATA, instance)
     assert (nothing.run_requests or [], nothing.cursor) == ([], "nothing to do")
     assert nothing.cursor in str(nothing.skip_reason)
@@ -88,9 +86,7 @@ def test_the_daily_load_asks_for_what_is_missing(own_lake: Lake, today: int, spa
     assert asked(own_lake, DAILY, day(today)) == [(str(day(first)), str(day(last)), None) for first, last in spans]
 
 
-def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day_and_none_at_or_after_as_of(
-    own_lake: Lake, tmp_path: Path
-) -> None:
+def test_a_new_lake_is_loaded_from_its_first_day_and_nothing_after_as_of(own_lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
     assert missed_days(LakeContext(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
     path = own_lake.root / "lake.toml"
@@ -113,7 +109,7 @@ def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(own_l
     ]  # fmt: skip
 
 
-def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_of_the_built_tables(
+def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest(
     own_lake: Lake,
 ) -> None:
     path = own_lake.root / "lake.toml"

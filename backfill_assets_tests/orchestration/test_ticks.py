@@ -48,9 +48,7 @@ from backfill_assets_tests.orchestration.ticking import (
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_tick_with_nothing_to_do_asks_for_nothing_and_no_engine(lake: Made, instance: dg.DagsterInstance) -> None:
     assert (late(lake, instance).requests, late(lake, instance).notes) == ([], [])
     assert server_status(lake[0].root) is None
 
@@ -60,9 +58,7 @@ def test_todays_partition_does_not_exist_before_the_day_is_over(lake: Made, inst
     assert read_tick_state(instance, LakeContext(lake[0].root, tables), moment).until == moment.date()
 
 
-def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_stale_days_are_asked_for_in_one_run_with_their_downstream(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 5)
     tick = late(lake, instance)
     assert asked(tick) == [f"staging {day(2)}..{day(5)}"]
@@ -73,9 +69,7 @@ def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
     assert any("features" in note and "wait" in note for note in tick.notes)
 
 
-def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_ours_again(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_rows_of_another_program_are_an_alarm_until_made_again(lake: Made, instance: dg.DagsterInstance) -> None:
     path = lake[0].table_place("staging").local()
     add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {"event_date": str(day(2))}}
     make_commit(path, len(versions(path)), actions=[{"add": add}])
@@ -85,9 +79,7 @@ def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_
     assert late(lake, instance).alarms == {}
 
 
-def test_a_repeated_tick_asks_with_the_same_key_and_after_the_run_was_queued_for_nothing(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_repeated_tick_has_the_same_key_and_a_queued_run_none(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     (first,), (again,) = late(lake, instance).requests, late(lake, instance).requests
     assert first.run_key == again.run_key
@@ -96,9 +88,7 @@ def test_a_repeated_tick_asks_with_the_same_key_and_after_the_run_was_queued_for
 
 
 @pytest.mark.parametrize("who", ["a range of all tables", "one partition of some tables", "another day"])
-def test_days_that_any_queued_or_running_run_covers_are_not_asked_for(
-    lake: Made, instance: dg.DagsterInstance, who: str
-) -> None:
+def test_days_of_any_queued_or_running_run_are_left_alone(lake: Made, instance: dg.DagsterInstance, who: str) -> None:
     stale(lake, 2)
     span = {runs.RANGE_START: str(day(1)), runs.RANGE_END: str(day(3))}
     request = {
@@ -171,9 +161,7 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_is_an_alarm_and_holds
     assert "a.csv" in tick.alarms["contradicted files"]
 
 
-def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_the_sensors_run_by_themselves_and_cursors_are_for_people(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     defs = assemble(lake[0].root, tables)
     sensors = {s.name: s for s in defs.sensors or ()}
@@ -196,9 +184,7 @@ def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -
     return plan.id
 
 
-def test_the_sensor_leaves_days_of_an_active_plan_alone_until_it_has_ended(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_the_sensor_leaves_days_of_an_active_plan_alone(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 8)
     plan = _active(*lake, 0, 5, "staging")
     tick = late(lake, instance)

@@ -69,9 +69,7 @@ def facts(evaluation: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: value.value for name, value in evaluation.metadata.items()}
 
 
-def test_a_refused_day_fails_its_check_and_no_other_and_says_what_to_do(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_refused_day_fails_its_check_alone_and_says_what_to_do(lake: Made, instance: dg.DagsterInstance) -> None:
     found = judged(lake, instance, RunFindings(rows([3]), samples=["k1", "k2"]))
     assert {name for name, e in found.items() if not e.passed} == {"row_count"}
     refused = found["row_count"]
@@ -102,9 +100,7 @@ def test_a_refused_day_is_right_again_by_any_newer_write_of_it(lake: Made, insta
     assert judged(lake, instance)["row_count"].passed
 
 
-def test_a_day_with_a_warning_stands_warned_of_by_its_receipt_until_it_is_written_right(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_a_day_with_a_warning_stands_until_it_is_written_right(lake: Made, instance: dg.DagsterInstance) -> None:
     judged(lake, instance)
     build(*lake, "staging", {day(7): 0})
     warned = judged(lake, instance)["row_count"]
@@ -161,9 +157,7 @@ def test_checks_are_behind_after_a_write_that_no_evaluation_knows_and_after_a_ne
     assert behind()
 
 
-def test_rows_that_differ_from_those_of_the_same_inputs_are_a_warning_of_the_profile(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
+def test_other_rows_of_the_same_inputs_are_a_warning_of_profile(lake: Made, instance: dg.DagsterInstance) -> None:
     states = lake[1].states(read_view(lake[0], lake[1].contracts))
     table = states.view.table("staging")
     latest = {**table.latest, day(2): replace(table.latest[day(2)], irreproducible=True)}

@@ -63,9 +63,7 @@ def shown(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
     return {status: ranges(days) for status, days in by_status.items()}
 
 
-def test_good_days_are_green_bad_ones_red_later_steps_run_and_the_run_fails_naming_them(
-    lake: Lake, instance: dg.DagsterInstance
-) -> None:
+def test_good_days_are_green_bad_ones_red_and_the_run_fails(lake: Lake, instance: dg.DagsterInstance) -> None:
     result = run(lake, instance, ["echo", "sums"], KEEP)
     assert not result.success
     good = ranges(ALL - {BAD})
@@ -106,9 +104,7 @@ def test_the_setting_of_a_table_is_enough_and_the_tables_made_from_it_make_the_d
     assert not run(lake, instance, ["echo"], {"on_bad_days": "refuse"}).success
 
 
-def test_a_run_makes_of_its_range_the_days_that_its_configuration_names_in_one_commit(
-    lake: Lake, instance: dg.DagsterInstance
-) -> None:
+def test_a_run_makes_the_days_of_its_range_that_its_config_names(lake: Lake, instance: dg.DagsterInstance) -> None:
     text = f"{START},{SPAN.last}"
     result = run(lake, instance, ["echo", "sums"], {"days": text}, "good")
     assert result.success

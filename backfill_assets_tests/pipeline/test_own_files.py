@@ -91,7 +91,7 @@ def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp
         ("deep/side.py", "# why\nLEAST = 1\n", set()),
     ],
 )
-def test_a_change_makes_the_tables_outdated_whose_code_reaches_it(
+def test_a_change_outdates_tables_whose_code_reaches_it(
     tmp_path: Path, file: str, text: str, outdated: set[str]
 ) -> None:
     write(tmp_path, FILES)
@@ -121,9 +121,7 @@ def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_giv
         ({"helpers.py": "__import__('unused')\n"}, "No module named 'unused'"),
     ],
 )
-def test_a_mistake_in_a_file_beside_is_told_by_its_name_and_line(
-    tmp_path: Path, files: Mapping[str, str], told: str
-) -> None:
+def test_a_mistake_in_a_file_beside_is_told_by_line(tmp_path: Path, files: Mapping[str, str], told: str) -> None:
     write(tmp_path, {**FILES, **files})
     with pytest.raises(SettingsError, match=told):
         chosen_pipeline(open_lake(tmp_path))

@@ -167,9 +167,7 @@ def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Pa
         assert transform(frames, chunk).count() == ("HOME" in expression)
 
 
-def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_other_days(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_the_query_sees_inputs_parameters_and_days_and_gives_no_others(spark: "SparkSession", tmp_path: Path) -> None:
     at = [datetime(2024, 3, n, 12, tzinfo=UTC) for n in range(1, 8)]
     rows = [
         ("a", "A", 2, at[0], None, date(2024, 3, 1)),
@@ -202,7 +200,7 @@ SELECT coalesce(rank, 'none') AS rank, event_date AS day, sum(value) AS spent FR
 
 
 @pytest.mark.parametrize("choice", ["salt = 1", "isolate_nulls = true", "isolate_nulls = true, salt = 16"])
-def test_a_header_joins_an_input_to_another_and_no_choice_changes_the_rows(
+def test_a_header_joins_inputs_and_no_choice_changes_the_rows(
     spark: "SparkSession", tmp_path: Path, choice: str
 ) -> None:
     rows = [("k", e, 1, None, None, date(2024, 3, 2)) for e in ("A", "A", "A", None, None, "B")]

@@ -118,9 +118,7 @@ def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_ma
         ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3), wrote(3, 1, "b", chunk=2)], 1, False),
     ],
 )
-def test_a_gate_is_proven_by_a_later_wave_that_wrote_after_its_chunk(
-    log: list[tuple[int, Receipt]], most: int, passed: bool
-) -> None:
+def test_a_gate_is_proven_by_a_later_wave(log: list[tuple[int, Receipt]], most: int, passed: bool) -> None:
     made = plan(most)
     now = Progress(made, "active", loaded(1).states(), {"staging": plan_writes("P", log)})
     assert now.gate_is_passed(made.chunk(2)) is passed

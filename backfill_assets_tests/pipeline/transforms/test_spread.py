@@ -1,7 +1,6 @@
-"""A spread join gives the rows of a plain join, whatever the choice; so do features grouped by entity and day first.
+"""A spread join gives the rows of a plain join, whatever the choice.
 
-Tested here: `pipeline.transforms.spread` and `by_day_first` of `intervals`, by all rows. Not tested here: what a choice
-costs (the guide `skew`).
+Tested here: `pipeline.transforms.spread`, by all rows. Not tested here: what a choice costs (the guide `skew`).
 """
 
 from collections import Counter
@@ -11,9 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from backfill_assets.core.contracts import Input
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
 from backfill_assets_tests.engines import DataFrame, SparkSession
 
 BY = ("shop", "customer")
@@ -36,9 +34,7 @@ def _rows(frame: "DataFrame") -> Counter[str]:
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-def test_every_choice_gives_the_rows_and_columns_of_a_plain_join(
-    spark: "SparkSession", how: Literal["inner", "left"]
-) -> None:
+def test_every_choice_gives_the_rows_of_a_plain_join(spark: "SparkSession", how: Literal["inner", "left"]) -> None:
     from backfill_assets.pipeline.transforms.spread import spread_join
 
     left = spark.createDataFrame(LEFT, "shop STRING, customer STRING, n INT, x DOUBLE, tags ARRAY<STRING>")
@@ -63,23 +59,3 @@ def _event(key: int) -> tuple[Any, ...]:
     day = FIRST + ONE_DAY * (key % 11)
     at = datetime.combine(day, time(10), UTC)
     return f"k{key}", at, entity, key * 37 % 101, key % 2, at, None if key % 4 else at + ONE_DAY * 3, day
-
-
-def test_features_by_day_first_are_the_same_rows(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms.declared import at_cut, now
-
-    schema = "event_key STRING, event_ts TIMESTAMP, entity STRING, value BIGINT, flag INT, known_from TIMESTAMP"
-    told = [_event(n) for n in range(200)]
-    events = spark.createDataFrame(told, f"{schema}, known_until TIMESTAMP, event_date DATE")
-    of = Value("value", "BIGINT")
-    columns = (*built_in_columns((2, 5)), *(Aggregation(a, a, of, trailing(5)) for a in ("sum", "min", "last")))
-    days = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 12)
-    for known in (False, True):
-        plain, finer = (
-            at_cut(events, days, ["entity"], columns, 0, by_day_first=first)
-            if known
-            else now(events, days, ["entity"], columns, by_day_first=first)
-            for first in (False, True)
-        )
-        assert _rows(finer) == _rows(plain)
-        assert plain.count()

@@ -28,9 +28,7 @@ NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow'
 
 @settings(TRIED_IN_SPARK, max_examples=5)
 @given(worlds())
-def test_rows_are_those_of_the_oracle_whatever_the_ranges_and_the_partitions(
-    spark: "SparkSession", world: World
-) -> None:
+def test_rows_are_those_of_the_oracle_whatever_ranges_and_partitions(spark: "SparkSession", world: World) -> None:
     raw = to_spark(spark, world.raw, world.partitions)
     days = world.rules.days
     wanted = answers(world.raw, world.rules).sql(
