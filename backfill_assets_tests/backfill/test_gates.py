@@ -106,14 +106,10 @@ def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
 @pytest.mark.parametrize(
     ("now", "bound", "finds"),
     [
-        ({0: 500, 4: 500}, 0.25, True),
-        ({0: 500, 4: 500}, None, False),
-        ({3: 1000}, 0.25, False),
-        ({3: 999, 4: 1}, 0.25, False),
-        ({3: 980, 4: 20}, 0.25, False),
-        ({3: 980, 4: 20}, 0.0, True),
+        ({0: 500, 4: 500}, 0.25, True), ({0: 500, 4: 500}, None, False), ({3: 1000}, 0.25, False),
+        ({3: 999, 4: 1}, 0.25, False), ({3: 980, 4: 20}, 0.25, False), ({3: 980, 4: 20}, 0.0, True),
     ],
-)
+)  # fmt: skip
 def test_values_that_moved_while_their_sum_stayed_are_named(
     now: dict[int, int], bound: float | None, finds: bool
 ) -> None:

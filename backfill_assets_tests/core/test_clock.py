@@ -13,13 +13,9 @@ from backfill_assets_tests.sources import PACKAGE, sources
 
 # Ages of processes and files of this machine, and what only goes into Dagster's own log.
 MACHINES = {
-    "core/clock.py",
-    "engine/server.py",
-    "engine/processes.py",
-    "engine/archiving.py",
-    "places/local_copies.py",
+    "core/clock.py", "engine/server.py", "engine/processes.py", "engine/archiving.py", "places/local_copies.py",
     "orchestration/quiet_steps.py",
-}
+}  # fmt: skip
 
 
 def test_this_moment_and_this_day_are_those_of_the_clock_that_is_set() -> None:

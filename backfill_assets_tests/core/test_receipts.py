@@ -21,19 +21,12 @@ LATER = {  # older lack them
     "bytes", "columns", "columns_of", "counts", "cpu_seconds", "parts", "scheme", "schemes", "seconds", "start_seconds",
 }  # fmt: skip
 FOREIGN = {
-    "no metadata": None,
-    "an empty text": "",
-    "a person's note": "fixed the bad day by hand",
-    "torn JSON": '{"backfill_assets":1,"write_id":"w',
-    "zero bytes": "\x00\x00\x00",
-    "a number": "7",
-    "a list": '[{"backfill_assets":1}]',
-    "null": "null",
-    "another tool's JSON": '{"job":"nightly","days":{}}',
-    "the schema and nothing else": '{"backfill_assets":1}',
-    "a yes instead of a schema": '{"backfill_assets":true}',
+    "no metadata": None, "an empty text": "", "a person's note": "fixed the bad day by hand",
+    "torn JSON": '{"backfill_assets":1,"write_id":"w', "zero bytes": "\x00\x00\x00", "a number": "7",
+    "a list": '[{"backfill_assets":1}]', "null": "null", "another tool's JSON": '{"job":"nightly","days":{}}',
+    "the schema and nothing else": '{"backfill_assets":1}', "a yes instead of a schema": '{"backfill_assets":true}',
     "brackets without end": "[" * 100_000,
-}
+}  # fmt: skip
 BROKEN: dict[str, dict[str, Any]] = {
     "days as a list": {"days": ["2024-02-26"]},
     "days missing": {"days": None},

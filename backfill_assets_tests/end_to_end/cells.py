@@ -37,13 +37,9 @@ def _double(value: float) -> str:
 
 
 _TEXTS: dict[str, Callable[[Any], str]] = {
-    "STRING": lambda v: f"{len(v.encode())}:{v}",
-    "TIMESTAMP": _instant,
-    "DATE": lambda v: str((v - EPOCH).days),
-    "BOOLEAN": lambda v: "true" if v else "false",
-    "DOUBLE": _double,
-    "BINARY": lambda v: v.hex().upper(),
-}
+    "STRING": lambda v: f"{len(v.encode())}:{v}", "TIMESTAMP": _instant, "DATE": lambda v: str((v - EPOCH).days),
+    "BOOLEAN": lambda v: "true" if v else "false", "DOUBLE": _double, "BINARY": lambda v: v.hex().upper(),
+}  # fmt: skip
 
 
 def sums(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> list[int]:

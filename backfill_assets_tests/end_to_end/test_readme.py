@@ -29,13 +29,8 @@ pytestmark = pytest.mark.users_do
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
 MAY_FIND = (
-    "doctor",
-    "landing",
-    "mend",
-    "replay-late",
-    "rollback",
-    "release",
-)  # exit code 1: found something, or nothing to do
+    "doctor", "landing", "mend", "replay-late", "rollback", "release",
+)  # exit code 1: found something, or nothing to do  # fmt: skip
 # Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog. What runs them is
 # `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake` and `lake.test_catalog`.
 ONLY_HELP = ("ui", "adopt", "copy-lake", "register")

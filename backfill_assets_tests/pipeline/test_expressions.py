@@ -59,17 +59,11 @@ def test_what_an_expression_may_not_hold_is_refused_by_name(text: str, culprit: 
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        ("total", ("total",)),
-        ("TOTAL * 2", ("total",)),
-        ("`country`", ("country",)),
-        ("NOT is_return AND country = 'rand()'", ("is_return", "country")),
-        ("exists(xs, x -> x > n)", ("xs", "n")),
-        ("get(xs, 0)", ("xs",)),
-        ("n / 2", ("n",)),
-        ("hour(event_ts)", ("event_ts",)),
-        ("1", ()),
+        ("total", ("total",)), ("TOTAL * 2", ("total",)), ("`country`", ("country",)),
+        ("NOT is_return AND country = 'rand()'", ("is_return", "country")), ("exists(xs, x -> x > n)", ("xs", "n")),
+        ("get(xs, 0)", ("xs",)), ("n / 2", ("n",)), ("hour(event_ts)", ("event_ts",)), ("1", ()),
     ],
-)
+)  # fmt: skip
 def test_an_expression_names_its_columns(text: str, columns: tuple[str, ...]) -> None:
     read = read_expression(text, COLUMNS, WHERE)
     assert (read.columns, read.text) == (columns, text)

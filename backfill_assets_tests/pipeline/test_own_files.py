@@ -151,15 +151,11 @@ PACKAGED = {
 @pytest.mark.parametrize(
     ("changed", "outdates"),
     [
-        ("acme/pipelines/daily.py", True),
-        ("acme/rules.py", True),
-        ("acme/late.py", True),
-        ("acme/pipelines/sums.py", True),
-        ("acme/pipelines/__init__.py", True),
-        ("acme/unused.py", False),
+        ("acme/pipelines/daily.py", True), ("acme/rules.py", True), ("acme/late.py", True),
+        ("acme/pipelines/sums.py", True), ("acme/pipelines/__init__.py", True), ("acme/unused.py", False),
         ("beside.py", False),
     ],
-)
+)  # fmt: skip
 def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, outdates: bool
 ) -> None:

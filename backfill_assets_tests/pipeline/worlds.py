@@ -25,13 +25,9 @@ FIRST = date(2024, 2, 24)  # a leap day lies within
 INSTANT = pa.timestamp("us")
 # Midnight, its neighbours on both sides, and two plain times: bounds are where windows and cuts go wrong.
 TIMES = (
-    timedelta(0),
-    timedelta(0),
-    timedelta(microseconds=-1),
-    timedelta(microseconds=1),
-    timedelta(hours=7),
+    timedelta(0), timedelta(0), timedelta(microseconds=-1), timedelta(microseconds=1), timedelta(hours=7),
     timedelta(hours=19, minutes=30),
-)
+)  # fmt: skip
 ENTITIES = ("A", "A", "A", "B", "B", "NA", None)
 
 RAW = pa.schema(
