@@ -134,9 +134,7 @@ def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(
     assert [o.holds for o in last_outcomes(lake[0])] == [True]
 
 
-def test_under_a_candidate_days_that_it_does_not_build_are_the_lakes(
-    tmp_path: Path,
-) -> None:
+def test_under_a_candidate_days_that_it_does_not_build_are_the_lakes(tmp_path: Path) -> None:
     every = ", ".join(f"(DATE '{day}', {DAY_SUM})" for day in DAYS)
     query = SUMS.replace("GROUP", "WHERE (SELECT count(*) FROM total) > 0 GROUP")
     lake, pipeline = controlled(tmp_path, query, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)")

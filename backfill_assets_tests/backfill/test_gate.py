@@ -198,9 +198,7 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     assert [f.message for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
 
 
-def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why(
-    tmp_path: Path,
-) -> None:
+def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
     plan, by = planned(lake, pipeline), HandWorker(lake, pipeline, lambda day: _without_entity(good_rows(day)))

@@ -110,9 +110,7 @@ def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
         ({3: 999, 4: 1}, 0.25, False), ({3: 980, 4: 20}, 0.25, False), ({3: 980, 4: 20}, 0.0, True),
     ],
 )  # fmt: skip
-def test_values_that_moved_while_their_sum_stayed_are_named(
-    now: dict[int, int], bound: float | None, finds: bool
-) -> None:
+def test_values_that_moved_under_an_equal_sum_are_named(now: dict[int, int], bound: float | None, finds: bool) -> None:
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
     last = day(MEDIAN_NEEDS_DAYS)
     before = {day(n): known for n in range(MEDIAN_NEEDS_DAYS + 1)}

@@ -121,9 +121,7 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
          r"the table raw: its days cannot be merged: .* \(--tables staging"),
     ],
 )  # fmt: skip
-def test_what_is_not_safe_changes_nothing(
-    lake: Made, policy: Policy, tables: list[str], most_days: int, told: str
-) -> None:
+def test_what_is_unsafe_is_refused(lake: Made, policy: Policy, tables: list[str], most_days: int, told: str) -> None:
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=told):
         made(lake, 0, 12, *tables, policy=policy, most_days=most_days)
@@ -184,7 +182,7 @@ def test_chunks_hold_every_day_once_and_follow_each_other_the_canary_first_and_t
 
 
 @given(spans, units, st.integers(0, 199), st.integers(1, 5), orders)
-def test_a_canary_in_the_midst_leaves_whole_chunks(
+def test_a_canary_in_the_midst_leaves_whole_ones(
     days: DayRange, unit: str, begin: int, length: int, order: Order
 ) -> None:
     first = days.start + ONE_DAY * (begin % len(days))

@@ -116,9 +116,7 @@ def test_a_cache_open_to_others_or_of_another_user_is_refused(tmp_path: Path, mo
         refuse_shared(tmp_path / "cache", "THE_CACHE")
 
 
-def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(
-    tmp_path: Path,
-) -> None:
+def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(tmp_path: Path) -> None:
     for made in (False, True):
         above, cache = tmp_path / "above", tmp_path / "above" / "cache"
         cache.mkdir(parents=True, exist_ok=True) if made else above.mkdir()

@@ -108,9 +108,7 @@ def test_the_columns_of_each_day_are_read_back_each_set_named_once_and_none_wher
 
 
 @pytest.mark.parametrize("more", [{"counts": {"null entity": 2, "duplicates": 1}}, {"parts": {"some": "B"}}])
-def test_counts_and_fingerprints_of_parts_are_read_back_and_decide_nothing(
-    more: dict[str, Any],
-) -> None:
+def test_counts_and_fingerprints_of_parts_are_read_back_and_decide_nothing(more: dict[str, Any]) -> None:
     entry = DayEntry(3, "A", "d", **more)
     found = returned(receipt(days={day(1): entry})).days[day(1)]
     assert (found.counts, found.parts) == (entry.counts, entry.parts)

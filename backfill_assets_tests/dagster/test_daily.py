@@ -117,9 +117,7 @@ def test_what_dagster_lets_people_set_is_passed_on_and_rules_hold_under_another_
     assert verdicts(instance, moved, dg.AssetKey(["eu", "orders"]))["unique_key"] == "FAILED"
 
 
-def test_another_io_manager_is_refused_where_rules_are_judged(
-    deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
+def test_another_io_manager_is_refused_where_rules_judge(deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     result = dg.materialize(
         [orders_table(deliveries)], partition_key=FIRST, instance=instance,
         resources={"io_manager": dg.mem_io_manager}, raise_on_error=False,
@@ -162,7 +160,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("function", "words", "culprit"), WRONG.values(), ids=WRONG)
-def test_a_wrong_call_makes_no_asset_and_says_why(
+def test_a_wrong_call_makes_nothing_and_says_why(
     function: Callable[..., Any], words: dict[str, Any], culprit: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"the daily table {function.__name__}: {culprit}.*No asset was made"):

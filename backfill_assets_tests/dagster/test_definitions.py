@@ -52,9 +52,7 @@ def test_two_lakes_merge_with_a_project_whose_names_are_those_of_a_lake(lake: La
     assert merged.executor is dg.multiprocess_executor
 
 
-def test_runs_of_the_project_keep_its_executor_and_a_lakes_jobs_bring_their_own(
-    lake: Lake,
-) -> None:
+def test_runs_of_the_project_keep_its_executor_and_a_lakes_jobs_bring_their_own(lake: Lake) -> None:
     merged = dg.Definitions.merge(project(), build_lake_defs(lake.root, key_prefix="shop"))
     executors = {j.name: j.executor_def.name for j in merged.get_repository_def().get_all_jobs()}
     assert {n for n, e in executors.items() if e == "multiprocess"} == {"rebuild", "__ASSET_JOB"}

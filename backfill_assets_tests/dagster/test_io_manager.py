@@ -103,9 +103,7 @@ def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
     assert rows(lake, "weekly")[0][1:] == (100, 1)
 
 
-def test_a_refused_write_leaves_the_contract_alone(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
+def test_a_refused_write_leaves_the_contract(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     orders = orders_asset(deliveries)
     lake_checks(orders, unique=["id"])
     deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
@@ -120,9 +118,7 @@ def test_a_refused_write_leaves_the_contract_alone(
     assert states(lake, "shop__orders") == {FIRST: "fresh"}
 
 
-def test_an_input_not_loaded_stands_in_no_receipt(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
+def test_an_input_not_loaded_is_in_no_receipt(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     orders = orders_asset(deliveries)
 
     @dg.asset(
@@ -138,7 +134,7 @@ def test_an_input_not_loaded_stands_in_no_receipt(
     assert commit.receipt.tags["not pinned"] == "shop/orders"
 
 
-def test_all_outputs_of_a_step_have_the_same_inputs(
+def test_outputs_of_a_step_have_the_same_inputs(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
     orders = orders_asset(deliveries)

@@ -61,9 +61,7 @@ class BucketWorld(World):
 
 
 @pytest.mark.slow
-def test_a_lake_in_a_bucket_is_that_of_a_folder_for_two_machines(
-    spark: object, bucket_address: str, tmp_path: Path
-) -> None:
+def test_a_lake_in_a_bucket_is_a_folders_for_two_machines(spark: object, bucket_address: str, tmp_path: Path) -> None:
     folder = made(tmp_path / "folder", [EARLY])
     text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
     one, two = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two"))
@@ -148,7 +146,7 @@ def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> No
     assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
 
 
-def test_two_machines_may_create_a_table_at_once(
+def test_two_machines_create_a_table_at_once(
     bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
@@ -165,9 +163,7 @@ def test_two_machines_may_create_a_table_at_once(
     assert content(one) == [(day(0), 2), (day(1), 3)]
 
 
-def test_a_store_without_an_answer_is_no_absence(
-    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_store_is_no_absence(bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = bare_bucket(bucket_address, tmp_path)
     written(lake, 1, 0)
     lake.place.write(".snapshots/jan/snapshot.json", b"{}")

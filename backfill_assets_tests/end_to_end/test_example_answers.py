@@ -57,9 +57,7 @@ def ordered(rows: list[Row]) -> list[Row]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OF_EXAMPLES))
-def test_features_and_labels_of_an_example_are_those_of_duckdb(
-    spark: "SparkSession", tmp_path: Path, name: str
-) -> None:
+def test_features_and_labels_of_an_example_are_duckdbs(spark: "SparkSession", tmp_path: Path, name: str) -> None:
     lake, files = made(name, tmp_path / "lake")
     wanted, chance = OF_EXAMPLES[name], Random(name)
     chance.shuffle(files)

@@ -64,9 +64,7 @@ def test_chunks_in_any_order_a_table_at_a_time_give_what_one_range_gives(at_once
 
 
 @pytest.mark.parametrize(("seed", "files"), [(1, len(ROWS)), (2, 5)])
-def test_the_same_rows_in_other_files_give_the_same_tables(
-    at_once: World, tmp_path: Path, seed: int, files: int
-) -> None:
+def test_the_same_rows_in_other_files_give_equal_tables(at_once: World, tmp_path: Path, seed: int, files: int) -> None:
     rows = random.Random(seed).sample(ROWS, len(ROWS))
     world = made(tmp_path, [rows[n::files] for n in range(files)])
     world.backfill(span(RULES))

@@ -27,9 +27,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("format", "rules"), CASES, ids=[c[0] for c in CASES])
-def test_unruly_deliveries_under_any_rules_give_what_naive_joins_give(
-    tmp_path: Path, format: str, rules: Rules
-) -> None:
+def test_unruly_deliveries_under_any_rules_give_what_joins_give(tmp_path: Path, format: str, rules: Rules) -> None:
     seed = list(FORMATS).index(format)
     rows = unruly(seed, START)
     random.Random(seed).shuffle(rows)

@@ -117,9 +117,7 @@ def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spa
         ("known_until IS NULL", "no_such IS NULL", "the transform of totals: .*no_such"),
     ],
 )  # fmt: skip
-def test_an_unsteady_or_broken_transform_writes_nothing_and_is_told(
-    spark_server: Own, old: str, new: str, told: str
-) -> None:
+def test_an_unsteady_or_broken_transform_writes_nothing(spark_server: Own, old: str, new: str, told: str) -> None:
     before = spark_server.rows("SELECT * FROM totals ORDER BY ALL")
     spark_server.write(OWN_PIPELINE.replace(old, new))
     try:

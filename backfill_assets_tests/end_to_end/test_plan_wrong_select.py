@@ -54,9 +54,7 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [LOST, MOVED], ids=["amounts lost", "rows moved to the days that they arrived on"])
-def test_a_wrong_select_is_corrected_and_a_chunk_taken_back_and_remade(
-    spark_server: Lake, wrong: tuple[str, str]
-) -> None:
+def test_a_wrong_select_is_corrected_a_chunk_taken_back_and_remade(spark_server: Lake, wrong: tuple[str, str]) -> None:
     lake, settings = spark_server, spark_server.root / "lake.toml"
     right, good = settings.read_text(), content(lake)
     settings.write_text(right.replace(*wrong))

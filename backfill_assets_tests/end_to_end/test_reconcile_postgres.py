@@ -50,9 +50,7 @@ def test_a_table_is_reconciled_with_a_table_and_a_query_of_postgres(address: str
     assert reconcile(lake, PIPELINE, near).mismatches == 0
 
 
-def test_the_kept_sql_is_run_over_what_psql_copied(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kept_sql_runs_over_what_psql_copied(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": c, "spent": 1} for c in ("a", "b")])
     cells = "('2024-03-01', 'a', 1.50), ('2024-03-01', '', NULL)"

@@ -54,9 +54,7 @@ def test_bytes_that_the_encoding_has_not_cost_their_row_and_are_kept(tmp_path: P
 @pytest.mark.parametrize("order", ["le", "be"])
 @pytest.mark.parametrize(("is_marked", "named"), [(True, "utf-16"), (True, "utf-16-{}"), (False, "utf-16-{}")])
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_utf_16_is_read_with_and_without_mark(
-    tmp_path: Path, order: str, is_marked: bool, named: str, is_packed: bool
-) -> None:
+def test_utf_16_needs_no_mark(tmp_path: Path, order: str, is_marked: bool, named: str, is_packed: bool) -> None:
     content = ("\ufeff" * is_marked + 'k,v\n"\u0a0a\n\U0001f600",x\n\ud800,y\n1,z').encode(
         f"utf-16-{order}", "surrogatepass"
     )

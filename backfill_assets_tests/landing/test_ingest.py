@@ -83,9 +83,7 @@ def test_nothing_of_a_file_is_used_that_breaks_after_many_good_rows(tmp_path: Pa
     assert good_rows(intake) == []
 
 
-def test_a_file_that_changes_meanwhile_is_left_for_the_next_scan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_meanwhile_waits_for_the_next_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = land(tmp_path / "landing", "a.jsonl", LINES)
     monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
     with pytest.raises(StillChanging):

@@ -29,9 +29,7 @@ def text(*rows: tuple[object, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_value_that_makes_select_raise_costs_its_row_alone(
-    spark: "SparkSession", tmp_path: Path, compiled: bool
-) -> None:
+def test_a_value_that_makes_select_raise_costs_its_row(spark: "SparkSession", tmp_path: Path, compiled: bool) -> None:
     confs = {
         "spark.sql.codegen.wholeStage": str(compiled).lower(),
         "spark.sql.codegen.factoryMode": "CODEGEN_ONLY" if compiled else "NO_CODEGEN",

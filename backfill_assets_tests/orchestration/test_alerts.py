@@ -79,9 +79,7 @@ def tick(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, event: dg
     return on_failure(context.for_run_failure()) if failed else on_findings(context)
 
 
-def test_a_failed_run_is_told_with_cause_and_next_step(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: Hook
-) -> None:
+def test_a_failed_run_is_told_with_cause_and_advice(tmp_path: Path, instance: dg.DagsterInstance, hook: Hook) -> None:
     run, event = ran(instance)
     tick(tmp_path, instance, run, event)
     (told,) = hook.kept
@@ -117,9 +115,7 @@ def test_without_an_address_the_sensors_are_off_and_say_so(
     assert {s.default_status for s in alert_sensors(tmp_path)} == {dg.DefaultSensorStatus.RUNNING}
 
 
-def test_a_failure_is_told_once_and_retries_not_at_all(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: Hook
-) -> None:
+def test_a_failure_is_told_once_and_no_retry(tmp_path: Path, instance: dg.DagsterInstance, hook: Hook) -> None:
     for again in ({}, {}, {ATTEMPT_TAG: "1"}):
         tick(tmp_path, instance, *ran(instance, again))
     assert len(hook.kept) == 1

@@ -41,9 +41,7 @@ def assets_of(definitions: dg.Definitions) -> dict[str, dg.AssetsDefinition]:
     return {a.key.path[-1]: a for a in found}
 
 
-def test_every_table_is_an_asset_of_days_without_end_that_runs_ranges(
-    definitions: dg.Definitions, tmp_path: Path
-) -> None:
+def test_every_table_is_an_asset_of_days_that_runs_ranges(definitions: dg.Definitions, tmp_path: Path) -> None:
     assets = assets_of(definitions)
     assert list(assets) == TABLES
     for name, asset in assets.items():
@@ -59,9 +57,7 @@ def test_every_table_is_an_asset_of_days_without_end_that_runs_ranges(
     assert server_status(tmp_path) is None
 
 
-def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
-    definitions: dg.Definitions,
-) -> None:
+def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(definitions: dg.Definitions) -> None:
     specs = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
     wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days", *([RULES] if t in RULED else []))}
     assert {(s.asset_key.path[-1], s.name) for s in specs} == wanted

@@ -75,7 +75,7 @@ def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitio
             assert part in said, name
 
 
-def test_a_run_without_a_lake_fails_in_one_line(
+def test_a_run_without_a_lake_fails_in_a_line(
     fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     job = fresh.resolve_job_def(REBUILD)

@@ -53,9 +53,7 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for(insta
     assert dagster_private.newest_materializations(instance, dg.AssetKey("t"), []) == {}
 
 
-def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs(
-    instance: dg.DagsterInstance,
-) -> None:
+def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs(instance: dg.DagsterInstance) -> None:
     days = dg.DailyPartitionsDefinition("2024-03-01", end_date="2024-03-04")
     whole, cut = days.get_partition_keys(), ["2024-03-01", "2024-03-03"]
 

@@ -127,9 +127,7 @@ def step_event(day: str) -> dg.EventLogEntry:
     return event
 
 
-def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days(
-    instance: dg.DagsterInstance,
-) -> None:
+def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days(instance: dg.DagsterInstance) -> None:
     committed: list[str] = []
     storage: Any = instance.event_log_storage
     for shard in (RUN, "index"):
@@ -144,9 +142,7 @@ def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days
     assert committed.count(RUN) == 1
 
 
-def test_a_page_that_watches_the_file_of_a_run_sees_each_event_in_it(
-    instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
+def test_a_page_that_watches_a_runs_file_sees_each_event_in_it(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     file, sizes = tmp_path / "history" / "runs" / f"{RUN}.db", []
     for number in range(3):
         instance.report_engine_event("x" * 5000, run_id=RUN, job_name=f"job {number}")

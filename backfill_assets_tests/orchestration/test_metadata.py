@@ -38,9 +38,7 @@ def test_the_state_that_is_told_is_one_of_the_documented_ones(built: Built) -> N
     assert state == {Built.COMPLETE: "fresh", Built.MERGED: "outdated"}.get(built, built.value)
 
 
-def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_runs(
-    tmp_path: Path,
-) -> None:
+def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_runs(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 4)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     features, last = states.contracts["features"], START + ONE_DAY * 3

@@ -109,9 +109,7 @@ def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(own_l
     ]  # fmt: skip
 
 
-def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest(
-    own_lake: Lake,
-) -> None:
+def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest(own_lake: Lake) -> None:
     path = own_lake.root / "lake.toml"
     path.write_text(path.read_text() + "[lateness]\nrolling_days = 3\ndelay_days = 2\n")
     statuses = {name: schedule.default_status for name, schedule in schedules_of(own_lake).items()}

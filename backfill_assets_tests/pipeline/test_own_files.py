@@ -91,9 +91,7 @@ def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp
         ("deep/side.py", "# why\nLEAST = 1\n", set()),
     ],
 )
-def test_a_change_outdates_tables_whose_code_reaches_it(
-    tmp_path: Path, file: str, text: str, outdated: set[str]
-) -> None:
+def test_a_change_outdates_tables_that_reach_it(tmp_path: Path, file: str, text: str, outdated: set[str]) -> None:
     write(tmp_path, FILES)
     before = codes(tmp_path)
     write(tmp_path, FILES | {file: text})

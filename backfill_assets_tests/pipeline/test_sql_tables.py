@@ -200,9 +200,7 @@ SELECT coalesce(rank, 'none') AS rank, event_date AS day, sum(value) AS spent FR
 
 
 @pytest.mark.parametrize("choice", ["salt = 1", "isolate_nulls = true", "isolate_nulls = true, salt = 16"])
-def test_a_header_joins_inputs_and_no_choice_changes_the_rows(
-    spark: "SparkSession", tmp_path: Path, choice: str
-) -> None:
+def test_a_header_joins_inputs_and_no_choice_changes_rows(spark: "SparkSession", tmp_path: Path, choice: str) -> None:
     rows = [("k", e, 1, None, None, date(2024, 3, 2)) for e in ("A", "A", "A", None, None, "B")]
     told = [("A", "gold", 2), (None, "never", 2), ("A", "of another day", 1)]
     ranks = spark.createDataFrame(
