@@ -35,7 +35,6 @@ from backfill_assets_tests.operations.planning import (
 from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DAY_SUM = 435
 SUMS = "SELECT event_date AS day, sum(value) AS value FROM staging GROUP BY 1"
 EVERY = f"duckdb:SELECT DISTINCT event_date AS day, {DAY_SUM} AS value FROM staging"

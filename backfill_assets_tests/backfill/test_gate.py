@@ -40,7 +40,6 @@ from backfill_assets_tests.operations.planning import (
 from backfill_assets_tests.operations.synthetic import START
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 Rows = list[dict[str, Any]]
 BAD = date(2024, 3, 3)  # in chunk 4 of 2 days each, behind a canary of one
 

@@ -25,7 +25,6 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 EVERY_DAY = DayRange(day(0), day(DAYS))
 
 

@@ -157,9 +157,7 @@ def test_the_wait_for_an_engine_is_no_part_of_a_price_and_processors_are_priced_
 
 
 units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))
-
 orders = st.sampled_from(("ascending", "newest-first"))
-
 spans = st.builds(
     lambda s, n: DayRange(s, s + ONE_DAY * n), st.dates(date(2020, 1, 1), date(2025, 1, 1)), st.integers(1, 200)
 )

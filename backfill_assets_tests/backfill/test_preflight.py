@@ -44,9 +44,7 @@ from backfill_assets_tests.operations.planning import (
 from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 FIRST = DayRange(DAYS.start, DAYS.start + ONE_DAY)
-
 Spoilt = tuple[str, Pipeline]  # what is told then, and the pipeline of that moment
 
 

@@ -38,7 +38,6 @@ from backfill_assets_tests.operations.planning import (
 from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 ALL = ["made 2024-02-26", "gate 1", "made 2024-02-27..2024-02-29", "gate 2", "made 2024-03-01..2024-03-03", "gate 3",
        "made 2024-03-04..2024-03-06", "gate 4", "gate 5"]  # fmt: skip
 

@@ -8,8 +8,6 @@ import pytest
 from backfill_assets.core.payload import entity_misfit, read_payload
 
 ORDERS = {"customer_id": "STRING", "total": "decimal(18, 2) not  null", "is_return": "BOOLEAN NOT NULL"}
-
-
 REFUSED = {
     "a name of the machinery": ({"seq": "BIGINT"}, "seq is a name of the tables themselves"),
     "one in another case": ({"Known_From": "DATE"}, "Known_From is a name of the tables themselves"),

@@ -70,7 +70,6 @@ def test_a_tag_that_says_nothing_of_a_day_names_no_version(text: str) -> None:
 
 
 DAY = date(2024, 3, 1)
-
 WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"})
 
 

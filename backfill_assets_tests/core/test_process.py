@@ -25,7 +25,6 @@ from backfill_assets_tests.sources import PACKAGE, sources
 
 # They start nothing with it, or keep the working folder out by other means.
 WITHOUT = {"cli.surroundings", "orchestration.dagster_private_launch"}
-
 OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
 
 

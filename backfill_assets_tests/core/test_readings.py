@@ -51,9 +51,7 @@ from backfill_assets_tests.builders import (
 from backfill_assets_tests.strategies import days, texts
 
 MORE = Column("more", "STRING", "what nobody reads", nullable=True)
-
 READ = STAGING.column_names  # all but `more`
-
 DELIVERED = tuple(c for c in RAW.column_names if c != "arrival_date")
 
 
@@ -104,18 +102,11 @@ def told(whole: str, parts: Mapping[str, str]) -> str:
 
 
 PART, DELIVERY = name_of(READ), name_of(DELIVERED)
-
 BEFORE = entry("old"), "old"
-
 ADDED = entry("new", **{PART: "old"}), told("new", {DELIVERY: "old"})
-
 CHANGED = entry("new", **{PART: "newer"}), told("new", {DELIVERY: "newer"})
-
 UNKNOWN = entry("new"), "new"
-
 KINDS = [InputKind.CONTENT, InputKind.KNOWN_AT_CUT]
-
-
 PARTS_ALONE = entry("old", **{PART: "of a part"}), told("old", {DELIVERY: "of a part"})
 
 
@@ -171,17 +162,11 @@ def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -
 
 
 ALL_DAYS = [day(n) for n in range(12)]
-
 OTHER = Codes("code-1", "settings-2")
-
 WIDER = replace(FEATURES, inputs=(Input("staging", before=WINDOW + 1),))
-
 FARTHER = replace(LABELS, inputs=(Input("staging", before=-1, after=HORIZON + 1), LABELS.inputs[1]))
-
 RIPER = replace(TRAINING, matures_after_days=HORIZON + MATURITY + 2)
-
 KNOWN_LONGER = replace(AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, kind=InputKind.KNOWN_AT_CUT),))
-
 parameters = st.builds(
     Parameters,
     st.lists(

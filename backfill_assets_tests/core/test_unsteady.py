@@ -1,7 +1,6 @@
 """Which functions are known as Spark's own, and which columns name a row.
 
-Tested here: `core.unsteady`. Not tested here: the searches for these names (`engine.test_frames`,
-`landing.test_select`).
+Not tested here: the searches for these names (`engine.test_frames`, `landing.test_select`).
 """
 
 import pytest

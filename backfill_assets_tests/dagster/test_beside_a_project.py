@@ -20,7 +20,6 @@ from backfill_assets_tests.dagster import their_project
 from backfill_assets_tests.lakes import delivery, land, make_lake, snapshot
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
-
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 SHOP, EU = ["shop"], ["eu", "shop"]

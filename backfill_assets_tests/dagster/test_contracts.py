@@ -16,7 +16,6 @@ from backfill_assets.dagster.contracts import Registry, Rules, as_rules, code_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
-
 HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
 
 

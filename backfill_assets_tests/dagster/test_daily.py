@@ -22,7 +22,6 @@ from backfill_assets_tests.dagster.projects import Deliveries, cause, materializ
 from backfill_assets_tests.dagster.test_io_manager import states, versions
 
 FIRST, LAST = "2024-01-01", "2024-01-10"
-
 WEEK = [Input("shop/orders", before=6)]
 
 
@@ -168,7 +167,6 @@ def test_a_wrong_call_makes_nothing_and_says_why(
 
 
 FIRST_DAY = "2024-01-01"
-
 BROKEN: dict[str, tuple[list[tuple[str | None, int | None]], str, str]] = {
     "a key that repeats": ([("a", 1), ("a", 2)], "unique_key", "1 row(s) repeat a key (id)"),
     "a key that is NULL": ([(None, 1)], "not_null", "1 NULL(s) in id"),

@@ -22,7 +22,6 @@ from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.sources import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DG_PROJECT = """\
 [tool.dg]
 directory_type = "project"

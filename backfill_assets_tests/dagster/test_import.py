@@ -12,7 +12,6 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("processes")
-
 PROBE = """
 import gc, os, sys
 from importlib import import_module

@@ -16,7 +16,6 @@ from backfill_assets.lake.versions import record
 from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DAYS = 6
 
 

@@ -19,7 +19,6 @@ from backfill_assets_tests.dagster.projects import Deliveries, materialize, orde
 from backfill_assets_tests.operations.synthetic import START, Made, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DAYS = 10
 NOW = end_of(DAYS + 1)
 

@@ -17,7 +17,6 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.lakes import backfill, configure, content, delivery, make_lake, snapshot
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
-
 FIRST, LAST = "2024-03-01", "2024-03-06"
 DELIVERIES = [
     delivery(n, f"2024-03-0{1 + n % 6}T12:00:00Z", None, f"k{n}", entity="AB"[n % 2], value=n, flag=n % 3 % 2)

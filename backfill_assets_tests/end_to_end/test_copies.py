@@ -19,7 +19,6 @@ from backfill_assets_tests.end_to_end.worlds import TEXT_SELECT, World, land, ma
 from backfill_assets_tests.oracle import Rules, delivery
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
-
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
 NUMBER, ARRIVAL = "cast(seq AS bigint) AS seq, ", "cast(arrival_ts AS timestamp_ntz) AS arrival_ts, "
 BY_ROW = TEXT_SELECT.replace(NUMBER, "")  # numbers by the file's name, days by the rows

@@ -21,7 +21,6 @@ from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
 pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
-
 Row = tuple[Any, ...]
 
 

@@ -17,7 +17,6 @@ from backfill_assets_tests.operations.planned import DAYS, Planned
 from backfill_assets_tests.postgres import execute, postgres_server
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
-
 EXPORTING = """
 import sys
 from pathlib import Path

@@ -16,7 +16,6 @@ from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.operations.test_first_source import ORDERS
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
-
 CLICKS = """{"id": "a", "user_id": 7, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 1}
 {"id": "b", "user_id": 7, "event_ts": "2024-03-01", "received_at": "2024-03-02T10:00:05Z", "n": 2}
 {"id": " ", "user_id": 8, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 3}

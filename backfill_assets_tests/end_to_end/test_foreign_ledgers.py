@@ -22,7 +22,6 @@ from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, request, snapshot, toy
 
 pytestmark = pytest.mark.on_spark("Spark is the other program that writes")
-
 FIRST, MIDDLE, LAST = date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1)
 DELIVERIES = [
     delivery(1, f"{FIRST} 10:00:00", None, "one"),

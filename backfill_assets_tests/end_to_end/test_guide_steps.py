@@ -16,7 +16,6 @@ from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
-
 STEPS = {name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))}
 
 

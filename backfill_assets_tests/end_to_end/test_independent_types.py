@@ -27,7 +27,6 @@ from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 pytestmark = [pytest.mark.on_spark("it reads types that Sail refuses by name"), pytest.mark.usefixtures("spark")]
-
 NOON, PAST = datetime(2024, 3, 1, 12, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 # Per type three values that are easily mistaken; each stands once alone, and all of them with a NULL in an array.
 VALUES: dict[str, tuple[Any, Any, Any]] = {

@@ -32,7 +32,6 @@ from backfill_assets_tests.end_to_end.worlds import World, encoded, land_bytes, 
 from backfill_assets_tests.oracle import Rules, delivery
 
 pytestmark = pytest.mark.usefixtures("spark")
-
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 10))
 SPAN = from_inclusive(RULES.start, RULES.last_day)
 VERBS = {"names", "tokens", "token", "open", "part", "fetch", "write", "send", "copy", "delete"}

@@ -31,7 +31,6 @@ from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered
 from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.users_do
-
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-08"), date(2024, 3, 7), early_tolerance_days=9)
 SEEDS = range(3, 3 + int(os.environ.get("BACKFILL_ASSETS_REPLAYS", "1")))  # each costs a minute and a half

@@ -23,7 +23,6 @@ pytestmark = [
     pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads"),
     pytest.mark.usefixtures("spark"),
 ]
-
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
 GOOD = {c: str(v) if isinstance(v, datetime) else v for c, v in delivery(0, "2024-03-05 10:00:00").items()}
 RAW, BAD, TWIN = "raw", "quarantine", "duplicate"

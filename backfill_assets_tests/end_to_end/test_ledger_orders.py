@@ -27,7 +27,6 @@ from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
 
 pytestmark = pytest.mark.usefixtures("spark")
-
 FIRST = date(2024, 2, 27)  # a month ends and a leap day lies within: `arrivals` is laid out by month
 DAYS, KEYS = 5, 150
 RULES = Rules(FIRST, datetime.fromisoformat("2024-04-01"), FIRST + ONE_DAY * 9, early_tolerance_days=3)

@@ -23,7 +23,6 @@ from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.usefixtures("processes")
-
 DAYS, TAIL = 12, 7  # commits after the kept state
 AT_MOST = 3  # of a table: its kept state, the commit that this names, and whether the newest commit is whole
 PRICED = 103  # newest commits of a planned table for its price, one receipt, and the commits at a plan's pins

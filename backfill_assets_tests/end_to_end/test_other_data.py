@@ -14,7 +14,6 @@ from backfill_assets_tests.end_to_end.worlds import FORMATS, land, make_world, s
 from backfill_assets_tests.oracle import TABLES, Rules, expected, unruly
 
 pytestmark = pytest.mark.usefixtures("spark")
-
 START = date(2024, 2, 25)
 at = datetime.fromisoformat
 CASES = [

@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.on_spark("its select casts in ways that Sail refuses by name"),
     pytest.mark.usefixtures("spark"),
 ]
-
 TOML = f'''start_date = 2024-03-01
 [source]
 files = "landing/**/*.csv"

@@ -21,7 +21,6 @@ from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 
 pytestmark = pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
-
 SAIL = {"engine": "sail", "memory": "512m", "idle_minutes": 5}
 FIRST = date(2024, 3, 1)
 LAST = FIRST + ONE_DAY

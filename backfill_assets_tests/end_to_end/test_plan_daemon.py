@@ -29,7 +29,6 @@ from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT, until
 
 pytestmark = pytest.mark.users_do
-
 DAYS = 3
 SPAN = f"2024-03-01..2024-03-0{DAYS}"
 INSTANCE = """

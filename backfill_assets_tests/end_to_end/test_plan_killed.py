@@ -41,7 +41,6 @@ from backfill_assets_tests.lakes import Delivery, delivery, land, make_lake
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.users_do
-
 KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
 DAYS = int(os.environ.get("BACKFILL_ASSETS_PLAN_DAYS", "6" if KILLS < 10 else "12"))
 CHUNK = os.environ.get("BACKFILL_ASSETS_PLAN_CHUNK", "1") + "d"

@@ -22,7 +22,6 @@ from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
-
 KILLED = """
 import os, sys
 from pathlib import Path

@@ -25,7 +25,6 @@ from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = pytest.mark.users_do
-
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
 MAY_FIND = (

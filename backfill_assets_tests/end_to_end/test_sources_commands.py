@@ -16,7 +16,6 @@ from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.users_do
-
 OUTCOMES = """/*
 description = "How much of the truth is bad, per day."
 day = "day"

@@ -17,7 +17,6 @@ from backfill_assets_tests.end_to_end.worlds import SHARED, World
 from backfill_assets_tests.tables import rows_in, settings_text
 
 pytestmark = [pytest.mark.users_do, pytest.mark.on_spark("the table is written by Spark's own Delta")]
-
 SELECT = "id AS event_key, at AS event_ts, who AS entity, n AS value, IF(note IS NULL, 0, 1) AS flag"
 STORY = """
 CREATE TABLE {t} (id STRING, at TIMESTAMP, who STRING, n BIGINT, day DATE) USING delta PARTITIONED BY (who, day)

@@ -13,7 +13,6 @@ from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked
 from backfill_assets_tests.engines import SparkSession
 
 pytestmark = pytest.mark.on_spark("it is Spark's casts; Sail's are in test_differing")
-
 CASES: list[tuple[str, str, Any, bool]] = [
     ("'19.99'", "DECIMAL(18,2)", Decimal("19.99"), False),
     ("'19.990'", "DECIMAL(18,2)", Decimal("19.99"), False),

@@ -16,7 +16,6 @@ from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
 
 pytestmark = pytest.mark.on_spark("it is what Spark makes of select; of Sail: test_differing")
-
 COLUMNS = ("seq", "at", "key", "n", "who", "flag")
 RISKY = PLAIN.replace("n AS value", "n * 1 AS value").replace(
     "0 AS flag", "CASE WHEN n * 1 > 0 AND flag = 1 THEN 1 ELSE 0 END AS flag"

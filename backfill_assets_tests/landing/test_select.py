@@ -29,8 +29,6 @@ AS_WRITTEN = [
     "CASE WHEN status IN ('A', 'M') THEN 1 ELSE 0 END AS value", "transform(a, x -> x + 1) AS x",
     "größe AS `naïve name`", "concat('🙂', name) AS x", "a   AS\n\t x",
 ]  # fmt: skip
-
-
 PLAIN = [
     "seq", "seq AS seq", "`a b` AS entity", "'upsert' AS op", "0 AS flag", "-1 value",
     "cast(at AS timestamp_ntz) AS arrival_ts", "cast( cast(n AS double) AS bigint ) AS value",

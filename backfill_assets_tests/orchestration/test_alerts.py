@@ -35,11 +35,8 @@ from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 LOG = logging.getLogger(__name__)
-
 BROKEN = BackfillError("the table staging", "unique_key fails on 1 of 31 day(s)", "Nothing was written", "Look at it")
-
 DAYS = {RANGE_START: "2024-03-01", RANGE_END: "2024-03-31"}
 
 
@@ -165,7 +162,6 @@ def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from
 
 
 MESSAGE = Message("subject", "text")
-
 AT_ONCE = (0.0, 0.0)
 
 

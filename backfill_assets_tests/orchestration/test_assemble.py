@@ -25,7 +25,6 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 RULED = {"features", "features_as_known", "labels", "training"}  # their contracts have rules
 START = "2024-03-01"

@@ -28,7 +28,6 @@ from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 NEXT = START + ONE_DAY
 
 

@@ -95,15 +95,6 @@ def test_a_given_up_day_is_asked_for_again_by_other_code(lake: Made, instance: d
     assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
 
 
-def test_a_run_that_was_deleted_leaves_its_number_unused(lake: Made, instance: dg.DagsterInstance) -> None:
-    stale(lake, 2)
-    all_fail(lake, instance, ticks=2)
-    oldest = instance.get_runs()[-1]
-    instance.delete_run(oldest.run_id)
-    (third,) = late(lake, instance).requests
-    assert str(third.run_key).endswith("attempt 2")
-
-
 def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_day_busy(
     lake: Made, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:

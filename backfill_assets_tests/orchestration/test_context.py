@@ -27,7 +27,6 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 LATER = START + ONE_DAY * 4
 
 
@@ -57,7 +56,6 @@ def test_the_steps_of_a_run_share_one_look_where_nobody_else_writes(tmp_path: Pa
 
 
 TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
-
 BESIDE = {"quarantine", "too_late", "arrivals"}
 
 
@@ -122,7 +120,6 @@ def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
-
 PARTS = NAMES.filter(lambda part: not part.startswith("make_") and "__" not in part and not part.endswith("_"))
 
 

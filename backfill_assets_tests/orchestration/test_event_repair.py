@@ -31,7 +31,6 @@ from backfill_assets_tests.operations.synthetic import build, end_of
 from backfill_assets_tests.orchestration.ticking import Made, day, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DAYS = 4
 SUCCESS, FAILURE = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
 STARTED, CANCELED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELED

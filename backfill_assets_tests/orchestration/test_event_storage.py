@@ -18,7 +18,6 @@ from sqlalchemy import event
 from backfill_assets.orchestration import event_storage
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 RUN = "5f1b2f0e-0c3e-4f0e-9f5e-000000000001"
 DAYS = [f"2024-03-{n:02d}" for n in range(1, 8)]
 TABLES = {
@@ -30,8 +29,6 @@ TABLES = {
         "materialization_event_storage_id"
     ),
 }
-
-
 OURS = {
     "event_log_storage": {
         "module": "backfill_assets.orchestration.event_storage", "class": "BatchedEventLogStorage",

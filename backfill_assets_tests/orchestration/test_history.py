@@ -15,7 +15,6 @@ from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 LAKE, OTHER = "/lakes/ours", "/lakes/theirs"
 BROKEN = BackfillError("the table staging", "it broke", "Nothing was written", "Look at it")
 OF_TWO_LINES = BackfillError("lake.toml", "`a\n  b`: no", "Nothing was read", "Correct it")

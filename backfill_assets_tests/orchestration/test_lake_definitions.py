@@ -1,7 +1,6 @@
 """What stands beside the tables and the job `rebuild`, the standing proof and controls too; no command imports it.
 
-Tested here: `orchestration.lake_definitions`. Not tested here: what jobs, sensors and schedules do, and the days of a
-proof (`operations.test_standing`).
+Not tested here: what jobs, sensors and schedules do, and the days of a proof (`operations.test_standing`).
 """
 
 import shutil
@@ -38,7 +37,6 @@ from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 START = "2024-03-01"
 
 

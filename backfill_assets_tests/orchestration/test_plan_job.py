@@ -31,7 +31,6 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made, ran
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 ASKED = {"start_date": "2024-02-26", "end_date": "2024-02-28", "tables": "staging"}
 
 

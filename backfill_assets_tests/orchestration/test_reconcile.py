@@ -36,9 +36,7 @@ from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import Made, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 FAILURE, STARTED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
-
 WRITTEN = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}
 
 

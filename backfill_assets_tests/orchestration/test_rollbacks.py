@@ -1,7 +1,6 @@
 """Rolling back from the browser's launchpad; the jobs `maintain` and `export`, which look until they may act. No JVM.
 
-Tested here: `orchestration.rollbacks`. Not tested here: what is done (`operations.test_rollback`,
-`operations.test_maintain`).
+Not tested here: what is done (`operations.test_rollback`, `operations.test_maintain`).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -35,9 +34,7 @@ from backfill_assets_tests.operations.planned import DAYS, Planned
 from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 SAID = Provenance("", tags={"by": "ann@desk"})
-
 ASKED = RollbackRequest(plan="p1", chunk="4")
 
 
@@ -135,7 +132,6 @@ def test_what_cannot_be_put_back_fails_in_one_line_and_writes_nothing(
 
 
 SOON = datetime.now(UTC) + timedelta(days=1)
-
 DAILY = dg.StaticPartitionsDefinition(["2024-03-01", "2024-03-02"])
 
 

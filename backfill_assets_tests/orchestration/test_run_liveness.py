@@ -30,11 +30,9 @@ from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import Made, all_fail, asked, day, late, seen, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 STARTED, FAILURE, SUCCESS = (
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS,
 )  # fmt: skip
-
 DAYS = 2
 
 

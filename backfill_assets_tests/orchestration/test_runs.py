@@ -20,7 +20,6 @@ from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, toy
 
 pytestmark = pytest.mark.usefixtures("spark")
-
 FIRST, LAST = "2024-03-01", "2024-03-04"
 TABLES = ("raw", "echo", "sums")
 DAYS = [f"2024-03-0{n}" for n in range(1, 5)]

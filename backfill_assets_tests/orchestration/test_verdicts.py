@@ -23,7 +23,6 @@ from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import Made, day
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 DAYS = 20
 
 

@@ -23,7 +23,6 @@ from backfill_assets_tests.orchestration.ticking import Made
 from backfill_assets_tests.sources import PACKAGE, sources
 
 DAY = date(2024, 3, 1)
-
 SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
 
 

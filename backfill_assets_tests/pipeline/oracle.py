@@ -57,7 +57,6 @@ WITH o AS (SELECT *, row_number() OVER (PARTITION BY event_key
 SELECT *, cast(event_ts AS date) AS event_date FROM o
 WHERE rn = 1 AND op <> 'delete'
 """
-
 FEATURES = """
 SELECT s.entity,
        count(*) FILTER (s.event_date > x.d - {short}) AS events_short,
@@ -71,7 +70,6 @@ FROM (SELECT d, cast(d AS timestamp) + INTERVAL 1 DAY + INTERVAL {grace} HOUR AS
 JOIN {rows} s ON s.event_date BETWEEN x.d - {long} + 1 AND x.d AND {known}
 WHERE s.entity IS NOT NULL GROUP BY s.entity, x.d
 """
-
 LABELS = """
 SELECT *, cast(forward > {bar} AS int) AS label,
        CASE WHEN cast(label_date AS timestamp) + INTERVAL 1 DAY + INTERVAL {ripening} DAY <= TIMESTAMP '{frontier}'
@@ -85,7 +83,6 @@ FROM (SELECT f.entity,
                          AND s.event_date <= f.feature_date + {horizon}
       GROUP BY f.entity, f.feature_date)
 """
-
 TRAINING = """
 SELECT f.*, l.label FROM features_as_known f JOIN labels l
     ON l.entity = f.entity AND l.label_date = f.feature_date WHERE l.label_state = 'mature'

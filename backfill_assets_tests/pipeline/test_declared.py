@@ -1,7 +1,6 @@
 """Declared features and labels: what a declaration in lake.toml comes to, and how a column is told.
 
-Tested here: `pipeline.declared`. Not tested here: expressions by themselves (`test_expressions.py`) and what is
-computed (`transforms.test_declared`).
+Not tested here: expressions by themselves (`test_expressions.py`) and what is computed (`transforms.test_declared`).
 """
 
 from typing import Any

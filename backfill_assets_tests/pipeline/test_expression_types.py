@@ -11,7 +11,6 @@ from backfill_assets.pipeline.expressions import UnknownType, type_of
 from backfill_assets_tests.engines import SparkSession
 
 pytestmark = pytest.mark.on_spark("Spark is asked for its types")
-
 KINDS = {"d": "DECIMAL(18,2)", "e": "DECIMAL(5,4)", "n": "BIGINT", "k": "INT", "x": "DOUBLE", "s": "STRING",
          "b": "BOOLEAN", "t": "TIMESTAMP", "day": "DATE", "xs": "ARRAY<INT>"}  # fmt: skip
 COLUMNS = {name: read_type(kind) for name, kind in KINDS.items()}

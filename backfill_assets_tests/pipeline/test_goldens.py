@@ -23,7 +23,6 @@ from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware
 
 pytestmark = pytest.mark.users_do
-
 SETS = ["trap_fixture", "openstack_changes"]
 ALL_DAYS = DayRange(date(1970, 1, 1), date(2100, 1, 1))
 FEATURES = (

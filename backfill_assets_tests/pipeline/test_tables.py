@@ -22,9 +22,7 @@ from backfill_assets_tests.own import OWN_PIPELINE
 from backfill_assets_tests.pipeline.built_in import SOURCE, lake_settings
 
 NAMES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
-
 SPENT = {"name": "spent", "agg": "sum", "of": "total", "days": 28}
-
 ORDERS = {"name": "orders", "agg": "count", "days": 7}
 
 
@@ -116,9 +114,7 @@ maturity_days = {maturity}
 [pipeline]
 tables = "pipeline.py:tables"
 """
-
 GIVEN = "    raw, staging, *_ = ours(settings)\n"
-
 READS = {
     "nothing": ("", set()),
     "a value": ("    horizon = settings.labels.horizon_days\n", {"horizon"}),

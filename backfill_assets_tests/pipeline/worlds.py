@@ -29,7 +29,6 @@ TIMES = (
     timedelta(hours=19, minutes=30),
 )  # fmt: skip
 ENTITIES = ("A", "A", "A", "B", "B", "NA", None)
-
 RAW = pa.schema(
     [
         ("seq", pa.int64()),

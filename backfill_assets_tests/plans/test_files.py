@@ -1,7 +1,6 @@
 """The files of plans: written once, marks that stay, locks, and the days that are left to active plans.
 
-Tested here: `plans.files`. Not tested here: what a plan says (`plans/test_model.py`), locks
-across processes (`places.test_folder`).
+Not tested here: what a plan says (`plans/test_model.py`), locks across processes (`places.test_folder`).
 """
 
 import json

@@ -1,7 +1,6 @@
 """features: contracts of declared and built-in windows.
 
-Tested here: `pipeline.daily.features`. Not tested here: what is computed (`transforms`), and settings
-(`pipeline.test_tables`).
+Not tested here: what is computed (`transforms`), and settings (`pipeline.test_tables`).
 """
 
 from backfill_assets.core.contracts import Input, InputKind

@@ -1,7 +1,6 @@
 """raw: its contract, the same for every lake without a payload of its own.
 
-Tested here: `pipeline.daily.raw`. Not tested here: the settings that reach it (`pipeline.test_tables`), and loading
-(`load`).
+Not tested here: the settings that reach it (`pipeline.test_tables`), and loading (`load`).
 """
 
 import pytest

@@ -16,7 +16,6 @@ from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
 pytestmark = pytest.mark.users_do
-
 LENGTH = 40
 DAYS = DayRange(FIRST, FIRST + ONE_DAY * LENGTH)
 NUMBER = Value("number", "INT")

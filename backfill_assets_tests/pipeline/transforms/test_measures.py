@@ -16,7 +16,6 @@ from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
 pytestmark = pytest.mark.on_spark("the bounds of a DOUBLE are Spark's; on Sail such columns are refused by name")
-
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - sessions are in UTC
 TENTHS = [0.1, 0.2, 0.3, 1e18, -1e18, 0.7]  # as doubles their sum depends on the order
 CASES: list[tuple[str, str, str, list[Any], Any]] = [
