@@ -2,7 +2,7 @@
 
 Tested here: the archives in `earlier`, each named by the commit that made it (six deliveries on three days, by Sail;
 `used`: a column widened in place, a finished plan, a held day, a snapshot, and commits in the history of a log).
-Not tested here: making such an archive (`make_earlier`).
+Not tested here: making such an archive.
 """
 
 import json
