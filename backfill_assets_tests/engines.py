@@ -19,7 +19,8 @@ from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
 from backfill_assets.engine.sail import why_not_private
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
 else:  # names for annotations: pyspark takes a second to import
     DataFrame = SparkSession = object
 

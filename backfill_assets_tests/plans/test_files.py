@@ -94,7 +94,7 @@ def test_an_older_plan_file_says_what_it_said_then_and_can_be_active(tmp_path: P
     body = json.loads(Path(__file__).with_name("plan_of_before.json").read_text())
     assert set(body.pop("besides")) == {"opening the engine", "between runs"}, "which plans have no more"
     now = json.loads(plan_json(plan))
-    later = {"stop_after": "", "expect": [], "canary_days": None, "keep_good_days": False}  # plans of then had none
+    later: dict[str, object] = {"stop_after": "", "expect": [], "canary_days": None, "keep_good_days": False}
     assert (now.pop("parallel"), {key: now["policy"].pop(key) for key in later}) == ("", later)
     assert now == body
     assert active_plans(lake) == []
