@@ -28,7 +28,7 @@ from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
 from backfill_assets.lake.adopted_layout import commit_folders, contract_of_files, files_with_days
 from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.columns import kinds_of
-from backfill_assets.lake.committer import Conflict, commit_receipt
+from backfill_assets.lake.committer import Conflict, commit_receipt, unless_moved
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import open_external
@@ -246,32 +246,41 @@ def is_followed(lake: Lake, contract: Contract) -> bool:
 def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
     """Judge the days of an adopted table that others wrote, by its key, rules and bounds, and give receipts to those
     that hold, in one commit; returns these days. Raises BackfillError, afterwards, for days that do not, which stay an
-    alarm; for rows without a day; and for columns that the table has not."""
+    alarm; for rows without a day; and for columns that the table has not; Conflict where others write all the time."""
+    with lake.store.lock(contract.name):
+        for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                return _judge(lake, contracts, contract)
+    raise AssertionError("unreachable: the retry context returns or raises")
+
+
+def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+    """Do what `judge_others` does, once; the caller holds the lock, of which others know nothing."""
     name = contract.name
-    with lake.store.lock(name):
-        view, path = lake.store.view(name, contract.day_column), lake.table_place(name)
-        if not view.foreign:
-            return ()
-        kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
-        if new := sorted({*kinds} - {*contract.column_names}):
-            raise refused(name, f"others gave it {', '.join(new)}", "Have the asset return it, too", "judged")
-        if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
-            raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
-        read = rows_read(contracts, name)
-        found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
-        paths = lake.store.data_files(contract, view.version, view.foreign)
-        found |= audit(lake, paths, contract, read)
-        broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
-        good = sorted(d for d in found if d is not None and d not in broken)
-        entries = {d: entry_of(contract, found[d], read) for d in good}
-        if entries:
-            adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
-            tags, write_id = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view)}, uuid.uuid4().hex
-            commit_receipt(path, replace(adopted, write_id=write_id, reason=JUDGE, note="", days=entries, tags=tags))
-        if broken:
-            fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
-            raise refused(name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted")
-        return tuple(entries)
+    view, path = lake.store.view(name, contract.day_column), lake.table_place(name)
+    if not view.foreign:
+        return ()
+    kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
+    if new := sorted({*kinds} - {*contract.column_names}):
+        raise refused(name, f"others gave it {', '.join(new)}", "Have the asset return it, too", "judged")
+    if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
+        raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
+    read = rows_read(contracts, name)
+    found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
+    paths = lake.store.data_files(contract, view.version, view.foreign)
+    found |= audit(lake, paths, contract, read)
+    broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
+    good = sorted(d for d in found if d is not None and d not in broken)
+    entries = {d: entry_of(contract, found[d], read) for d in good}
+    if entries:
+        adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
+        tags, write_id = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view)}, uuid.uuid4().hex
+        receipt = replace(adopted, write_id=write_id, reason=JUDGE, note="", days=entries, tags=tags)
+        commit_receipt(path, receipt, unless_moved(path, view.version))
+    if broken:
+        fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
+        raise refused(name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted")
+    return tuple(entries)
 
 
 def _writers(lake: Lake, name: str, view: TableView) -> str:

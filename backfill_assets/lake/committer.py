@@ -19,13 +19,7 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.place import Place, exists
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.columns import (
-    columns_misfit,
-    evolve,
-    file_statistics,
-    read_footer,
-    schema_contract,
-)
+from backfill_assets.lake.columns import columns_misfit, evolve, file_statistics, read_footer, schema_contract
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
     ACTIONS,
@@ -33,6 +27,7 @@ from backfill_assets.lake.log import (
     FILES,
     LiveFile,
     commit_name,
+    read_commit,
     refuse_torn,
     sync_log,
     vouch,
@@ -59,12 +54,11 @@ def open_table(path: Place) -> "DeltaTable":
     refuse_torn(path, [opened.version()])  # delta-rs takes an empty file for a commit of nothing
     if FEATURE_OF_BEFORE in (opened.protocol().writer_features or ()):
         raise BackfillError(
-            f"the table {path.name}",
-            "version 0.1 of backfill_assets made it, whose commits went through Spark",
+            f"the table {path.name}", "version 0.1 of backfill_assets made it, whose commits went through Spark",
             "Nothing was written",
             f"Move {path.uri().rpartition('/')[0]} away, then run `backfill-assets catch-up`: it is made again from "
             "what landed",
-        )
+        )  # fmt: skip
     return opened
 
 
@@ -150,9 +144,22 @@ def _now_ms() -> int:
     return int(utc_now().timestamp() * 1000)
 
 
-def commit_receipt(path: Place, receipt: Receipt) -> int:
+def commit_receipt(path: Place, receipt: Receipt, committing: Committing = unswept) -> int:
     """Commit a receipt alone, without files. Returns its version; raises what `commit_files` raises."""
-    return _commit(open_table(path), path, receipt, [])
+    return _commit(open_table(path), path, receipt, [], committing=committing)
+
+
+def unless_moved(path: Place, since: int, then: Committing = unswept) -> Committing:
+    """What a commit calls before it is tried that was decided at version `since` (-1: before the first): it raises
+    Conflict where another one wrote days after it. Others take no lock, and one in a store may have been lost."""
+
+    def committing(version: int) -> None:
+        for other in (read_commit(path, v) for v in range(max(since, 0) + 1, version)):
+            if other.receipt is None or other.receipt.days:
+                raise stale(path, f"version {other.version} wrote days meanwhile")
+        then(version)
+
+    return committing
 
 
 def _commit(
@@ -179,13 +186,10 @@ def _commit(
     failed = None
     try:
         opened.create_write_transaction(
-            actions,
-            mode="append",
-            schema=opened.schema(),
-            partition_by=opened.metadata().partition_columns,
+            actions, mode="append", schema=opened.schema(), partition_by=opened.metadata().partition_columns,
             commit_properties=properties,
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
-        )
+        )  # fmt: skip
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     version = LOGS.find_write(path, receipt.write_id, before)

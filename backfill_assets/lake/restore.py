@@ -26,7 +26,7 @@ from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.columns import columns_misfit, read_footer, schema_contract
-from backfill_assets.lake.committer import commit_files, commit_receipt, open_table
+from backfill_assets.lake.committer import commit_files, commit_receipt, open_table, unless_moved
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
@@ -61,6 +61,7 @@ class PreparedRestore:
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
     absent: tuple[str, ...] = ()  # the columns of the contract that these files lack
+    base: int = -1  # the table's version by which it was decided
     version: int | None = None  # of its commit; None: not committed yet
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,11 +111,12 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
     absent = tuple(c for c in contract.column_names if adds and c not in {*names, contract.partition_column})
     held_now = {d: now.latest[d] for d in entries}
-    return PreparedRestore(contract, targets, held_now, latest, entries, adds, removes, absent)
+    return PreparedRestore(contract, targets, held_now, latest, entries, adds, removes, absent, now.version)
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
-    """Restore the days in one commit; returns its version, None if all are held so. Raises as `prepare_restore`."""
+    """Restore the days in one commit; returns its version, None if all are held so. Raises as `prepare_restore`, and
+    Conflict where another commit wrote days meanwhile."""
     lake.refuse_shared(wanted.contract.name)
     with table_lock(lake.place, wanted.contract.name):
         prepared = prepare_restore(lake, wanted)
@@ -124,7 +126,7 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(prepared, provenance)
         adds = [StagedFile(path, f.path, f.partition) for f in prepared.adds]
-        return commit_files(path, by_schema, receipt, adds, prepared.removes)
+        return commit_files(path, by_schema, receipt, adds, prepared.removes, unless_moved(path, prepared.base))
 
 
 def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
@@ -148,7 +150,11 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
             groups[_origin(history, day, latest[day].version)].append(day)
-        return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
+        base, done = view.version, list[int]()
+        for at in sorted(groups):
+            base = commit_receipt(path, _released(history, at, groups[at], provenance), unless_moved(path, base))
+            done.append(base)
+        return done
 
 
 def can_restore(contract: Contract) -> bool:

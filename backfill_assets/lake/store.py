@@ -22,7 +22,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
 from backfill_assets.lake.columns import delta_schema, kinds_of, rows_of_files
-from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, stale
+from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, unless_moved
 from backfill_assets.lake.data_files import (
     files_of,
     files_of_days,
@@ -37,7 +37,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.staging import Staged, StagedFile
+from backfill_assets.lake.staging import Committing, Staged, StagedFile, unswept
 from backfill_assets.lake.writing import merge_days
 from backfill_assets.places.store_errors import refuse_lost
 
@@ -217,16 +217,9 @@ class TableStore:
     ) -> int:  # fmt: skip
         """Add and remove the files, unless another commit wrote days after version `since`."""
         table, (adds, removes) = self.lake.table_place(contract.name), files
-
-        def committing(version: int) -> None:
-            """The lock may have been lost; then others wrote what nobody looked at."""
-            between = range(max(since, 0) + 1, version) if since is not None else ()
-            for other in (log.read_commit(table, v) for v in between):
-                if other.receipt is None or other.receipt.days:
-                    raise stale(table, f"version {other.version} wrote days meanwhile")
-            if staged is not None:
-                staged.committing(version)
-
+        committing: Committing = staged.committing if staged is not None else unswept
+        if since is not None:
+            committing = unless_moved(table, since, committing)
         if staged is not None:
             staged.tried = True  # first of all: an exception may come at any moment from here on
         version = commit_files(table, contract, receipt, adds, removes, committing)

@@ -5,6 +5,7 @@ Not tested here: what is refused (`test_adoptable.py`), and everything else done
 """
 
 import hashlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
 from backfill_assets.lake.adoptable import Adoption
@@ -198,6 +200,21 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
     later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
     assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"
+
+
+def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: World) -> None:
+    shared.write(rows((D2, "b", 9)))
+    more = iter([rows((D2, "c", 8))])
+
+    class Slow(list[Contract]):
+        def __iter__(self) -> Iterator[Contract]:  # asked for once the days to judge are known
+            for late in more:
+                shared.write(late)
+            return super().__iter__()
+
+    contracts = Slow(chosen_pipeline(shared.lake).contracts)
+    assert observe(shared.lake, contracts, contracts[0]).days == (D2,)
+    assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == len(rows_of(shared.lake, "orders", D2)) == 3
 
 
 def test_a_day_that_others_emptied_is_empty(shared: World) -> None:

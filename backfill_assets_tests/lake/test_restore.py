@@ -5,7 +5,8 @@ tested here: which days and versions a person means (`operations.test_rollback`)
 """
 
 import shutil
-from collections.abc import Mapping
+from collections import UserDict
+from collections.abc import KeysView, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -24,6 +25,7 @@ from backfill_assets.core.plans import target_of
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
@@ -59,9 +61,9 @@ def entry(lake: Lake, of: date) -> DayEntry:
     return LOGS.state(place_of(path_of(lake)), "event_date").latest[of].entry
 
 
-def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
+def back(lake: Lake, targets: Mapping[date, int], said: Provenance = SAID) -> int | None:
     latest = LOGS.state(place_of(path_of(lake)), "event_date").latest
-    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: latest[d].version for d in targets}), SAID)
+    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: latest[d].version for d in targets}), said)
 
 
 def content(lake: Lake, version: int | None = None) -> dict[date, int]:
@@ -166,6 +168,21 @@ def test_what_another_program_wrote_over_a_held_day_is_not_released_as_ours(lake
     write_rows(path_of(lake), STAGING, rows({1: 99}))
     with pytest.raises(BackfillError, match="another program wrote"):
         release_partitions(lake, STAGING, [day(1)], SAID)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_what_another_program_writes_just_before_the_commit_is_not_signed_as_ours(lake: Lake, is_held: bool) -> None:
+    class Slow(UserDict[str, str]):
+        def keys(self) -> KeysView[str]:  # looked for when the receipt is made
+            write_rows(path_of(lake), STAGING, rows({1: 99}))
+            return super().keys()
+
+    if is_held:
+        back(lake, {day(1): 1})
+    said = replace(SAID, tags=Slow(plan="p1"))
+    with pytest.raises(Conflict, match="wrote days meanwhile"):
+        release_partitions(lake, STAGING, [day(1)], said) if is_held else back(lake, {day(1): 1}, said)
+    assert LOGS.state(place_of(path_of(lake)), "event_date").foreign == {day(1)}
 
 
 @dataclass
