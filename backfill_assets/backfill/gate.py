@@ -18,7 +18,7 @@ from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.embedded import connection, selection
-from backfill_assets.lake.gate_settings import TableGate
+from backfill_assets.lake.gates import TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of

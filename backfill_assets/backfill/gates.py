@@ -14,6 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.profiles import (
     TRAILING_DAYS,
     DayProfile,
+    Surroundings,
     counted_histograms,
     counted_nulls,
     usual_histograms,
@@ -21,8 +22,7 @@ from backfill_assets.core.profiles import (
 )
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake import gates
-from backfill_assets.lake.gate_settings import ColumnGate, TableGate
-from backfill_assets.lake.gates import MAX_DRIFT, MAX_NULL_JUMP, Judged, Surroundings
+from backfill_assets.lake.gates import MAX_DRIFT, MAX_NULL_JUMP, ColumnGate, Judged, TableGate
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 

@@ -32,7 +32,7 @@ from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
 from backfill_assets.operations.standing import left_for_a_person
-from backfill_assets.operations.status import STUCK, DayStatus, StatusReport
+from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, in_cells
 from backfill_assets.operations.status import status as report_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back
@@ -41,14 +41,13 @@ GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
 FOLLOWS = "*"  # behind the state of a day that will change
 SHOW_HANG = 12  # characters: where the facts of a day begin
 MOST_FILES = 10
-WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 
 
 @click.command()
 @days_options(default="all")
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
-@click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
+@click.option("--check", is_flag=True, help="Exit code 1 if a day is stale or incomplete, or missing and to be made.")
 @target_option
 @reporting()
 def status(days: DayRange | None, **flags: bool) -> Output:
@@ -71,7 +70,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
     lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
     parts: list[Part] = [partial(_draw, report, flags["stale"]), *filter(None, lines)]
-    return Output(document, parts, flags["check"] and any(d.state in WANTING for d in report))
+    return Output(document, parts, flags["check"] and any(map(report.is_wanting, report)))
 
 
 def _draw(report: StatusReport, stale: bool) -> None:
@@ -102,17 +101,17 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
         span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
         rows.append([span, *map(_cell, zip(*lines, strict=True))])
     draw_table(["day", *report.tables], rows)
-    say("A cell is the state, the rows and the table's version (v) that wrote them.")
+    *titles, last = ["the state", *(shown.title for shown in in_cells().values())]
+    say(f"A cell is {', '.join(titles)} and {last}.")
 
 
 def _cell(days: Sequence[DayStatus]) -> str:
-    """Return state, rows and versions of the days of one cell; a star where they will change."""
-    state = days[0].state.value + (FOLLOWS if days[0].will_change else "")
-    versions = sorted({d.version for d in days if d.version is not None})
-    if not versions:
-        return state
-    span = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}..{versions[-1]}"
-    return f"{state} {number(sum(d.rows or 0 for d in days))} {span}"
+    """Return the state of the days of one cell, with a star where they will change, and the texts of columns."""
+    texts = [days[0].state.value + (FOLLOWS if days[0].will_change else "")]
+    for name, shown in in_cells().items():
+        if values := [value for day in days if (value := getattr(day, name)) is not None]:
+            texts.append(shown.text(values))
+    return " ".join(texts)
 
 
 def _draw_totals(report: StatusReport) -> None:
@@ -217,7 +216,7 @@ def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield why the day is in its state, and the facts of its newest receipt, by name."""
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
-        yield "but", "it will change: it is made from days that need making"
+        yield "but", f"it will change: it is made from {report.changes_after or 'days'}, made again before it"
     for write in report.history[:1]:
         receipt, entry = write.receipt, write.receipt.days[report.day]
         # Below version 0 an input did not exist yet.

@@ -188,7 +188,8 @@ class Digests:
         return [self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days]
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
-        """The columns of deliveries that reach what the input reads; None: all of them."""
+        """The columns of raw's rows that decide the input's content: a change of another column makes no day stale that
+        reads it. None: each column does."""
         landed = self.contracts.get(self._landed.get(wanted.table, ""))
         if wanted.columns is None or landed is None:
             return None

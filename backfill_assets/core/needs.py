@@ -42,7 +42,7 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}
     for name, days in needed.items():
-        blocked = {d: input_day for d in days if (input_day := _first_unready(states, name, d, needed, busy))}
+        blocked = {d: input_day for d in days if (input_day := first_unready(states, name, d, needed, busy))}
         waiting[name] = blocked
         ready[name] = frozenset(d for d in days if d not in blocked and d not in busy.get(name, ()))
     return Needs(needed, ready, waiting)
@@ -131,7 +131,7 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
     return found
 
 
-def _first_unready(
+def first_unready(
     states: States, name: str, day: date, needed: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
 ) -> tuple[str, date] | None:
     """The first input day that the day waits for, as (table, day); None where all its inputs are in place."""

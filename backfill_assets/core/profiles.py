@@ -1,6 +1,7 @@
-"""The profile of a day's rows, for gates, plots and receipts, and how far it drifted from what is usual before.
+"""The profile of a day's rows, for gates, plots and receipts, how far it drifted from what is usual before, and what a
+gate found in it.
 
-Not here: computing it (`lake.audit`), its fingerprint (`lake.fingerprints`), bounds and verdicts (`lake.gates`).
+Not here: computing it (`lake.audit`), its fingerprint (`lake.fingerprints`), bounds and gates (`lake.gates`).
 
 A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through 7; … A shift by less
 than a factor of two may stay within its buckets and is not seen. Of a number with a fraction the whole part counts,
@@ -10,11 +11,12 @@ values of a day are buckets, and one more holds the others.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from math import log, sqrt
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 EMPTY_FINGERPRINT = "0"
 # The number of the fingerprints' method (`lake.fingerprints`), kept in receipts; each change of the method raises it.
@@ -52,6 +54,39 @@ class DayProfile:
     def content(self) -> tuple[int, str, int]:
         """Rows, fingerprint and scheme, to compare with `DayEntry.content`."""
         return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict of one gate on one day."""
+
+    check: str
+    day: date
+    passed: bool
+    refuses: bool  # whether nothing may be written
+    message: str
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    bounds: tuple[str, ...] = ()  # COLUMN.SETTING of each bound that the day exceeds
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, missing required
+    input days with their effect, and why reads of consumers fail with its rows."""
+
+    trailing_rows: Sequence[int] = ()
+    may_be_empty: bool = False
+    absent: Sequence[tuple[str, date]] = ()
+    usual_null_shares: Mapping[str, float] = field(default_factory=dict)
+    usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    incomplete: Literal["warn", "refuse"] = "warn"
+    unanswered: Sequence[str] = ()
+
+
+def with_warning(finding: Finding, text: str) -> Finding:
+    """The finding, failed by one more warning, which comes first."""
+    message = f"{text}; {finding.message}" if not finding.passed else text
+    return replace(finding, passed=False, message=message)
 
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:

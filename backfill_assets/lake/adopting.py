@@ -19,7 +19,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import exists
-from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.profiles import DayProfile, Surroundings, kept_counts
 from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.view import TableView
@@ -33,8 +33,7 @@ from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import open_external
 from backfill_assets.lake.folder import TABLES
-from backfill_assets.lake.gate_settings import TableGate
-from backfill_assets.lake.gates import Judged, Surroundings, judge
+from backfill_assets.lake.gates import Judged, TableGate, judge
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import (
     LOG,

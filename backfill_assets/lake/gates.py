@@ -1,15 +1,19 @@
-"""The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
+"""The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each, and the
+bounds of section `[gates]`.
 
-Not here: their bounds (`gate_settings`), a day's history (`load.judging`), Dagster's checks (`orchestration.checks`)
-and plans (`backfill.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its bound is a
-field of `TableGate` and a line of `new_lake.toml`. Its tables get a check in Dagster also without bounds.
+Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`) and plans (`backfill.gate`). A new
+gate is a function that returns a `Finding` and an entry in `GATES`; its bound is a field of `TableGate`, which a new
+`lake.toml` shows with its description. Its tables get a check in Dagster also without bounds.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
 
 from backfill_assets.core.contracts import Contract, Rule
 from backfill_assets.core.profiles import (
@@ -17,12 +21,13 @@ from backfill_assets.core.profiles import (
     LARGE_DRIFT,
     MEDIAN_NEEDS_DAYS,
     DayProfile,
-    Histogram,
+    Finding,
+    Surroundings,
     drift,
     is_skewed,
     largest_shift,
 )
-from backfill_assets.lake.gate_settings import NO_BOUNDS, ColumnGate, TableGate
+from backfill_assets.lake.sections import Section, Text
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
 READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
@@ -32,31 +37,64 @@ NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is wort
 Facts = dict[str, int | float | str]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The verdict of one gate on one day."""
-
-    check: str
-    day: date
-    passed: bool
-    refuses: bool  # whether nothing may be written
-    message: str
-    facts: Mapping[str, int | float | str] = field(default_factory=dict)
-    bounds: tuple[str, ...] = ()  # COLUMN.SETTING of each bound that the day exceeds
+def _bound(example: float, why: str = "", **limits: Any) -> Any:
+    return Field(default=None, examples=[example], description=why, **limits)
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, missing required
-    input days with their effect, and why reads of consumers fail with its rows."""
+class ColumnGate(Section):
+    """Bounds for one column of a day. None: no bound, and a large drift warns."""
 
-    trailing_rows: Sequence[int] = ()
-    may_be_empty: bool = False
-    absent: Sequence[tuple[str, date]] = ()
-    usual_null_shares: Mapping[str, float] = field(default_factory=dict)
-    usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    max_null_share: float | None = _bound(0.1, "of the day's rows", ge=0, le=1)
+    max_null_jump: float | None = _bound(0.05, "above the median of the 28 days before", ge=0, le=1)
+    max_drift: float | None = _bound(0.25, "population stability index against the 28 days before", gt=0)
+    broken: Literal["warn", "refuse"] = Field(default="refuse", description="warn | refuse")
+
+
+NO_BOUNDS = ColumnGate(broken="warn")
+
+
+class TableGate(Section):
+    """Bounds for the rows of a day, and for its `columns`. None: no bound."""
+
+    min_rows: int | None = _bound(1, ge=0)
+    max_rows: int | None = _bound(1_000_000, ge=0)
+    max_relative_change: float | None = _bound(0.5, "of the median of the 28 days before: half to one and a half", gt=0)
+    max_absolute_change: int | None = _bound(1000, ge=0)
+    empty: Literal["warn", "allow", "refuse"] = Field(
+        default="warn", description="a day without rows: warn | allow | refuse"
+    )
+    max_key_share: float | None = _bound(
+        0.5, "of the rows may have one key by which tables group or join it (guide: Skew)", gt=0, le=1
+    )
+    skew: Literal["warn", "refuse"] = Field(
+        default="refuse", description="more on a write: warn | refuse; a plan that reads such a day is refused"
+    )
+    on_bad_days: Literal["refuse", "keep_good"] = Field(
+        default="refuse", description="keep_good: days of a run that pass are written though others are refused"
+    )
+    columns: dict[str, ColumnGate] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _least_before_most(self) -> "TableGate":
+        if self.min_rows is not None and self.max_rows is not None and self.min_rows > self.max_rows:
+            raise ValueError("min_rows may not exceed max_rows")
+        return self
+
+
+class GateSettings(Section):
+    """Section `[gates]`: bounds per table (`tables`), the effect of missing required input days on a day
+    (`incomplete`), and `reads`: SELECTs of consumers, which must still answer with the rows that are to be written."""
+
     incomplete: Literal["warn", "refuse"] = "warn"
-    unanswered: Sequence[str] = ()
+    reads: tuple[Text, ...] = ()
+    tables: dict[str, TableGate] = Field(default_factory=dict)
+
+
+def in_lake_toml(bounds: type[Section]) -> str:
+    """Bounds as a new `lake.toml` has them, commented out: an example, or the default, and the description of each."""
+    fields = [(name, field) for name, field in bounds.model_fields.items() if field.description is not None]
+    shown = [(f"# {n} = {json.dumps((f.examples or [f.default])[0])}", f.description) for n, f in fields]
+    return "\n".join(f"{text:36s} # {why}" if why else text for text, why in shown)
 
 
 @dataclass(frozen=True)
@@ -95,12 +133,6 @@ def checks_of(contract: Contract) -> Mapping[str, bool]:
 def judge(judged: Judged) -> list[Finding]:
     """One finding per gate of the day's table."""
     return [gate.evaluate(judged) for gate in gates_of(judged.contract)]
-
-
-def with_warning(finding: Finding, text: str) -> Finding:
-    """The finding, failed by one more warning, which comes first."""
-    message = f"{text}; {finding.message}" if not finding.passed else text
-    return replace(finding, passed=False, message=message)
 
 
 def _row_count(judged: Judged) -> Finding:

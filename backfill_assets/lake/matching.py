@@ -65,8 +65,9 @@ class Matching:
         return tuple(c for c in self.columns if c.name not in self.key)
 
     def match(self, setup: Sequence[str] = ()) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Match the rows, before anything else is called; `setup` are statements that ran already. Returns, of the left
-        and the right side, the rows with a NULL in the key, and the keys that repeat."""
+        """Join both sides by the key and keep the pairs that are not identical, which the other methods read: so it is
+        called first, and once. `setup`: statements that ran before, to be shown with the script. Returns two pairs of
+        numbers (of the left side, of the right side): the rows with a NULL in the key, and the keys that repeat."""
         self.script.extend(["SET TimeZone = 'UTC'", *setup])  # an engine of ours is in UTC from its start
         for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
             self._run(f"CREATE TEMP VIEW {name} AS {self._normalized(side)}")

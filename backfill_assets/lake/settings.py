@@ -23,7 +23,7 @@ from backfill_assets.core.place import exists, read
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
-from backfill_assets.lake.gate_settings import GateSettings
+from backfill_assets.lake.gates import ColumnGate, GateSettings, TableGate, in_lake_toml
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
     ControlSettings,
@@ -282,9 +282,10 @@ def lake_toml(values: Mapping[str, Any]) -> str:
     from backfill_assets.landing.listing import parse_pattern
     from backfill_assets.landing.select import expressions  # imports sqlglot
 
-    filled = {**DEFAULTS, **values}
+    filled = {**DEFAULTS, "engine": os.environ.get(f"{ENV_PREFIX}SPARK__ENGINE", DEFAULTS["engine"]), **values}
     literals = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}
-    text = TEMPLATE.read_text(encoding="utf-8").format(**literals)
+    gates = {"table_gate": in_lake_toml(TableGate), "column_gate": in_lake_toml(ColumnGate)}
+    text = TEMPLATE.read_text(encoding="utf-8").format(**literals, **gates)
     try:
         settings = LakeSettings.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

@@ -11,8 +11,8 @@ from typing import Literal
 from backfill_assets.core.days import DayRange, contiguous, days_text, ranges, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, DaysKeptBack, SettingsError
 from backfill_assets.core.plans import KEEP_GOOD
-from backfill_assets.lake.gate_settings import TableGate
-from backfill_assets.lake.gates import Finding
+from backfill_assets.core.profiles import Finding
+from backfill_assets.lake.gates import TableGate
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.candidate import RebuildRequest
 

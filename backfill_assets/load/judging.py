@@ -15,7 +15,9 @@ from backfill_assets.core.profiles import (
     MEDIAN_NEEDS_DAYS,
     TRAILING_DAYS,
     DayProfile,
+    Finding,
     Histogram,
+    Surroundings,
     counted_histograms,
     counted_nulls,
     usual_histograms,
@@ -23,8 +25,7 @@ from backfill_assets.core.profiles import (
 )
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.lake.gate_settings import GateSettings, TableGate
-from backfill_assets.lake.gates import Finding, Judged, Surroundings, judge
+from backfill_assets.lake.gates import GateSettings, Judged, TableGate, judge
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.candidate import as_profile
 

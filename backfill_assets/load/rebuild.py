@@ -34,8 +34,9 @@ import stamina
 from backfill_assets.core.days import DayRange, some_days
 from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, DaysKeptBack, Superseded
+from backfill_assets.core.profiles import Finding, with_warning
 from backfill_assets.lake.audit import sample_keys
-from backfill_assets.lake.gates import GATES, PROFILE, Finding, with_warning
+from backfill_assets.lake.gates import GATES, PROFILE
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.replace import Published

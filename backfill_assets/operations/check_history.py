@@ -19,6 +19,7 @@ from backfill_assets.core.profiles import (
     LARGE_DRIFT,
     NULL_BUCKET,
     TRAILING_DAYS,
+    Finding,
     Histogram,
     counted_histograms,
     counted_nulls,
@@ -26,11 +27,12 @@ from backfill_assets.core.profiles import (
     largest_shift,
     pooled,
     recurs,
+    with_warning,
 )
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
-from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of, with_warning
+from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, gates_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.judging import judged_by_receipts

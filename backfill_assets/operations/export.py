@@ -68,6 +68,8 @@ def export(
 
 
 def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink) -> Exported:
+    """Replace in the sink, some days at once, the wanted days that it lacks or holds with other content. It keeps days
+    that it has of a newer version, and days that are not fit for export now (missing, stale, incomplete, pending)."""
     table, view = contract.name, states.view.table(contract.name)
     unfit, kept = unfit_days_now(states, table, wanted), sink.held()
     marks = lake.store.marks(contract, view.version)

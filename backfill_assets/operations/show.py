@@ -15,6 +15,7 @@ from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mat
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.needs import first_unready, needed_days
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, target_of
 from backfill_assets.core.receipts import KEPT, Built, Receipt
@@ -245,6 +246,7 @@ class DayReport:
     files: tuple[LandedPart, ...] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     will_change: bool = False  # right today, and stale once the days that it reads are rebuilt
+    changes_after: str = ""  # TABLE DAY: then the first of the days that it reads and that are made again before it
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -260,13 +262,19 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     commits = [c for c in lake.store.commits(table) if c.names(day)]
     history = tuple(DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None)
     reasons = in_full(states, table, day, history[0].receipt if history else None)
-    inputs, follows = tuple(_inputs(states, contract, day)), day in will_change(states)[table]
+    inputs, changing = tuple(_inputs(states, contract, day)), will_change(states)
     if not contract.is_landed:
-        return DayReport(table, day, states.of(table, day), reasons, inputs, history, will_change=follows)
+        again = {name: days | changing[name] for name, days in needed_days(states).items()}
+        first = first_unready(states, table, day, again, {}) if day in changing[table] else None
+        after = f"{first[0]} {first[1]}" if first else ""
+        return DayReport(
+            table, day, states.of(table, day), reasons, inputs, history,
+            will_change=day in changing[table], changes_after=after,
+        )  # fmt: skip
     records = [r for r in read_files(lake.store, contract.source) if day in r.days]
     files = tuple(LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared) for r in records)
     refused = refused_rows(lake, contract.source, day)
-    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused, follows)
+    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused)
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:

@@ -4,11 +4,12 @@ Not here: drawing (`cli.status`), the rule of states (`core.states`), finding al
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.column_types import read_type
@@ -32,14 +33,32 @@ STUCK = "cannot be written: "  # the prefix of changes that only a new table can
 
 
 @dataclass(frozen=True)
+class InCell:
+    """The text of a column in a cell of `status`, which holds one day or several of equal states."""
+
+    title: str  # as the line below the table names it
+    text: Callable[[Sequence[Any]], str]  # of the column's values without None, of which there is one at least
+
+
+def _span(versions: Sequence[int]) -> str:
+    return "v" + "..".join(map(str, sorted({min(versions), max(versions)})))
+
+
+@dataclass(frozen=True)
 class DayStatus:
-    """One day of one table: a row of `status` and of `system.days`. A field added here is a column of both."""
+    """One day of one table: a row of `status` and of `system.days`. A field added here, with its value in `day_rows`,
+    is a column of both, of `--json`, and with `InCell` of the terminal's table."""
 
     table: Annotated[str, "the table"]
     day: Annotated[date, "the day, by the table's day column"]
     state: Annotated[State, "fresh, stale, missing, pending, incomplete, outdated or held"]
-    rows: Annotated[int | None, "rows by the newest receipt; NULL without one"] = None
-    version: Annotated[int | None, "the table's version that wrote the day; NULL without a receipt"] = None
+    rows: Annotated[
+        int | None, "rows by the newest receipt; NULL without one", InCell("the rows", lambda n: f"{sum(n):,}")
+    ] = None
+    version: Annotated[
+        int | None, "the table's version that wrote the day; NULL without a receipt",
+        InCell("the table's version (v) that wrote them", _span),
+    ] = None  # fmt: skip
     reason: Annotated[str, "why it is in that state; empty where it is fresh"] = ""
     culprits: tuple[str, ...] = ()  # input days that made it stale, with `why`; no column of `system.days`
     will_change: Annotated[bool, "right today, and stale once the days that it reads are rebuilt"] = False
@@ -61,9 +80,16 @@ class StatusReport:
     wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
     # per table the days that `catch-up` would make, without days of unfinished plans
     needed: Mapping[str, Set[date]] = field(default_factory=dict)
+    planned: Mapping[str, Set[date]] = field(default_factory=dict)  # per table the days of unfinished plans
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
+
+    def is_wanting(self, day: DayStatus) -> bool:
+        """Whether the day is stale or incomplete, or missing and `catch-up` or an unfinished plan makes it: an arrival
+        day on which no file landed is not."""
+        made = day.day in self.needed.get(day.table, ()) or day.day in self.planned.get(day.table, ())
+        return day.state in (State.STALE, State.INCOMPLETE) or (day.state is State.MISSING and made)
 
     def totals(self) -> dict[str, dict[State, int]]:
         """Count the days of each table by state, in the order of the rule."""
@@ -93,6 +119,13 @@ class StatusReport:
         return {key: json_of(value) for key, value in report.items()}
 
 
+@cache
+def in_cells() -> Mapping[str, InCell]:
+    """Return the columns that a cell of `status` shows beside the state, by name."""
+    hints = get_type_hints(DayStatus, include_extras=True)
+    return {name: shown for name, hint in hints.items() for shown in get_args(hint) if isinstance(shown, InCell)}
+
+
 def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False) -> StatusReport:
     """Return the states of `days`, by default from the lake's first day to the last that a receipt or a delivery names.
 
@@ -120,6 +153,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
         holds=holds(lake, states, held),
         needed={t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()},
+        planned=planned,
         wrong=(
             *_raised(states),
             *map(str, unfinished(lake)),

@@ -209,7 +209,7 @@ def columns_of(kind: type) -> dict[str, tuple[Any, str]]:
     """Return the Arrow type and the description of each column of a kind of record: of fields that have one."""
     hints = get_type_hints(kind, include_extras=True)
     described = {f.name: get_args(hints[f.name]) for f in fields(kind) if get_origin(hints[f.name]) is Annotated}
-    return {name: (_arrow_type(hint), about) for name, (hint, about) in described.items()}
+    return {name: (_arrow_type(hint), about) for name, (hint, about, *_) in described.items()}
 
 
 def arrow_of(kind: type, rows: Iterable[Any]) -> Any:

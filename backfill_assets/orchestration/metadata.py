@@ -19,11 +19,11 @@ from backfill_assets.core.days import contiguous, parse_day, ranges
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.profiles import Finding
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States, written_as
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.data_files import day_bytes
-from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Provenance, Published

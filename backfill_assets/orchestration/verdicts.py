@@ -20,8 +20,9 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_span, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import LOCKS
+from backfill_assets.core.profiles import Finding
 from backfill_assets.core.states import States
-from backfill_assets.lake.gates import Finding, checks_of
+from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.check_history import judged_days

@@ -13,7 +13,7 @@ from backfill_assets.backfill.gates import GateFinding, TableEvidence, judge_chu
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, DayProfile, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.lake.gate_settings import TableGate
+from backfill_assets.lake.gates import TableGate
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.builders import STAGING, day
 

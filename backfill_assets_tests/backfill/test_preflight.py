@@ -22,7 +22,7 @@ from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plans import PLAN_REASON
-from backfill_assets.lake.gate_settings import GateSettings, TableGate
+from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance

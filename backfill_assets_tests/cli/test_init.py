@@ -10,7 +10,11 @@ from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
 from backfill_assets_tests.cli.typed import run
 
 
-def test_options_reach_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["embedded", "sail"])
+def test_options_reach_the_file_and_the_engine_that_is_used_here(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", engine)
     select = "CAST(a AS bigint) AS seq, 'it\"s' AS op"
     options = ("--start-date", "2024-02-26", "--files", "landing/**/*.jsonl")
     result = run("init", "--lake", tmp_path, "--select", select, *options)
@@ -19,6 +23,7 @@ def test_options_reach_the_file(tmp_path: Path) -> None:
     assert (made.start_date, made.source.files) == (date(2024, 2, 26), "landing/**/*.jsonl")
     assert made.source.format == "jsonl", "as its glob says"
     assert made.source.select == select
+    assert made.spark.engine == engine
 
 
 def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:

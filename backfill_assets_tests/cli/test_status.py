@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.replace import Provenance
@@ -31,6 +32,8 @@ def test_status_draws_days_and_tables_and_collapses_long_spans(tmp_path: Path) -
 def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 4)
     assert run("status", "--lake", tmp_path, "--check").exit_code == 0
+    beyond = ("--from", START, "--to", START + 9 * ONE_DAY)
+    assert run("status", "--lake", tmp_path, "--check", *beyond).exit_code == 0, "nothing landed: nothing makes them"
     build(lake, pipeline, "staging", {START: 4})
     assert run("status", "--lake", tmp_path).exit_code == 0
     assert run("status", "--lake", tmp_path, "--check").exit_code == 1
@@ -50,7 +53,7 @@ def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: 
     assert "training 2024-02-26..2024-02-27: will change after these" in stale
     assert "--tables features,labels,training" in stale
     shown = run("show", "training", START, "--lake", tmp_path).stdout
-    assert "it will change" in shown
+    assert re.search(r"it will change: it is made from labels 2024-02-26, made again before it", shown)
     assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
 
 

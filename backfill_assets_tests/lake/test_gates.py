@@ -3,23 +3,26 @@
 Tested here: `lake.gates`. Not tested here: computing profiles (`lake`) and what Dagster makes of a finding.
 """
 
+import re
+import tomllib
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from backfill_assets.core.contracts import Contract, Rule
-from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile
-from backfill_assets.lake.gate_settings import ColumnGate, TableGate
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile, Finding, Surroundings
 from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,
     ROW_COUNT,
     RULES,
     UNIQUE_KEY,
-    Finding,
+    ColumnGate,
     Judged,
-    Surroundings,
+    TableGate,
     checks_of,
+    in_lake_toml,
     judge,
 )
 from backfill_assets_tests.builders import CHECKS, STAGING, day
@@ -200,5 +203,26 @@ def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_p
 
 def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
     findings = _judged(STAGING, DayProfile())
-    assert [f.check for f in findings] == list(CHECKS) == [ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE]
+    assert [f.check for f in findings] == list(CHECKS)
+    assert {ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE} <= {*CHECKS}
     assert {f.day for f in findings} == {day(0)}
+
+
+def test_the_fewest_rows_may_not_exceed_the_most() -> None:
+    assert TableGate(min_rows=9, max_rows=9).max_rows == 9
+    with pytest.raises(ValidationError, match="min_rows may not exceed max_rows"):
+        TableGate(min_rows=10, max_rows=9)
+
+
+@pytest.mark.parametrize("bound", ["max_null_share", "max_null_jump"])
+def test_a_share_of_nulls_lies_between_none_and_all(bound: str) -> None:
+    assert ColumnGate.model_validate({bound: 1.0}).broken == "refuse"
+    with pytest.raises(ValidationError, match="less than or equal to 1"):
+        ColumnGate.model_validate({bound: 1.5})
+
+
+def test_a_new_lake_shows_each_bound_with_an_example_that_is_one() -> None:
+    for bounds in (TableGate, ColumnGate):
+        shown = tomllib.loads(re.sub(r"(?m)^# ", "", in_lake_toml(bounds)))
+        assert shown.keys() == bounds.model_fields.keys() - {"columns"}
+        bounds.model_validate(shown)

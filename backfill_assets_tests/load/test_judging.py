@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, TRAILING_DAYS, DayProfile, kept_counts, null_counts
+from backfill_assets.core.profiles import (
+    MEDIAN_NEEDS_DAYS,
+    TRAILING_DAYS,
+    DayProfile,
+    Finding,
+    kept_counts,
+    null_counts,
+)
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.lake.gates import PROFILE, ROW_COUNT, Finding
+from backfill_assets.lake.gates import PROFILE, ROW_COUNT
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings

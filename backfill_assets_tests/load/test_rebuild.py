@@ -15,8 +15,8 @@ import stamina
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.gates import READS, ROW_COUNT, UNIQUE_KEY, Finding
+from backfill_assets.core.profiles import DayProfile, Finding
+from backfill_assets.lake.gates import READS, ROW_COUNT, UNIQUE_KEY
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known

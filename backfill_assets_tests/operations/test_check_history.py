@@ -11,7 +11,7 @@ from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.gate_settings import GateSettings, TableGate
+from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days

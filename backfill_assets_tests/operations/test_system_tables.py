@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.texts import json_of
-from backfill_assets.lake.gate_settings import GateSettings, TableGate
+from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.versions import record

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.gate_settings import GateSettings, TableGate
+from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.orchestration.checks import STANDING, day_checks
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.ticks import late_data_tick

@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.plans import ROLLBACK
+from backfill_assets.core.profiles import Finding
 from backfill_assets.core.receipts import Built, Receipt
-from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import dagster as dg
 import pytest
 
+from backfill_assets.core.profiles import Finding
 from backfill_assets.core.states import States
-from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.check_history import OTHER_ROWS

@@ -70,6 +70,8 @@ def _on_the_day(
 def _on_each_day(
     placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
+    """The measures on every day of the range, whose last has the number `last`: each event gives rows only for the days
+    on which it begins or ceases to count, and a running value over the days of a key makes the measures of these."""
     measures, values = asked
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
     once = {(m.part, m.value): name for name, m in known.items()}  # whatever the reach, the partial value is the same
