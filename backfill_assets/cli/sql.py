@@ -21,6 +21,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of, plain
+from backfill_assets.engine.confs import S3Address
 from backfill_assets.lake.versions import NEVER_MADE, versions_seen
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.export import export as export_table
@@ -154,7 +155,7 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
     seen = None if newest else versions_seen(lake)
     lines = [BEFORE[reader]] if BEFORE[reader] else []
     if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
-        lines.append(_secret(kind, os.environ))
+        lines.append(_secret(kind, os.environ, lake.address))
     for name, uri in uris.items():
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
@@ -191,14 +192,15 @@ def register(schema: str | None, as_json: bool) -> None:
     raise_first(failed)
 
 
-def _secret(kind: str, environ: Mapping[str, str]) -> str:
+def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
     """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's own lies."""
     more = ""
     if kind == "azure" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
         more = f", ACCOUNT_NAME '{account}'"
-    if kind == "s3" and (endpoint := environ.get("AWS_ENDPOINT_URL")):
-        scheme, _, host = endpoint.rstrip("/").partition("://")
-        more = f", ENDPOINT '{host}', URL_STYLE 'path', USE_SSL {str(scheme == 'https').lower()}"
+    if kind == "s3" and (store := S3Address.of(environ, address)).endpoint:
+        scheme, _, host = store.endpoint.partition("://")
+        style = "path" if store.by_path else "vhost"
+        more = f", ENDPOINT '{host}', URL_STYLE '{style}', USE_SSL {str(scheme == 'https').lower()}"
     return f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
 
 

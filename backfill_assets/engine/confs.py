@@ -169,19 +169,37 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
-    return (s3a_confs(os.environ) | confs) if settings.bucket else confs
+    return (s3a_confs(os.environ, settings.bucket) | confs) if settings.bucket else confs
 
 
-def s3a_confs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where Hadoop finds the store that the environment names. Keys are not among it: S3A's own chain of providers
-    finds them, in the environment or by a machine's role."""
-    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
-    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-    by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+@dataclass(frozen=True)
+class S3Address:
+    """Where an S3 store lies, as delta-rs and obstore find it by the environment; keys are not among it."""
+
+    endpoint: str  # "": of AWS
+    region: str  # "": not named
+    by_path: bool  # whether a bucket's name is in the path of its address, not in the host
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], address: str) -> "S3Address":
+        """The store of a lake's address that the environment names. With the bucket in the host, the endpoint there has
+        it, too; here, as for Hadoop and DuckDB, it has not."""
+        endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+        region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in ("true", "1", "yes", "on", "y")
+        if by_host:
+            endpoint = endpoint.replace(f"://{address.partition('://')[2].partition('/')[0]}.", "://", 1)
+        return cls(endpoint.rstrip("/"), region, bool(endpoint) and not by_host)
+
+
+def s3a_confs(environ: Mapping[str, str], address: str) -> dict[str, str]:
+    """Where Hadoop finds the store of a lake's address that the environment names. Keys are not among it: S3A's own
+    chain of providers finds them, in the environment or by a machine's role."""
+    store = S3Address.of(environ, address)
     confs = {
-        "endpoint": endpoint, "endpoint.region": region,
-        "connection.ssl.enabled": "false" if endpoint.startswith("http://") else "",
-        "path.style.access": "true" if endpoint and not by_host else "",
+        "endpoint": store.endpoint, "endpoint.region": store.region,
+        "connection.ssl.enabled": "false" if store.endpoint.startswith("http://") else "",
+        "path.style.access": "true" if store.by_path else "",
     }  # fmt: skip
     return {f"spark.hadoop.fs.s3a.{key}": value for key, value in confs.items() if value}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.engine.confs import scrub
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +130,7 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
     session = frame.sparkSession
     folder.mkdir()
     refuse_elsewhere(session, folder)
-    is_here = not is_connect(session) and f"{session.sparkContext.master}".split("[")[0] == "local"
+    is_here = not is_connect(session) and _computes_here(session)
     counted = _write(frame, folder, None if is_here else observation or partial(_observation, session))
     paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
     if counted is not None and (found := _rows(paths)) != counted:
@@ -149,6 +150,28 @@ def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
             f"the folder {folder}", f"the server of the Spark session does not see it ({reason})",
             "Nothing was written", HERE,
         )  # fmt: skip
+
+
+def is_elsewhere(session: "SparkSession", folder: Path, bucket: str) -> bool:
+    """Whether a session must reach a lake's bucket by itself ("": it has none). A lake in a folder must be seen: raises
+    BackfillError. The folder is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if bucket:
+        return bool(why_elsewhere(session, folder))
+    refuse_elsewhere(session, folder)
+    return False
+
+
+def why_elsewhere(session: "SparkSession", folder: Path) -> str:
+    """Why not all machines of the session are known to see this folder as we do: the server of a client does not, or a
+    classic session computes on a cluster; empty where they do."""
+    if not is_connect(session) and not _computes_here(session):
+        return f"its master is {scrub(str(session.sparkContext.master))}"
+    return why_unseen(session, folder)
+
+
+def _computes_here(session: "SparkSession") -> bool:
+    return f"{session.sparkContext.master}".split("[")[0] == "local"
 
 
 def why_unseen(session: "SparkSession", folder: Path) -> str:

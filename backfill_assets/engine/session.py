@@ -12,7 +12,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.process import keep_objects
 from backfill_assets.engine.confs import NOT_FOR_ROWS, THEIRS, EngineSettings, session_confs
-from backfill_assets.engine.foreign import refuse_elsewhere, session_of
+from backfill_assets.engine.foreign import is_elsewhere, session_of
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -53,6 +53,7 @@ class _Open:
     server: Process | None  # the process behind it, if known
     confs: dict[str, str] = field(default_factory=dict)  # when opened, and as set by `set_confs` since; {}: never read
     answered: float = -_ANSWERED_SECONDS  # when the server last answered that it knows the session
+    is_elsewhere: bool = False  # a project's own, of machines that share no folder with this one
 
     def answers(self) -> bool:
         """Whether the server knows the session. It is asked once a minute at most, not for each step of a table; one
@@ -113,7 +114,8 @@ class OwnServer:
 def own_server(session: "SparkSession") -> OwnServer | None:
     """The server of a session of this process that sees its folders, the lake's own or a project's; else None."""
     with _lock:
-        for lake, known in _opened_with(session):
+        opened = _opened_with(session)
+        for lake, known in [] if any(known.is_elsewhere for _, known in opened) else opened:
             if known.settings.engine == THEIRS:
                 return OwnServer(SPARK, lake / LINKS)
             if known.settings.computes_here:
@@ -209,9 +211,8 @@ def _project_session(lake: Path, settings: EngineSettings, known: _Open | None) 
     """The project's own session, asked once whether it sees the lake's folder."""
     session = session_of(settings.project_session)
     if known is None or known.session is not session:
-        (lake / LINKS).mkdir(parents=True, exist_ok=True)
-        refuse_elsewhere(session, lake / LINKS)
-    return _Open(session, settings, None)
+        known = _Open(session, settings, None, is_elsewhere=is_elsewhere(session, lake / LINKS, settings.bucket))
+    return replace(known, settings=settings)
 
 
 def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
@@ -285,9 +286,7 @@ def explained(error: Exception) -> BackfillError | None:
         return memory_exceeded()
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return unusable(error)
-    if is_engine_loss(error):
-        return engine_lost(error)
-    return write_failed(error)
+    return engine_lost(error) if is_engine_loss(error) else write_failed(error)
 
 
 def _end_open_servers() -> list[Path]:

@@ -58,10 +58,17 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
             '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )  # fmt: skip
-    least = (wanted.engine_from_mib << 20) // (FETCHED if lake_session.engine.bucket else 1)
-    large = not lake_session.engine.computes_here and sum(f.size for f in staged.files) >= least
-    by_engine = wanted.engine == "engine" or (wanted.engine == "auto" and large and not why_not)
+    by_auto = wanted.engine == "auto" and not why_not and _are_large(lake_session, staged)
+    by_engine = wanted.engine == "engine" or by_auto
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
+
+
+def _are_large(lake_session: LakeSession, staged: Staged) -> bool:
+    """Whether files are so large that an engine of other machines counts them sooner than this one."""
+    if lake_session.engine.computes_here:
+        return False
+    size, least = sum(f.size for f in staged.files), lake_session.lake.settings.audit.engine_from_mib << 20
+    return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
 
 
 def _audit_by_duckdb(lake: Lake, staged: Staged, contract: Contract, parts: Sets) -> Profiles:

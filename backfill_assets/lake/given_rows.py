@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.foreign import why_unseen, write_parquet
+from backfill_assets.engine.foreign import why_elsewhere, write_parquet
 from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
@@ -126,7 +126,7 @@ def _written(frame: "DataFrame", lake: LakeFolder, staged: Staged) -> list[Path]
     """Files on this machine with the rows of a frame, which its own session computes: to a folder that it sees, else to
     the bucket of a lake in S3. Raises SettingsError where it reaches neither."""
     session, table, name = frame.sparkSession, staged.table, f"{staged.name}/{WHOLE}"
-    if not table.uri().startswith(S3) or not why_unseen(session, table.prepared(staged.name)):
+    if not table.uri().startswith(S3) or not why_elsewhere(session, table.prepared(staged.name)):
         return write_parquet(frame, staged.folder / WHOLE)
     refuse_blind(session, lake.place)
     frame.write.mode("append").parquet(engine_path(session, table, name))

@@ -21,7 +21,7 @@ from backfill_assets.engine.server import begin_server, engine_name
 from backfill_assets.engine.session import explained, open_session, opening_seconds, set_confs
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
-from backfill_assets.lake.engine_paths import refuse_blind
+from backfill_assets.lake.engine_paths import reaches_bucket, refuse_blind
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -114,14 +114,15 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
+        bucket = bucket_address(self.lake.root)
         if self.project_session is not None or spark.session:
             project_session = (
                 session_maker(str(spark.session)) if self.project_session is None else self.project_session
             )
-            return EngineSettings(THEIRS, umask=umask, project_session=project_session)
+            return EngineSettings(THEIRS, umask=umask, project_session=project_session, bucket=bucket)
         size = spark.memory, spark.cores, spark.idle_minutes
         found = EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
-        return found if found.computes_here else replace(found, bucket=bucket_address(self.lake.root))
+        return found if found.computes_here else replace(found, bucket=bucket)
 
     @property
     def made_by(self) -> str:
@@ -142,11 +143,18 @@ class LakeSession:
 
     def for_reading(self) -> "SparkSession":
         """As `spark`, for callers that only read rows of tables: a project's own session needs only to see the lake's
-        folder."""
+        folder, or to reach its bucket."""
         session = open_session(self.lake.root, self.engine)
-        if self.engine.bucket:
+        if reaches_bucket(session, self.lake.place):
             refuse_blind(session, self.lake.place)
         return session
+
+    def is_at_bucket(self) -> bool:
+        """Whether the engine reads and writes the bucket of the lake itself; a project's own session is opened to be
+        asked."""
+        if self.engine.engine != THEIRS:
+            return bool(self.engine.bucket)
+        return reaches_bucket(self.for_reading(), self.lake.place)
 
     def begin(self) -> None:
         """Start an embedded engine in the background; returns at once."""

@@ -1,5 +1,6 @@
-"""Two machines, as network namespaces without a shared folder, on one lake in a bucket: late data on one, everything
-made again on the other, both killed at random; at the end the lake is what one machine makes of the same deliveries.
+"""Two machines, as network namespaces without a shared folder, on one lake in a bucket: late data on one, a plan that
+makes everything again on the other, both killed at random; at the end the lake is what one machine makes of the same
+deliveries.
 
 Lives here: the namespaces, the rounds, the comparison. Does not live here: kills at each step of one write
 (`end_to_end.test_bucket_stops`). Needed: root, `ip`, and versitygw on PATH.
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import ONE_DAY
@@ -33,7 +35,10 @@ from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
 STORE, MACHINES, PORT, BUCKET = "bfa-store", ("bfa-1", "bfa-2"), 7070, "bucket"
 SHARE_KILLED, MOST_SECONDS = 0.7, 60.0
-AGAIN = ("backfill", "--from", str(RULES.start), "--to", str(span(RULES).end - ONE_DAY))
+DAYS = ("--from", str(RULES.start), "--to", str(span(RULES).end - ONE_DAY))
+AGAIN = ("backfill", *DAYS)
+PLAN = ("plan", *DAYS, "--force", "--chunk", "3d", "--max-row-change", "1000", "--max-null-jump", "1", "--json")
+OWN = "backfill_assets_tests.benchmarks.two_machines"
 
 
 def ip(words: str) -> None:
@@ -82,6 +87,21 @@ def command(number: int, folder: Path, lake: str, *words: str) -> "subprocess.Po
     return started(number, folder, "backfill_assets", *words, "--lake", lake)
 
 
+def planned(lake: str) -> int:
+    """Go on with the plan that is not finished, else plan all days and run that; returns how `run` ended."""
+    product = [sys.executable, "-m", "backfill_assets"]
+
+    def asked(*words: str) -> Any:
+        done = subprocess.run([*product, *words, "--lake", lake], stdout=subprocess.PIPE, check=False)
+        return json.loads(done.stdout)
+
+    known = [p["id"] for p in asked("plan", "list", "--json") if p["state"] not in ("finished", "cancelled")]
+    plan = known[-1] if known else asked(*PLAN)["id"]
+    run = subprocess.run([*product, "run", plan, "--lake", lake], stdout=sys.stderr, check=False)
+    print(plan, asked("plan", "show", plan, "--json")["state"], flush=True)
+    return run.returncode
+
+
 def fingerprints(lake: str) -> Mapping[str, Mapping[str, tuple[int, str]]]:
     """Rows and fingerprint of each day with rows, by table."""
     opened = open_lake(local_root(lake))
@@ -104,13 +124,15 @@ def raced(folder: Path, rounds: int, chance: random.Random) -> Counter[str]:
         landed = folder / "store" / BUCKET / "landing" / f"{number:03d}.jsonl"
         landed.parent.mkdir(parents=True, exist_ok=True)
         landed.write_bytes(encoded("jsonl", rows))
-        running = {"load": command(0, folder, lake, "catch-up"), "again": command(1, folder, lake, *AGAIN, "--force")}
+        running = {"load": command(0, folder, lake, "catch-up"), "plan": started(1, folder, OWN, "plan", lake)}
         for name, process in running.items():
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=chance.uniform(5, MOST_SECONDS) if chance.random() < SHARE_KILLED else 900)
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             ended[f"{name} {process.wait()}"] += 1
+        plans = command(1, folder, lake, "plan", "list", "--json").communicate()[0]
+        print(f"round {number}:", {p["id"]: p["state"] for p in json.loads(plans)}, flush=True)
     return ended
 
 
@@ -130,12 +152,12 @@ def main(rounds: str = "6", seed: str = "1") -> None:
             began = time.monotonic()
             ended = raced(folder, int(rounds), random.Random(seed))
             print(f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}", flush=True)
+            print("the last plan:", started(1, folder, OWN, "plan", f"s3://{BUCKET}/lake").communicate()[0].strip())
             for number in (1, 0):  # the second run finds what only time tells
                 said, _ = command(number, folder, f"s3://{BUCKET}/lake", "catch-up", "--json").communicate()
                 print(f"catch-up on machine {number}: {json.loads(said).get('state', 'ended') if said else 'ended'}")
             command(1, folder, f"s3://{BUCKET}/lake", *AGAIN).communicate()
-            own = "backfill_assets_tests.benchmarks.two_machines"
-            found = json.loads(started(1, folder, own, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0])
+            found = json.loads(started(1, folder, OWN, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0])
             checked = command(0, folder, f"s3://{BUCKET}/lake", "verify", "--deep")
             print(checked.communicate()[0].splitlines()[-1:], checked.returncode)
         finally:
@@ -152,5 +174,7 @@ def main(rounds: str = "6", seed: str = "1") -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["fingerprints"]:
         print(json.dumps(fingerprints(sys.argv[2])))
+    elif sys.argv[1:2] == ["plan"]:
+        sys.exit(planned(sys.argv[2]))
     else:
         main(*sys.argv[1:])

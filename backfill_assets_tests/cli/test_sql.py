@@ -6,6 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -141,10 +142,14 @@ def test_readers_of_a_lake_in_a_bucket_get_its_address_as_they_write_it(
     host = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
     secret = f"TYPE s3, PROVIDER credential_chain, ENDPOINT '{host}', URL_STYLE 'path', USE_SSL false);"
     assert secret in told["duckdb"]
+    assert len(duckdb.extract_statements(told["duckdb"])) == 4
     assert f"'{bucket_address}/tables/staging'" in told["duckdb"]
     assert f"'{bucket_address}/tables/staging'" in told["polars"]
     assert f"s3a{bucket_address.removeprefix('s3')}/tables/staging" in told["spark"]
     assert str(tmp_path) not in "".join(told.values())
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", os.environ["AWS_ENDPOINT_URL"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://of.another.service/")
+    assert secret in run("attach", "duckdb", "--lake", bucket_address).stdout
 
 
 @pytest.mark.on_spark("its catalog and SQL are Spark's")

@@ -13,10 +13,10 @@ from backfill_assets.core.addresses import local_root
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
+from backfill_assets.engine import foreign
 from backfill_assets.engine.cache import present_jars, s3a_jars
 from backfill_assets.engine.confs import s3a_confs
 from backfill_assets.engine.jvm import find_java, launch_options
-from backfill_assets.lake import given_rows
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.replace import Provenance
@@ -60,7 +60,7 @@ def elsewhere(moto_server: StoreServer) -> Iterator[str]:
     except BackfillError as error:
         pytest.skip(str(error))
     keys = {"spark.hadoop.fs.s3a.access.key": KEY, "spark.hadoop.fs.s3a.secret.key": SECRET}
-    store = s3a_confs(moto_server.environment)
+    store = s3a_confs(moto_server.environment, "")
     with spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))}) as port:
         yield f"sc://127.0.0.1:{port}"
 
@@ -111,7 +111,7 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
 def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_bucket(
     spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given_rows, "why_unseen", lambda *_: "they are other machines")
+    monkeypatch.setattr(foreign, "why_unseen", lambda *_: "they are other machines")
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
     lake = bare_bucket(bucket_address, tmp_path)
     rows = LakeSession(lake).spark().range(3).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")

@@ -10,6 +10,7 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.confs import (
     EngineSettings,
+    S3Address,
     launch_confs,
     s3a_confs,
     scrub,
@@ -36,11 +37,13 @@ def test_a_driver_for_a_lake_in_a_bucket_finds_its_store_as_the_environment_says
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {"AWS_ENDPOINT_URL": "http://h:9", "AWS_REGION": "r", "AWS_SECRET_ACCESS_KEY": "hunter2"}
-    assert {k.removeprefix("spark.hadoop.fs.s3a."): v for k, v in s3a_confs(known).items()} == {
+    assert {k.removeprefix("spark.hadoop.fs.s3a."): v for k, v in s3a_confs(known, "s3://b/l").items()} == {
         "endpoint": "http://h:9", "endpoint.region": "r", "connection.ssl.enabled": "false",
         "path.style.access": "true",
     }  # fmt: skip
-    assert s3a_confs({"AWS_DEFAULT_REGION": "r"}).keys() == {"spark.hadoop.fs.s3a.endpoint.region"}
+    assert s3a_confs({"AWS_DEFAULT_REGION": "r"}, "s3://b/l").keys() == {"spark.hadoop.fs.s3a.endpoint.region"}
+    by_host = {"AWS_ENDPOINT_URL_S3": "https://b.s3.h/", **known, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
+    assert S3Address.of(by_host, "s3://b/l") == S3Address("https://s3.h", "r", by_path=False)
     for name, value in known.items():
         monkeypatch.setenv(name, value)
     theirs = {"spark.hadoop.fs.s3a.endpoint": "http://theirs"}

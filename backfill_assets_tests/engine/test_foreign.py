@@ -90,6 +90,8 @@ def test_a_frame_whose_rows_went_elsewhere_is_refused_with_how_many_are_missing(
 class Session:
     """As much of a session as is asked here."""
 
+    sparkContext: Any = None
+
     def __init__(self, **changed: str) -> None:
         fit = {key: values[0] for key, (values, _) in NEEDED.items()}
         self.conf = fit | {f"spark.sql.{key}": value for key, value in changed.items()}
@@ -98,6 +100,18 @@ class Session:
 
     def sql(self, text: str) -> Any:
         return SimpleNamespace(first=lambda: (1,))
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://another:7077"])
+def test_a_session_on_a_cluster_is_handed_addresses_of_a_lake_in_a_bucket_and_else_paths(
+    master: str, tmp_path: Path
+) -> None:
+    session = Session()
+    session.sparkContext = SimpleNamespace(master=master)
+    for bucket in ("", "s3://b/l"):
+        made = EngineSettings(THEIRS, bucket=bucket, project_session=session)
+        opened = open_session(tmp_path / f"lake{bucket[:2]}", made)
+        assert (own_server(opened) is None) == (master.startswith("spark") and bool(bucket))
 
 
 def given_session() -> Session:

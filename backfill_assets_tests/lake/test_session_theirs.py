@@ -111,7 +111,7 @@ def spark_server(**more: str) -> Iterator[int]:
     program = [str(spark_home() / "bin/spark-submit"), "--class", SERVER, *words, "spark-internal"]
     with subprocess.Popen(program, stdout=sys.stderr) as server:
         try:
-            for attempt in stamina.retry_context(on=OSError, attempts=None, timeout=60, wait_max=0.5):
+            for attempt in stamina.retry_context(on=OSError, attempts=None, timeout=180, wait_max=0.5):
                 with attempt, socket.create_connection(("127.0.0.1", port)):
                     yield port
         finally:
