@@ -27,9 +27,6 @@ PATIENCE_MS = 240_000
 DAYS_SHOWN = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) {
   ... on AssetNode { partitionStats { numMaterialized numFailed numPartitions } } } }"""
 BROKEN_RUNS = """{ runsOrError(filter: {statuses: [FAILURE, CANCELED]}) { ... on Runs { results { runId } } } }"""
-LAUNCH = """mutation ($asked: ExecutionParams!) { launchRun(executionParams: $asked) {
-  __typename ... on LaunchRunSuccess { run { runId } } } }"""
-TERMINATE = """mutation ($id: String!) { terminateRun(runId: $id) { __typename } }"""
 SETTLED_MS = 600  # after the network is quiet the graphs still fade in
 LOOK_MS = 250
 MOST_LOOKS = 24
@@ -130,25 +127,6 @@ class Ui:
     def broken_runs(self) -> set[str]:
         """The runs that Dagster shows as failed or canceled."""
         return {r["runId"] for r in self._query(BROKEN_RUNS)["runsOrError"]["results"]}
-
-    def force(self, tables: list[str], first: str, last: str) -> str:
-        """Launch a run of the job that makes days of tables again, as the launchpad does; its id."""
-        span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        asked = {
-            "selector": {
-                "repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": "rebuild",
-                "assetSelection": [{"path": [t]} for t in tables],
-            },
-            "mode": "default", "runConfigData": {"ops": {f"make_{t}": {"config": {"force": True}} for t in tables}},
-            "executionMetadata": {"tags": [{"key": k, "value": v} for k, v in span.items()]},
-        }  # fmt: skip
-        launched: str = self._query(LAUNCH, asked=asked)["launchRun"]["run"]["runId"]
-        return launched
-
-    def terminate(self, run_id: str) -> None:
-        """What the button *Terminate* does."""
-        told = self._query(TERMINATE, id=run_id)["terminateRun"]["__typename"]
-        assert told == "TerminateRunSuccess", told
 
     def _query(self, query: str, **variables: Any) -> dict[str, Any]:
         """The answer of the GraphQL address that the pages use."""

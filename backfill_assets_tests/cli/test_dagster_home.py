@@ -18,6 +18,7 @@ from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor import EVENT_STORAGE
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 from backfill_assets_tests.strangers import give_away
@@ -59,13 +60,15 @@ def test_the_events_of_a_lake_lie_beside_its_settings_wherever_it_is_moved(insta
     assert not installed.root.exists()
 
 
-def test_dagster_opens_our_event_storage_by_the_line_that_the_doctor_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("named_by", ["doctor", "production"])
+def test_dagster_opens_our_event_storage_by_what_commands_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
 ) -> None:
-    (tmp_path / "dagster.yaml").write_text(EVENT_STORAGE)
+    (tmp_path / "dagster.yaml").write_text(EVENT_STORAGE if named_by == "doctor" else run("production").stdout)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with dg.DagsterInstance.get() as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
+        assert instance.run_retries_enabled is (named_by == "production")
 
 
 def test_commands_write_the_events_of_a_home_that_names_no_storage_by_ours_and_dagster_reads_them(

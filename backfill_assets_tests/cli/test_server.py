@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import psutil
 import pytest
 from websockets.asyncio.client import connect
@@ -23,7 +22,6 @@ from backfill_assets.cli.server import guard, own_folder
 from backfill_assets.engine.processes import Process, working_in
 from backfill_assets.engine.server import SERVER_PROGRAMS
 from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
-from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.files import bare_lake
@@ -102,14 +100,6 @@ def test_commands_refuse_the_lake_of_another_user_and_change_nothing_there(
     refused = run(*words, "--lake", tmp_path / "lake")
     assert (refused.exit_code, "belongs to" in refused.stderr) == (2, True)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_dagster_opens_what_production_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dagster.yaml").write_text(run("production").stdout)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    with dg.DagsterInstance.get() as instance:
-        assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
-        assert instance.run_retries_enabled
 
 
 SECRET = "/s3cret"

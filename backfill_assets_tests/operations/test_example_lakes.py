@@ -60,6 +60,8 @@ def test_a_folder_that_holds_anything_is_left_as_it_is(tmp_path: Path) -> None:
         make_example("orders", tmp_path)
     with pytest.raises(SettingsError, match="the folder is not empty"):
         make_example("orders", tmp_path / "mine")
+    with pytest.raises(SettingsError, match="did not make it"):
+        make_sample(tmp_path, DAYS)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
@@ -75,13 +77,6 @@ def test_what_is_made_is_known_again_and_has_the_settings_that_were_shown(tmp_pa
     landed = list((tmp_path / "landing").rglob("*.jsonl"))
     assert landed
     assert all(path.stat().st_mtime < path.parent.stat().st_mtime for path in landed), "a scan need not wait for them"
-
-
-def test_a_folder_that_holds_anything_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "mine").touch()
-    with pytest.raises(SettingsError, match="did not make it"):
-        make_sample(tmp_path, DAYS)
-    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"first": "soon", "end": "later"}', '{"first": "2026-01-01"}'])
