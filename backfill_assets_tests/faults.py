@@ -103,14 +103,14 @@ def raising_around(function: Callable[..., Any], behind: bool, make: Callable[[]
 
 
 @contextmanager
-def doing_before(function: Callable[..., Any], act: Callable[[], object]) -> Iterator[None]:
-    """Within, `act` is done before the first line of the first call of a function of the product: another command that
-    comes in between."""
+def doing_before(function: Callable[..., Any], act: Callable[[], object], **given: object) -> Iterator[None]:
+    """Within, `act` is done before the first line of the first call of a function of the product (that is `given`
+    these): another command that comes in between."""
     assert isinstance(function, FunctionType)
     code = function.__code__
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
-        if frame.f_code is code:
+        if frame.f_code is code and frame.f_locals.items() >= given.items():
             sys.settrace(None)
             act()
 

@@ -1,7 +1,7 @@
 """What nobody reads makes nobody's days stale; other windows, cut or maturity alone make days outdated, never stale.
 
 Tested here: `core.readings` and parameters of days, alone and through digests and states of lakes in memory. Not tested
-here: taking the fingerprints (`lake.test_audit`, `load.test_arrivals_sql`), receipts of a load (`load.test_candidate`).
+here: taking the fingerprints (`lake.test_audit`, `load.test_arrivals`), receipts of a load (`load.test_candidate`).
 """
 
 from collections.abc import Mapping

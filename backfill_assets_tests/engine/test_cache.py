@@ -1,7 +1,5 @@
 """Delta's jars: where they lie, and that they are as pinned.
-
-Tested here: `engine.cache` without any network. Not tested here: fetching (`test_session`) and a real proxy.
-"""
+Not here: fetching (`test_session`) and a real proxy."""
 
 import hashlib
 import shutil
@@ -42,16 +40,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_an_altered_jar_is_refused_by_name(cache: Path) -> None:
-    with (cache / NAME).open("ab") as jar:
-        jar.write(b"more")
-    with pytest.raises(BackfillError, match=rf"the jar .*{NAME}: its sha256 is .* Spark was not started.*remove the"):
-        delta_jars(NO_JAVA, ())
-
-
-def test_a_jar_that_somebody_added_is_refused_by_name(cache: Path) -> None:
+def test_a_jar_that_somebody_added_or_altered_is_refused_by_name(cache: Path) -> None:
     (cache / "a-first.jar").write_bytes(b"x")
     with pytest.raises(BackfillError, match=r"a-first\.jar: it is none of io.delta"):
+        delta_jars(NO_JAVA, ())
+    (cache / "a-first.jar").unlink()
+    (cache / NAME).write_bytes(b"more")
+    with pytest.raises(BackfillError, match=rf"the jar .*{NAME}: its sha256 is .* Spark was not started.*remove the"):
         delta_jars(NO_JAVA, ())
 
 
@@ -81,7 +76,7 @@ def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would
         prove(UNKNOWN, present_jars(), digest_of(jars))
 
 
-def test_a_cache_folder_that_cannot_be_used_is_one_line_that_names_the_variable(
+def test_a_cache_that_cannot_be_used_is_named_with_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("not a folder")

@@ -1,8 +1,5 @@
 """The channel to a server: calls end soon after the server's process, deadlines, and which address it dials.
-
-Tested here: a server that never answers, in this process and in one that is killed. Not tested here: sessions on the
-real one (`test_session`).
-"""
+Not here: sessions on the real one (`test_session`)."""
 
 import socket
 import subprocess

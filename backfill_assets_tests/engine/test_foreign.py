@@ -1,11 +1,10 @@
 """A frame of a session that is not ours is written where we can read it, whole, or is refused.
-
-Tested here: `engine.foreign`. Not tested here: sessions of Spark in another program (`lake/test_session_theirs.py`).
-"""
+Not here: sessions of Spark in another program (`lake/test_session_theirs.py`)."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -32,21 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_frame_is_written_by_its_own_session(spark: "SparkSession", tmp_path: Path) -> None:
-    folder = tmp_path / "a folder"
-    paths = write_parquet(spark.range(3), folder)
-    assert is_connect(spark)
-    assert sum(pq.read_metadata(path).num_rows for path in paths) == 3
-    assert {path.parent for path in paths} == {folder}
-
-
 def test_a_frame_of_a_server_is_written_where_functions_of_the_process_are_those_of_a_classic_session(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame = spark.range(3)
+    frame, folder = spark.range(3), tmp_path / "a folder"
     monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
-    assert not is_remote()
-    assert sum(pq.read_metadata(path).num_rows for path in write_parquet(frame, tmp_path / "folder")) == 3
+    assert (is_remote(), is_connect(spark)) == (False, True)
+    paths = write_parquet(frame, folder)
+    assert sum(pq.read_metadata(path).num_rows for path in paths) == 3
+    assert {path.parent for path in paths} == {folder}
 
 
 class Elsewhere:
@@ -54,25 +47,18 @@ class Elsewhere:
 
     __module__ = "their.connect.session"
 
-    def __init__(self, session: "SparkSession") -> None:
-        self.session = session
-
-    @property
-    def read(self) -> Any:
-        other = self.session.sql("SELECT 'another' AS word")
-        reader = SimpleNamespace(parquet=lambda path: other)
-        return SimpleNamespace(schema=lambda schema: reader)
+    def __init__(self, other: "DataFrame") -> None:
+        self.read = Mock(**{"schema.return_value.parquet.return_value": other})
 
 
 def test_a_server_with_folders_of_its_own_is_refused_with_what_to_do(spark: "SparkSession", tmp_path: Path) -> None:
+    other = spark.sql("SELECT 'another' AS word")
     with pytest.raises(BackfillError, match=r"does not see it \(it finds another file there\).*frame\.toArrow\(\)"):
-        refuse_elsewhere(cast("SparkSession", Elsewhere(spark)), tmp_path)
+        refuse_elsewhere(cast("SparkSession", Elsewhere(other)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_frame_whose_rows_went_elsewhere_is_refused_with_how_many_are_missing(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(spark: "SparkSession", tmp_path: Path) -> None:
     """As of executors on other machines: the driver is content, and nothing lies in its folder."""
 
     class Classic:
@@ -122,10 +108,7 @@ SESSION = Session()
 RESOURCE = SimpleNamespace(spark_session=SESSION)
 
 
-@pytest.mark.parametrize(
-    "given", [SESSION, given_session, RESOURCE, lambda: RESOURCE],
-    ids=["itself", "a function", "a resource", "a function that returns a resource"],
-)  # fmt: skip
+@pytest.mark.parametrize("given", [SESSION, given_session, RESOURCE, lambda: RESOURCE])
 def test_a_session_is_found_in_what_a_project_gives(given: object) -> None:
     assert session_of(given) is cast("SparkSession", SESSION)
 
@@ -166,27 +149,13 @@ def test_an_engine_that_ranks_null_otherwise_than_spark_is_refused(spark: "Spark
 
 
 def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(tmp_path: Path) -> None:
-    class NoDelta:
-        @property
-        def read(self) -> "NoDelta":
-            return self
-
-        def format(self, name: str) -> "NoDelta":
-            return self
-
-        def option(self, name: str, value: object) -> "NoDelta":
-            return self
-
-        def load(self, path: str) -> None:
-            raise AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")
-
+    missing = AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")
+    session = Mock(**{"read.format.return_value.option.return_value.load.side_effect": missing})
     with pytest.raises(BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"):
-        delta_frame(cast("SparkSession", NoDelta()), str(tmp_path), 3)
+        delta_frame(session, str(tmp_path), 3)
 
 
-def test_a_session_that_a_project_gives_to_another_lake_stays_that_of_its_own(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_session_that_a_project_gives_to_another_lake_stays_its_own(spark: "SparkSession", tmp_path: Path) -> None:
     """As dagster-pyspark's resource of a lake does it: else nothing would be set on the session any more."""
     opened = LakeSession(make_lake(tmp_path / "own", [], "2024-01-01"))
     session = opened.spark()

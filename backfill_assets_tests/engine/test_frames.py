@@ -1,8 +1,6 @@
 """The clock, chance, the place of a computation and Python are named in a frame's plan; what only looks so is not.
-
-Tested here: `engine.frames` on frames that nothing runs. Not tested here: the refusal (`load.test_steadiness`), and
-orders of rows, which show only in rows (`load.test_computing_ties`).
-"""
+Not here: the refusal (`load.test_steadiness`), and orders of rows, which show only in rows
+(`load.test_computing_ties`)."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -85,7 +83,4 @@ def test_frames_of_inputs_are_not_looked_into(staging: "DataFrame") -> None:
     read = staging.selectExpr("*", "rand() AS r")
     assert undecided(read.select("r"), {"staging": read}) == {}
     assert undecided(read.select("r"), {"staging": staging})
-
-
-def test_a_frame_without_such_a_plan_has_nothing() -> None:
-    assert undecided(object(), {}) == {}
+    assert undecided(object(), {}) == {}, "a frame without such a plan"

@@ -1,8 +1,5 @@
 """The jars by which a Spark of ours reaches S3: a set of their own beside Delta's, with a checksum each.
-
-Tested here: `engine.jar_pins` as `engine.cache` uses them, without any network. Not tested here: Delta's
-(`test_cache`).
-"""
+Not here: Delta's (`test_cache`)."""
 
 from pathlib import Path
 

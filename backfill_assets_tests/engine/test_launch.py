@@ -1,8 +1,6 @@
 """A lake's Sail server as a process: found, shared, stopped as Spark's is, without Java, and closed to other users.
-
-Lives here: its life and its door. Does not live here: the life that both kinds of server share (`test_server`), and
-what a lake holds afterwards (`end_to_end.test_sail`).
-"""
+Not here: the life that both kinds of server share (`test_server`), and what a lake holds afterwards
+(`end_to_end.test_sail`)."""
 
 import os
 import socket

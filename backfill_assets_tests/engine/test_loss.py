@@ -1,20 +1,12 @@
 """Which errors end an engine that still answers, and what a full disk is told as.
-
-Tested here: errors as Spark, Python and SQLite raise them. Not tested here: losses of the connection (`test_session`)
-and a disk that is really full (`end_to_end.test_full_disk`).
-"""
+Not here: losses of the connection (`test_session`) and a disk that is really full (`end_to_end.test_full_disk`)."""
 
 import errno
 
 import pytest
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine.loss import (
-    is_disk_full,
-    is_engine_loss,
-    is_poisoned,
-    write_failed,
-)
+from backfill_assets.engine.loss import is_disk_full, is_engine_loss, is_poisoned, write_failed
 
 
 class SparkConnectGrpcException(Exception):

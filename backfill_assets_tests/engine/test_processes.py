@@ -1,8 +1,5 @@
 """The identity of processes: whom it means, and that nobody asks for a process by its number alone.
-
-Tested here: `engine.processes` on this very process and on children that end. Not tested here: what follows for servers
-(`test_server`) and for runs (`orchestration/test_run_liveness`).
-"""
+Not here: what follows for servers (`test_server`) and for runs (`orchestration/test_run_liveness`)."""
 
 import ast
 import os
@@ -39,9 +36,7 @@ def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
 
 @pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
 @pytest.mark.parametrize("seconds", STEPS_SECONDS)
-def test_a_step_of_the_clock_changes_no_verdict_about_a_process(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_the_clock_changes_no_verdict_on_a_process(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     me, here = Process.this(), PlacedProcess.this()
     step_the_clock(seconds, monkeypatch)
     assert me.is_alive()
@@ -50,6 +45,7 @@ def test_a_step_of_the_clock_changes_no_verdict_about_a_process(
     earlier = replace(me, created=me.created - 60)
     assert not earlier.is_alive()
     assert replace(here, started=here.started - 60).is_gone(PlacedProcess.this())
+    assert not replace(here, host="elsewhere", boot="another", started=0.0).is_gone(PlacedProcess.this())
     assert me.memory_bytes()
 
 
@@ -81,11 +77,6 @@ def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: 
         for process in began:
             process.kill()
             process.wait()
-
-
-def test_a_process_of_another_machine_is_not_judged_by_its_number() -> None:
-    here = PlacedProcess.this()
-    assert not replace(here, host="elsewhere", boot="another", started=0.0).is_gone(here)
 
 
 def test_only_this_module_asks_for_processes_by_number() -> None:

@@ -33,9 +33,7 @@ except OSError:
 """
 
 
-def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(
-    tmp_path: Path,
-) -> None:
+def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(tmp_path: Path) -> None:
     state, engine = ServerFolder.of(tmp_path), sail.Sail(lambda: "Operation not permitted")
     with pytest.raises(SettingsError, match=r"Operation not permitted.*every user of the machine.*open_port = true"):
         engine.request(state, SETTINGS)
@@ -73,7 +71,7 @@ def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_said_at_the_socket_of_the_owner_is_heard_behind_it_and_answered(
+def test_what_is_said_at_the_owners_socket_is_heard_and_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,5 @@
 """The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone when idle.
-
-Lives here: starting, sharing, killing and stopping it. Does not live here: sessions and queries on it
-(`test_session`). Nothing here opens a session.
-"""
+Not here: sessions and queries on it (`test_session`)."""
 
 import contextlib
 import os
@@ -18,12 +15,8 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.server import (
-    ensure_server,
-    release,
-    server_status,
-    stop_server,
-)
+from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server import ensure_server, release, server_status, stop_server
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
@@ -71,14 +64,6 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         stop_server(lake, force=True)
 
 
-def until(fact: Callable[[], bool]) -> None:
-    """Wait for `fact`; fails when it does not come true in time."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not fact():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def a_client(lake: Path) -> Iterator[None]:
     """Another process that uses the lake's server."""
@@ -91,6 +76,14 @@ def a_client(lake: Path) -> Iterator[None]:
             client.kill()
 
 
+def until(fact: Callable[[], bool]) -> None:
+    """Wait for `fact`; fails when it does not come true in time."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not fact():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
 def jvms_of(lake: Path) -> list[int]:
     """The Java processes that run in the lake's folder."""
     found = []
@@ -101,32 +94,18 @@ def jvms_of(lake: Path) -> list[int]:
     return found
 
 
-def token_of(lake: Path) -> str:
-    """The server's token."""
-    record = ServerFolder.of(lake).record()
-    assert record is not None
-    return record.token
-
-
 def test_twenty_processes_asking_at_once_get_one_server(spark_server: Served) -> None:
     assert len(spark_server.answers) == PROCESSES
     assert len(set(spark_server.answers)) == 1
     assert spark_server.jvms == [spark_server.answers[0]]
 
 
-def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> None:
+@pytest.mark.parametrize("killed", ["process", "supervisor"])
+def test_a_killed_server_or_one_of_a_killed_supervisor_is_replaced(spark_server: Served, killed: str) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
-    os.kill(first.process.pid, signal.SIGKILL)
-    until(lambda: not first.process.is_alive())  # the kernel takes some milliseconds to end a large process
-    second = ensure_server(spark_server.lake, SETTINGS)
-    assert second.process != first.process
-    assert jvms_of(spark_server.lake) == [second.process.pid]
-
-
-def test_the_server_of_a_killed_supervisor_is_ended_and_replaced(spark_server: Served) -> None:
-    first = ensure_server(spark_server.lake, SETTINGS)
-    os.kill(first.supervisor.pid, signal.SIGKILL)
-    until(lambda: not first.supervisor.is_alive())
+    process: Process = getattr(first, killed)
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: not process.is_alive())  # the kernel takes some milliseconds to end a large process
     second = ensure_server(spark_server.lake, SETTINGS)
     assert jvms_of(spark_server.lake) == [second.process.pid] != [first.process.pid]
 
@@ -155,24 +134,19 @@ def test_a_server_in_use_is_stopped_only_by_force(spark_server: Served) -> None:
     assert not stop_server(spark_server.lake)
 
 
-def test_nothing_listens_beyond_the_loopback(spark_server: Served) -> None:
-    server = ensure_server(spark_server.lake, SETTINGS)
+def test_nothing_listens_beyond_the_loopback_and_nothing_shows_the_token(spark_server: Served) -> None:
+    server, folder = ensure_server(spark_server.lake, SETTINGS), ServerFolder.of(spark_server.lake)
     connections = psutil.Process(server.process.pid).net_connections(kind="inet")
-    listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
-    assert listening
-    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
-
-
-def test_the_token_is_in_no_command_line_and_no_log_and_no_repr(spark_server: Served) -> None:
-    record = ensure_server(spark_server.lake, SETTINGS)
-    token = token_of(spark_server.lake)
-    assert token in record.url
-    assert token not in repr(record)
+    listening = {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}
+    record = folder.record()
+    assert record is not None
+    assert record.token in server.url
+    assert record.token not in repr(server)
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            assert token not in " ".join(process.cmdline())
-    for log in ServerFolder.of(spark_server.lake).folder.glob("*.log"):
-        assert token not in log.read_text(encoding="utf-8")
+            assert record.token not in " ".join(process.cmdline())
+    assert not [log for log in folder.folder.glob("*.log") if record.token in log.read_text(encoding="utf-8")]
 
 
 def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server: Served, tmp_path: Path) -> None:

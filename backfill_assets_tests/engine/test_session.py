@@ -1,22 +1,17 @@
 """Sessions: what they promise about data, what happens when the engine dies, and the settings that choose it.
-
-Lives here: opening and losing sessions on each kind of engine. Does not live here: the server's process
-(`test_server`). Whatever has a session runs in a process of its own.
-"""
+Not here: the server's process (`test_server`)."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine import session as opening
-from backfill_assets.engine.confs import EngineSettings, scrub
+from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import changed_settings, drop_session, open_session, set_confs
+from backfill_assets.engine.session import open_session
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -83,33 +78,6 @@ print(of_children() - before)
     assert run(code, spark_server) == ["600 700", "0.0"]
 
 
-def test_a_session_whose_settings_were_never_read_is_not_taken_for_changed_by_what_was_said(tmp_path: Path) -> None:
-    """Its server was replaced while it was opened. To put static settings back would be refused."""
-    session = Mock()
-    session.conf.getAll = {"spark.sql.extensions": "delta", "spark.sql.shuffle.partitions": "1"}
-    opening._open[tmp_path] = opening._Open(session, EngineSettings(), None)
-    try:
-        set_confs(session, {"spark.sql.shuffle.partitions": "1"})
-        assert changed_settings(session) == {}
-        assert not session.conf.unset.called
-    finally:
-        drop_session(tmp_path)
-
-
-def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
-    code = """
-from backfill_assets.lake.session import CpuMeter
-meter = CpuMeter(lake, settings)
-print(meter.waited(), opening_seconds(lake))
-open_session(lake, settings)
-waited = meter.waited()
-print(waited > 0.05)
-open_session(lake, settings)
-print(meter.waited() == waited, CpuMeter(lake, settings).waited())
-"""
-    assert run(code, spark_server) == ["0.0 0.0", "True", "True 0.0"]
-
-
 def test_a_wrong_token_is_refused_and_no_error_shows_the_right_one(spark_server: Path) -> None:
     code = """
 url = ensure_server(lake, settings).url
@@ -156,29 +124,17 @@ print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
         stop_server(tmp_path, force=True)
 
 
-def test_an_address_where_nobody_listens_is_a_lost_engine_at_once(tmp_path: Path) -> None:
+def test_an_address_where_nobody_listens_is_a_lost_engine_at_once_and_shows_no_secret(tmp_path: Path) -> None:
+    settings = EngineSettings(engine="sc://localhost:1/;token=abc", confs={"spark.k": "hunter2"})
     with pytest.raises(EngineLost, match="cannot be reached") as lost:
-        open_session(tmp_path, EngineSettings(engine="sc://localhost:1/;token=hunter2"))
-    assert "hunter2" not in str(lost.value)
-    assert is_engine_loss(lost.value)
+        open_session(tmp_path, settings)
+    outer = RuntimeError("step failed")
+    outer.__cause__ = lost.value
+    assert is_engine_loss(outer)
+    told = engine_lost(SparkConnectGrpcException("cannot reach sc://h:1/;token=abc\nmore"))
+    for text in (str(lost.value), str(told), repr(settings)):
+        assert not [word for word in ("abc", "hunter2", "\n") if word in text]
 
 
 class SparkConnectGrpcException(Exception):
     """Stands for pyspark's error of that name."""
-
-
-def test_a_loss_is_found_behind_the_error_it_caused() -> None:
-    outer = RuntimeError("step failed")
-    outer.__cause__ = ConnectionResetError("gone")
-    assert is_engine_loss(outer)
-    assert "ConnectionResetError" in str(engine_lost(outer))
-
-
-def test_no_secret_of_an_address_is_shown() -> None:
-    assert scrub("sc://h:1/;token=abc;user_id=me") == "sc://h:1/;token=***;user_id=me"
-    told = engine_lost(SparkConnectGrpcException("cannot reach sc://h:1/;token=abc\nmore"))
-    assert "abc" not in str(told)
-    assert "\n" not in str(told)
-    settings = EngineSettings(engine="sc://h:1/;token=abc", confs={"spark.k": "hunter2"})
-    assert "abc" not in repr(settings)
-    assert "hunter2" not in repr(settings)

@@ -1,9 +1,7 @@
 """The process beside a server, with a harmless program instead of a JVM: starting, idling, and records.
+Not here: real servers, and supervisors that are killed (`test_server`)."""
 
-Tested here: `engine.supervisor` in this process. Not tested here: real servers, and supervisors that are killed
-(`test_server`).
-"""
-
+import fcntl
 import json
 import os
 import signal
@@ -17,14 +15,7 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.supervisor import (
-    RECORD,
-    Record,
-    ServerFolder,
-    ServerRequest,
-    supervise,
-    take,
-)
+from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder, ServerRequest, supervise, take
 from backfill_assets_tests.strangers import give_away
 
 SERVING = """
@@ -71,9 +62,7 @@ def test_a_server_that_listens_is_recorded_and_ended_when_nobody_uses_it(state: 
     assert not state.scratch.exists()
 
 
-def test_a_server_that_ends_before_it_listens_leaves_its_log_and_no_record(
-    state: ServerFolder, processes: None
-) -> None:
+def test_a_server_that_ends_before_it_listens_leaves_a_log_and_no_record(state: ServerFolder, processes: None) -> None:
     state.log.write_text("of the last one")
     supervise(state, request(state, "print('no memory')"))
     assert state.record() is None
@@ -81,9 +70,7 @@ def test_a_server_that_ends_before_it_listens_leaves_its_log_and_no_record(
     assert state.log.with_suffix(".previous.log").read_text() == "of the last one"
 
 
-def test_a_server_that_the_record_names_no_longer_is_ended_and_the_next_ones_record_stays(
-    state: ServerFolder, processes: None
-) -> None:
+def test_a_server_that_the_record_names_no_longer_is_ended_not_the_record(state: ServerFolder, processes: None) -> None:
     newer = Record(Process.this(), Process.this(), 1, "newer", {})
     (state.folder / "newer").write_text(json.dumps(asdict(newer)))
     replaced = SERVING.replace("input()", REPLACED)
@@ -91,66 +78,47 @@ def test_a_server_that_the_record_names_no_longer_is_ended_and_the_next_ones_rec
     assert state.record() == newer
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ServerFolder:
-    found = ServerFolder.of(tmp_path)
-    found.make()
-    return found
+MINE = Record(Process.this(), Process.this(), 7, "hunter2", {"memory": "1g"})
 
 
-def me() -> Process:
-    found = Process.of(os.getpid())
-    assert found is not None
-    return found
+def test_a_record_is_read_as_it_was_written_and_shows_no_token(state: ServerFolder) -> None:
+    assert state.record() is None
+    state.write_record(MINE)
+    assert state.record() == MINE
+    assert "hunter2" not in repr(MINE)
+    assert not replace(MINE, port=0).usable
+    state.remove_record()
+    assert state.record() is None
 
 
-def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFolder) -> None:
-    record = Record(me(), me(), 7, "hunter2", {"memory": "1g"})
-    assert folder.record() is None
-    folder.write_record(record)
-    assert folder.record() == record
-    assert "hunter2" not in repr(record)
-    assert not replace(record, port=0).usable
-    folder.remove_record()
-    assert folder.record() is None
-
-
-def test_the_clients_lock_is_not_opened_through_a_link(folder: ServerFolder, tmp_path: Path) -> None:
-    (tmp_path / "theirs").write_text("theirs")
-    for target in ("theirs", "absent"):
-        (folder.folder / "in_use").unlink(missing_ok=True)
-        (folder.folder / "in_use").symlink_to(tmp_path / target)
+def test_neither_the_clients_lock_nor_the_folder_is_opened_through_a_link(state: ServerFolder, tmp_path: Path) -> None:
+    (theirs := tmp_path / "theirs").mkdir()
+    theirs.chmod(0o755)
+    (theirs / "file").write_text("theirs")
+    for target in ("file", "absent"):
+        (state.folder / "in_use").unlink(missing_ok=True)
+        (state.folder / "in_use").symlink_to(theirs / target)
         with pytest.raises(OSError, match="in_use"):
-            folder.open_in_use()
-    assert (tmp_path / "theirs").read_text() == "theirs"
-    assert not (tmp_path / "absent").exists()
-
-
-def test_a_folder_that_is_a_link_is_refused_and_what_it_leads_to_keeps_its_rights(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs").chmod(0o755)
+            state.open_in_use()
+    assert {p.name: p.read_text() for p in theirs.iterdir()} == {"file": "theirs"}
     (tmp_path / "lake").mkdir()
-    (tmp_path / "lake" / ".server").symlink_to(tmp_path / "theirs")
+    (tmp_path / "lake" / ".server").symlink_to(theirs)
     with pytest.raises(SettingsError, match=r"\.server: it is a link"):
         ServerFolder.of(tmp_path / "lake").make()
-    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o755
 
 
-def test_a_folder_of_another_user_and_a_record_of_theirs_are_not_used(
-    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder.write_record(Record(me(), me(), 7, "hunter2", {}))
-    give_away(folder.folder / RECORD, monkeypatch)
-    assert folder.record() is None
-    give_away(folder.folder, monkeypatch)
+def test_folders_and_records_of_another_user_are_not_used(state: ServerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    state.write_record(MINE)
+    give_away(state.folder / RECORD, monkeypatch)
+    assert state.record() is None
+    give_away(state.folder, monkeypatch)
     with pytest.raises(SettingsError, match="whose server it is"):
-        folder.make()
+        state.make()
 
 
-def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: ServerFolder) -> None:
-    import fcntl
-
-    client, other = folder.open_in_use(), folder.open_in_use()
+def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(state: ServerFolder) -> None:
+    client, other = state.open_in_use(), state.open_in_use()
     try:
         fcntl.flock(client, fcntl.LOCK_SH)
         assert not take(other)

@@ -1,7 +1,5 @@
 """Where the history of an adopted table begins, by names and by the files at a version.
-
-Not tested here: adopting (`test_adopting.py`).
-"""
+Not here: adopting (`test_adopting.py`)."""
 
 from datetime import date
 from pathlib import Path

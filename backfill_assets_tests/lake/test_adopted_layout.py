@@ -1,8 +1,6 @@
 """A table that is laid out by nothing is adopted with folders by its day: its files get second names, no byte moves.
-
-Not tested here: what is refused (`test_adoptable.py`), and what is done to an adopted table by Spark
-(`end_to_end/test_adopted_tables_of_spark.py`).
-"""
+Not here: what is refused (`test_adoptable.py`), and what is done to an adopted table by Spark
+(`end_to_end/test_adopted_tables_of_spark.py`)."""
 
 import os
 from pathlib import Path
@@ -12,9 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
-from backfill_assets.lake.adopted import mark_of
 from backfill_assets.lake.adopting import Adopted
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -62,12 +58,6 @@ def links(world: Plain) -> list[tuple[Path, Path]]:
     return [(p, world.place / p.name) for p in world.place.glob("day=*/*.parquet") if (world.place / p.name).exists()]
 
 
-def test_what_others_write_afterwards_goes_to_folders_and_is_foreign(world: Plain) -> None:
-    world.adopt()
-    write_deltalake(world.place, rows((D2, "c", 9)), mode="append", schema_mode="merge")
-    assert world.states() == {str(D1): State.FRESH, str(D2): State.STALE}
-
-
 def test_an_engine_takes_the_day_of_files_that_hold_it_from_their_folders(world: Plain, spark: "SparkSession") -> None:
     version = world.adopt().version
     frame = world.lake.store.frame(spark, "orders", version, "day")
@@ -82,16 +72,3 @@ def test_a_call_that_was_killed_between_names_and_commit_goes_on(world: Plain) -
     before = world.content()
     world.adopt()
     assert world.content() == before
-
-
-def test_a_commit_of_others_in_between_comes_first(world: Plain) -> None:
-    last = DeltaTable(world.place).version()
-    (world.place / "_delta_log" / mark_of(last + 1)).touch()
-    (world.place / "_delta_log" / f"{last + 1:020d}.json").write_text('{"commitInfo":{"timestamp":1}}\n')
-    assert world.adopt().version == last + 2
-
-
-def test_a_second_lake_is_refused(world: Plain) -> None:
-    world.adopt()
-    with pytest.raises(BackfillError, match="a lake has adopted it already"):
-        world.adopt(world.another("second"))

@@ -1,20 +1,20 @@
 """The audit of files: counts, sums, NULLs and repeated keys are exact per day, and any changed cell is noticed.
-
-Tested here: `lake.audit`, without an engine. Not tested here: files that Spark wrote (`test_writing_conform`).
-"""
+Not here: files that Spark wrote (`test_writing_conform`)."""
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract, Rule
-from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.gates import RULES
@@ -44,23 +44,22 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return bare_lake(tmp_path_factory.mktemp("lake"))
 
 
-def audited(lake: Lake, rows: list[Cells]) -> dict[date | None, DayProfile]:
+def audited(
+    lake: Lake, rows: Sequence[Cells], contract: Contract = TABLE, parts: Mapping[str, tuple[str, ...]] | None = None
+) -> dict[date | None, DayProfile]:
     staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in rows])
     try:
-        return dict(audit(lake, staged.paths, TABLE))
+        return dict(audit(lake, staged.paths, contract, parts or {}))
     finally:
         staged.drop()
 
 
 def test_the_fingerprint_of_some_columns_is_that_of_a_table_that_has_just_these(lake: Lake) -> None:
     kept = ("day", "key", "n")
-    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in ROWS])
     narrow = replace(TABLE, columns=tuple(c for c in COLUMNS if c.name in kept))
-    found, alone = audit(lake, staged.paths, TABLE, {"some": kept}), audit(lake, staged.paths, narrow)
+    found, alone = audited(lake, ROWS, TABLE, {"some": kept}), audited(lake, ROWS, narrow)
     assert {d: p.parts for d, p in found.items()} == {d: {"some": p.fingerprint} for d, p in alone.items()}
-    plain = audit(lake, staged.paths, TABLE)
-    assert {d: replace(p, parts={}) for d, p in found.items()} == plain, "nothing else is another"
-    staged.drop()
+    assert {d: replace(p, parts={}) for d, p in found.items()} == audited(lake, ROWS), "nothing else is another"
 
 
 def test_a_number_that_is_none_is_seen_though_no_bound_of_its_file_names_it(lake: Lake) -> None:
@@ -91,16 +90,13 @@ def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> No
 
 
 def test_the_greatest_key_is_counted_per_day_for_each_key_that_other_tables_read_by(lake: Lake) -> None:
-    rows = [*ROWS, (day(1), "b", None, None, 1), (day(1), "c", None, None, 1), (day(1), "d", None, None, 1)]
-    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in rows])
-    found = audit(lake, staged.paths, replace(TABLE, read_by=(("text",), ("key", "n"), ("more",))))
+    rows = [*ROWS, *((day(1), key, None, None, 1) for key in "bcd")]
+    found = audited(lake, rows, replace(TABLE, read_by=(("text",), ("key", "n"), ("more",))))
     assert {d: p.most for d, p in found.items()} == {
         day(0): {"text": 2, "key,n": 1, "more": 1},
         day(1): {"text": 1, "key,n": 1, "more": 1},
     }, "a key with a NULL is no key: NULLs are counted on their own"
-    plain = audit(lake, staged.paths, TABLE)
-    assert {d: replace(p, most={}) for d, p in found.items()} == plain, "nothing else is another"
-    staged.drop()
+    assert {d: replace(p, most={}) for d, p in found.items()} == audited(lake, rows), "nothing else is another"
 
 
 def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) -> None:
@@ -127,21 +123,6 @@ def test_two_rows_have_one_fingerprint_iff_they_are_equal(lake: Lake, one: Cells
     assert (prints[0] == prints[1]) == (one == other)
 
 
-def test_text_that_is_no_text_is_told_and_not_published(lake: Lake) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, ROWS[0], strict=True))])
-    bad = pa.table({"key": pa.array([b"\xff\xfe"], pa.binary()), "text": ["x"], "more": ["y"], "n": [1]})
-    pq.write_table(bad.cast(bad.schema.set(0, pa.field("key", pa.binary()))), Path(staged.files[0].path))
-    found = audit(lake, staged.paths, TABLE)  # bytes are shown as text that tells them
-    assert found[day(0)].rows == 1
-    Path(staged.files[0].path).write_bytes(b"PAR1 torn PAR1")
-    with pytest.raises(ContractBroken, match="the table t: what was computed cannot be read back"):
-        audit(lake, staged.paths, TABLE)
-    staged.drop()
-
-
 def test_samples_name_the_keys_that_break_a_rule(lake: Lake) -> None:
     broken: list[Cells] = [*ROWS, (day(0), None, "x", None, 1), (None, "lost", None, None, 1)]
     staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in broken])
@@ -165,30 +146,30 @@ def shown(entity: str) -> str:
     return f'"{hashlib.md5(entity.encode(), usedforsecurity=False).hexdigest()[:8]}"'
 
 
+def ruled(folder: Path, contract: Contract, *values: tuple[int, str | None, int | None]) -> tuple[Any, Any]:
+    """How many rows or groups break each rule by day, and how to sample the keys of a day."""
+    lake = bare_lake(folder)
+    staged = stage_by_hand(lake, contract, [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values])
+    broken = {d: dict(p.broken) for d, p in audit(lake, staged.paths, contract).items()}
+    return broken, partial(sample_keys, lake, staged.paths, contract, check=RULES)
+
+
 def test_rows_that_break_a_rule_are_counted_per_day_and_null_breaks_none(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    values = [(0, "a", 1), (0, "b", 10), (0, "c", -11), (0, None, None), (0, "d", 99), (1, "", 5)]
-    rows = [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values]
-    staged = stage_by_hand(lake, RULED, rows)
-    found = audit(lake, staged.paths, RULED)
-    assert {d: dict(p.broken) for d, p in found.items()} == {day(0): {"is_small": 2}, day(1): {"has_name": 1}}
-    keys = sample_keys(lake, staged.paths, RULED, day(0), RULES)
+    values = ((0, "a", 1), (0, "b", 10), (0, "c", -11), (0, None, None), (0, "d", 99), (1, "", 5))
+    broken, keys_of = ruled(tmp_path, RULED, *values)
+    assert broken == {day(0): {"is_small": 2}, day(1): {"has_name": 1}}
+    keys = keys_of(day(0))
     assert len(keys) == 2
     assert all(shown("b") in k or shown("c") in k for k in keys)
     assert not any('"b"' in k or '"c"' in k for k in keys), "events and alerts name no entity"
 
 
 def test_groups_of_a_days_rows_that_break_a_rule_are_counted_per_day(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
     few = Rule("few", "count(*) <= 2", "at most two an entity", per=("entity",))
     sums = Rule("sums_up", "sum(value) >= 0", "a day's total", per=("event_date",), only_warns=True)
     named = Rule("no_x", "entity <> 'x' OR max(value) < 5", "x is small", per=("entity",))
-    contract = replace(STAGING, rules=(SMALL, few, sums, named))
-    values = [(0, "a", 1), (0, "a", 2), (0, "a", 3), (0, "b", 4), (1, "a", -9), (1, "x", 6), (1, "b", None)]
-    rows = [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values]
-    staged = stage_by_hand(lake, contract, rows)
-    found = audit(lake, staged.paths, contract)
-    assert {d: dict(p.broken) for d, p in found.items()} == {day(0): {"few": 1}, day(1): {"sums_up": 1, "no_x": 1}}
-    keys = sample_keys(lake, staged.paths, contract, day(0), RULES)
-    assert [shown("a") in k for k in keys] == [True]
-    assert [shown("x") in k for k in sample_keys(lake, staged.paths, contract, day(1), RULES)] == [True]
+    values = ((0, "a", 1), (0, "a", 2), (0, "a", 3), (0, "b", 4), (1, "a", -9), (1, "x", 6), (1, "b", None))
+    broken, keys_of = ruled(tmp_path, replace(STAGING, rules=(SMALL, few, sums, named)), *values)
+    assert broken == {day(0): {"few": 1}, day(1): {"sums_up": 1, "no_x": 1}}
+    for n, entity in ((0, "a"), (1, "x")):
+        assert [shown(entity) in k for k in keys_of(day(n))] == [True]

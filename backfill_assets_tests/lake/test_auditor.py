@@ -1,8 +1,5 @@
 """The engine counts what DuckDB counts, figure by figure, in rows of every type; and who is asked for which files.
-
-Tested here: `lake.auditor`. Not tested here: the counting by DuckDB (`test_audit`), and whole runs with either auditor
-(`load.test_derived`).
-"""
+Not here: the counting by DuckDB (`test_audit`), and whole runs with either auditor (`load.test_derived`)."""
 
 import math
 import os
@@ -12,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -34,9 +31,6 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.engines import wants_spark
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 KINDS = (
     "BOOLEAN", "INT", "BIGINT", "DOUBLE", "DECIMAL(18,2)", "DECIMAL(38,10)", "DECIMAL(5,0)", "STRING", "DATE",
@@ -107,7 +101,7 @@ cells = st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def lake_session(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> LakeSession:
+def lake_session(spark: object, tmp_path_factory: pytest.TempPathFactory) -> LakeSession:
     """Of the tests' engine, which `spark` opens; its lake is made after that, since a lake made by a test without an
     engine would be on Spark."""
     return LakeSession(bare_lake(tmp_path_factory.mktemp("lake")))
@@ -149,9 +143,7 @@ EDGES: list[dict[str, Any]] = [{**NOTHING, "day": day(n % 2), "x": x, "c3": x} f
 @settings(max_examples=2 if wants_spark() else examples(8), phases=[Phase.explicit, Phase.generate])
 @given(st.lists(cells, min_size=1, max_size=40))
 @example(EDGES)
-def test_every_figure_of_every_day_is_duckdbs_whatever_the_rows_hold(
-    lake_session: LakeSession, rows: list[dict[str, Any]]
-) -> None:
+def test_every_figure_of_a_day_is_duckdbs_for_any_rows(lake_session: LakeSession, rows: list[dict[str, Any]]) -> None:
     assert not differences(lake_session, TABLE, rows)
 
 
@@ -161,9 +153,7 @@ NARROW = Contract(
 WIDE = replace(TABLE, columns=tuple(c for c in COLUMNS if c.name in ("day", "key", "c3", "few", "a7")), rules=())
 
 
-def test_frequent_texts_are_named_on_the_same_days_though_duckdb_only_estimates_how_many_there_are(
-    lake_session: LakeSession,
-) -> None:
+def test_frequent_texts_are_named_on_the_same_days_though_duckdb_only_estimates(lake_session: LakeSession) -> None:
     """Days of 31 to 33 texts, each in its sample of rows, one of few and one of many texts. Entities are not named."""
     many = {day(n): 31 + n % 3 for n in range(12)} | {day(20): 5, day(21): 100}
     rows = [
@@ -220,14 +210,15 @@ def test_the_engine_is_asked_on_a_cluster_for_large_files_and_else_duckdb(lake: 
 def test_what_only_duckdb_can_judge_stays_with_it_or_is_refused_by_name(lake: Lake) -> None:
     rule = Rule("is_text", "length(text) > 0", "r")
     monthly = replace(NARROW, columns=(*NARROW.columns, Column("month", "STRING", "m")), partition_by="month")
-    rows = [{"day": day(0), "key": 1, "entity": "e", "text": "t", "month": "2024-02"}]
+    row = {"day": day(0), "key": 1, "entity": "e", "text": "t", "month": "2024-02"}
     for contract, why in (
         (replace(NARROW, rules=(rule,)), r"engines may judge the rule is_text \(length\(text\) > 0\) differently"),
         (monthly, "its files are laid out by month"),
     ):
-        staged = stage_by_hand(lake, contract, [{c: rows[0][c] for c in contract.column_names}])
+        staged = stage_by_hand(lake, contract, [{c: row[c] for c in contract.column_names}])
         assert chosen(lake, staged, contract, CLUSTER, engine_from_mib=0) == "duckdb"
-        refusal = rf"the table n can be audited by DuckDB only: {why}. Nothing was written"
-        with pytest.raises(SettingsError, match=refusal):
+        with pytest.raises(
+            SettingsError, match=f"the table n can be audited by DuckDB only: {why}. Nothing was written"
+        ):
             chosen(lake, staged, contract, CLUSTER, engine="engine")
         staged.drop()

@@ -1,8 +1,5 @@
 """Tables get names in the catalog of a project's own Spark; an engine whose catalog no reader can see is refused.
-
-Tested here: `lake.catalog`, with Hive's metastore (Derby) behind a classic session in a program of its own, by a first
-commit and by the command. Not tested here: Glue and Unity, which Spark reaches by the same statements.
-"""
+Not here: Glue and Unity, which Spark reaches by the same statements."""
 
 import json
 from datetime import date

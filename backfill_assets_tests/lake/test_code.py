@@ -1,8 +1,5 @@
 """A file of a table's code: its digest is of what was loaded, and it tells when the file has changed since.
-
-Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_digests.py`), and what `code_inputs`
-names (`pipeline/test_tables.py`).
-"""
+Not here: Python's digests (`core/test_code_digests.py`), and what `code_inputs` names (`pipeline/test_tables.py`)."""
 
 from pathlib import Path
 

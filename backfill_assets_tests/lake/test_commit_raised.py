@@ -1,8 +1,5 @@
 """An exception raised at any step of a commit: the log alone decides, and no file that it names is deleted.
-
-Tested here: `lake.staging`, `lake.store` and `lake.committer` under interrupts and errors of the disk, for every
-kind of table, through the writers that the product uses. Not tested here: kills and power cuts (`test_commit_steps`).
-"""
+Not here: kills and power cuts (`test_commit_steps`)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +22,7 @@ from backfill_assets.load import scan
 from backfill_assets.places import folder
 from backfill_assets_tests.builders import RAW, STAGING, day
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_around
-from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.files import stage_by_hand
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -100,11 +97,8 @@ def gone(lake: Lake, contract: Contract) -> list[str]:
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("step", STEPS)
-def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names(
-    tmp_path: Path, step: str, table: str
-) -> None:
+def test_an_exception_at_any_step_of_a_commit_deletes_no_file_of_the_log(lake: Lake, step: str, table: str) -> None:
     contract, write = TABLES[table]
-    lake = bare_lake(tmp_path)
     write(lake, 1)
     for number, error in enumerate(ERRORS.values(), 2):
         with suppress(*RAISED), raising_around(*STEPS[step], error) as met:

@@ -1,8 +1,5 @@
 """A commit broken off at every step, by SIGKILL and by a power cut: before or after, never half, never unnoticed.
-
-Tested here: `lake.committer`, `lake.staging` and `lake.log` together, through the product's writer, without an engine.
-Not tested here: what a commit refuses (`test_committer`), races of processes (`end_to_end.test_races`).
-"""
+Not here: what a commit refuses (`test_committer`), races of processes (`end_to_end.test_races`)."""
 
 import os
 import signal
@@ -91,8 +88,7 @@ STEPS: dict[str, tuple[Callable[[], None], Content]] = {
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("step", sorted(STEPS))
-def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(tmp_path: Path, step: str) -> None:
-    lake = bare_lake(tmp_path)
+def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(lake: Lake, step: str) -> None:
     written(lake, 1, 0)
     killed = run("-c", KILLED, lake.root, step, timeout=60)
     assert killed.returncode == -signal.SIGKILL
@@ -104,8 +100,7 @@ def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_tabl
         assert (told.level, "log whole" in told.what) == (Level.OK, True), "nothing of the killed write is left"
 
 
-def test_what_a_commit_left_half_way_to_its_name_is_no_commit(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_what_a_commit_left_half_way_to_its_name_is_no_commit(lake: Lake) -> None:
     written(lake, 1, 0)
     whole = (log_of(lake) / f"{1:020d}.json").read_bytes()
     (log_of(lake) / f"{2:020d}.json#1").write_bytes(whole[:100])  # killed between delta-rs's two steps
@@ -247,8 +242,7 @@ def test_a_commit_is_on_the_disk_before_its_checkpoint_may_be_there(
             assert content(each) == AFTER
 
 
-def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(3)}])
     written(lake, 1, 0)  # another write, which sweeps first
     assert [Path(f.path).exists() for f in staged.files] == [True]

@@ -1,47 +1,34 @@
 """A log that a power cut tore: never read, never written over, and mended by the one command that is told.
-
-Tested here: torn newest commits and checkpoints, alone and together. Not tested here: what power cuts can leave
-(`test_commit_steps`), and ledgers that lost data files (`test_inspection`).
-"""
+Not here: what power cuts can leave (`test_commit_steps`), and ledgers that lost data files (`test_inspection`)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake import committer
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.doctor_tables import Level, examine_table
 from backfill_assets_tests.builders import STAGING, day, receipt
-from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_commit_steps import AFTER, BEFORE, content, log_of, mended, written
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def nothing(_: bytes) -> bytes:
-    return b""
+TORN: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda whole: b"",
+    "zeros": lambda whole: bytes(len(whole)),
+    "half a line": lambda whole: whole[:-9],
+    "one line less": lambda whole: whole[: whole.rindex(b"\n")],
+}
 
 
-def zeros(whole: bytes) -> bytes:
-    return bytes(len(whole))
-
-
-def half_a_line(whole: bytes) -> bytes:
-    return whole[:-9]
-
-
-def one_line_less(whole: bytes) -> bytes:
-    return whole[: whole.rindex(b"\n")]
-
-
-@pytest.mark.parametrize("tear", [nothing, zeros, half_a_line, one_line_less])
+@pytest.mark.parametrize("tear", TORN.values(), ids=TORN)
 def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_is_told_mends_it(
-    tmp_path: Path, tear: Callable[[bytes], bytes]
+    lake: Lake, tear: Callable[[bytes], bytes]
 ) -> None:
-    lake = bare_lake(tmp_path)
     written(lake, 1, 0)
     written(lake, 2, 0, 1)
     newest = max(log_of(lake).glob("*.json"))
@@ -58,12 +45,11 @@ def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_
     assert content(lake) == AFTER
 
 
-@pytest.mark.parametrize("tear", [nothing, half_a_line])
+@pytest.mark.parametrize("tear", [TORN["nothing"], TORN["half a line"]])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_away_by_hand(
-    tmp_path: Path, tear: Callable[[bytes], bytes], *, by_hand: bool
+    lake: Lake, tear: Callable[[bytes], bytes], *, by_hand: bool
 ) -> None:
-    lake = bare_lake(tmp_path)
     for n in range(committer.CHECKPOINT_EVERY):
         written(lake, n % 2 + 1, 0, 1)
         if list(log_of(lake).glob("*.checkpoint.parquet")):
@@ -88,11 +74,8 @@ def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_aw
         mend(lake, STAGING, Provenance("test"))
 
 
-@pytest.mark.parametrize("tear", [nothing, zeros, half_a_line])
-def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_nothing(
-    tmp_path: Path, tear: Callable[[bytes], bytes]
-) -> None:
-    lake = bare_lake(tmp_path)
+@pytest.mark.parametrize("tear", [TORN["nothing"], TORN["zeros"], TORN["half a line"]])
+def test_a_torn_checkpoint_is_told_with_what_mends_it_nothing_lost(lake: Lake, tear: Callable[[bytes], bytes]) -> None:
     for n in range(committer.CHECKPOINT_EVERY):
         written(lake, n, 0)
     (checkpoint,) = log_of(lake).glob("*.checkpoint.parquet")

@@ -1,67 +1,42 @@
 """Bytes per day from the log: data files in force, no others.
+Not here: reading them (`end_to_end.test_changed_payload`)."""
 
-Tested here: `lake.data_files`.
-"""
-
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.data_files import (
-    day_bytes,
-    plain_files,
-)
-from backfill_assets_tests.builders import STAGING, day, write_rows
+from backfill_assets.lake.data_files import PlainFiles, day_bytes, plain_files
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import place_of
 
-if TYPE_CHECKING:
-    pass
-
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-def rows(*numbers: int) -> list[dict[str, object]]:
-    return [{"entity": f"e{n}", "value": n, "event_date": day(n)} for n in numbers]
-
-
-def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    table = lake.table_place("staging").local()
-    write_rows(table, STAGING, rows(0, 1), Receipt("w", "staging", "manual", {}))
-    write_rows(table, STAGING, rows(1), Receipt("x", "staging", "manual", {}))
-    found = day_bytes(lake, STAGING)
-    on_disk = {
-        d: sum(f.stat().st_size for f in table.glob(f"event_date={d}/*.parquet")) for d in (day(0), day(0) + ONE_DAY)
-    }
-    assert found == on_disk
-    assert found[day(1)] > found[day(0)]
 
 
 ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
 
 
-def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(lake: Lake) -> None:
     path = lake.table_place("staging").local()
     first = publish_by_hand(lake, STAGING, ROWS).version
     second = publish_by_hand(lake, STAGING, [ROWS[1] | {"value": 2}]).version
-    before, after = (plain_files(place_of(path), v, "event_date", [day(1), day(9)]) for v in (first, second))
-    assert before is not None
-    assert after is not None
+
+    def files(version: int, days: list[date] | None) -> PlainFiles:
+        found = plain_files(place_of(path), version, "event_date", days)
+        assert found is not None
+        return found
+
+    before, after = (files(version, [day(1), day(9)]) for version in (first, second))
     assert [len(before.paths), len(after.paths)] == [1, 1]
     assert before.paths != after.paths
     assert dict(after.columns) == {"entity": "string", "value": "bigint", "event_date": "date"}
-    every = plain_files(place_of(path), second, "event_date", None)
-    none = plain_files(place_of(path), second, "event_date", [])
-    assert every is not None
-    assert none is not None
-    assert [len(every.paths), len(none.paths)] == [3, 0]
-    assert all(Path(p).is_file() for p in every.paths)
+    every = files(second, None).paths
+    assert [len(every), len(files(second, []).paths)] == [3, 0]
+    sizes = {day(n): sum(Path(p).stat().st_size for p in every if f"={day(n)}/" in str(p)) for n in range(3)}
+    assert day_bytes(lake, STAGING) == sizes
 
 
 def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Tables of assets as a lake keeps them, and the bounds that they bring.
-
-Tested here: `lake.declared` as files. Not tested here: what an asset declares (`dagster/test_contracts.py`).
-"""
+Not here: what an asset declares (`dagster/test_contracts.py`)."""
 
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streams, databases and dictionaries become bytes to search, and text is told from packed bytes.
-
-Tested here: `lake.decoding` alone. Not tested here: the search of real files (`lake.test_traces`).
-"""
+Not here: the search of real files (`lake.test_traces`)."""
 
 import bz2
 import gzip

@@ -1,8 +1,5 @@
 """Stretches of files: every file once, all of a day together, and the audit of all stretches is that of all files.
-
-Tested here: `lake.embedded` without an engine of ours: stretches, gathered rows, tables of other programs by their
-place and what is spilled. Not tested here: what is counted (`test_audit`).
-"""
+Not here: what is counted (`test_audit`)."""
 
 import signal
 import subprocess
@@ -34,8 +31,7 @@ from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.processes import start
 
 
-def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_the_audit_of_all_stretches_together_is_that_of_all_files(lake: Lake) -> None:
     rows = [{"entity": "a", "value": n, "event_date": day(n % 3) if n else None} for n in range(7)]
     written = [stage_by_hand(lake, STAGING, rows), stage_by_hand(lake, STAGING, [{**rows[1], "value": 9}])]
     files = [path for staged in written for path in staged.paths]
@@ -90,8 +86,7 @@ def odd(rows: str) -> str:
     return f"SELECT value FROM ({rows}) WHERE value % 2 = 1"
 
 
-def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(lake: Lake) -> None:
     files = stage_by_hand(lake, STAGING, ROWS).paths
     with materialized(lake, files, STAGING, odd) as query:
         assert kept(lake) == 1
@@ -115,8 +110,7 @@ sys.stdin.readline()
 
 
 @pytest.mark.usefixtures("processes")
-def test_what_a_killed_process_spilled_is_removed_by_the_next_one_that_spills(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_what_a_killed_process_spilled_is_removed_by_the_next_one_that_spills(lake: Lake) -> None:
     (lake.root / SPILL).parent.mkdir()
     left = set[str]()
     for number in range(2):

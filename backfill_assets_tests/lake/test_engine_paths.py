@@ -1,11 +1,9 @@
 """What an engine is given of a lake's files: links and paths on this machine, addresses in a bucket elsewhere.
-
-Tested here: `lake.engine_paths`. Not tested here: engines that use them (`end_to_end.test_bucket_elsewhere`).
-"""
+Not here: engines that use them (`end_to_end.test_bucket_elsewhere`)."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -17,31 +15,18 @@ from backfill_assets.lake.engine_paths import engine_path, linked, refuse_blind
 from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-class Elsewhere:
+def elsewhere(content_of: Any) -> Mock:
     """A session that no lake has opened: its machines read what `content_of` gives for an address."""
-
-    def __init__(self, content_of: Any) -> None:
-        self.content_of, self.asked = content_of, list[str]()
-
-    @property
-    def read(self) -> "Elsewhere":
-        return self
-
-    def schema(self, columns: str) -> "Elsewhere":
-        return self
-
-    def text(self, address: str) -> Any:
-        self.asked.append(address)
-        found = self.content_of(address)
-        return SimpleNamespace(first=lambda: found)
+    session = Mock()
+    session.read.schema.return_value.text.side_effect = lambda address: Mock(
+        **{"first.return_value": content_of(address)}
+    )
+    return session
 
 
 def test_a_session_elsewhere_gets_addresses_of_a_bucket_and_paths_of_a_folder(tmp_path: Path) -> None:
-    session = cast("SparkSession", Elsewhere(None))
+    session = elsewhere(None)
     bucket = place_at(local_root("s3://bucket/lake")).at("tables/raw")
     assert engine_path(session, bucket, "writes/w") == "s3a://bucket/lake/tables/raw/writes/w"
     assert engine_path(session, bucket) == "s3a://bucket/lake/tables/raw"
@@ -60,16 +45,12 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
     def no_client(address: str) -> None:
         raise AnalysisException("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem")
 
-    well = Elsewhere(seen)
+    well = elsewhere(seen)
     for _ in range(2):
-        refuse_blind(cast("SparkSession", well), place)
-    assert len(well.asked) == 1
-    for content_of, why in (
-        (no_client, "S3AFileSystem"),
-        (lambda _: ["other"], "another file"),
-        (lambda _: None, ""),
-    ):
-        blind = cast("SparkSession", Elsewhere(content_of))
+        refuse_blind(well, place)
+    assert well.read.schema.return_value.text.call_count == 1
+    for content_of, why in ((no_client, "S3AFileSystem"), (lambda _: ["other"], "another file"), (lambda _: None, "")):
+        blind = elsewhere(content_of)
         with pytest.raises(SettingsError, match=rf"{bucket_address}.*do not read s3a://.*{why}.*hadoop-aws"):
             refuse_blind(blind, place)
     assert place.below() == []

@@ -1,7 +1,5 @@
 """What can be read of a table that others write, and what is refused by name.
-
-Tested here: `lake.external` on folders and logs. Not tested here: looks that compare versions (`lake/test_observing`).
-"""
+Not here: looks that compare versions (`lake/test_observing`)."""
 
 import json
 import re

@@ -1,7 +1,5 @@
 """A lake's folder: where its parts lie, and which folders cannot hold a lake.
-
-Tested here: `lake.folder`. Not tested here: opening a lake (`test_home`).
-"""
+Not here: opening a lake (`test_home`)."""
 
 from pathlib import Path
 

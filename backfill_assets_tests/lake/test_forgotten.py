@@ -1,8 +1,5 @@
 """The record of forgotten entities names none of them, and an erasure that was stopped is found again.
-
-Tested here: `lake.forgotten`, on real tables, and that its SQL is HMAC as Python has it, on an engine.
-Not tested here: rows that stay out (`end_to_end.test_forget`).
-"""
+Not here: rows that stay out (`end_to_end.test_forget`)."""
 
 import json
 import stat
@@ -26,18 +23,13 @@ from backfill_assets.lake.forgotten import (
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.traces import Search, Trace
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import SELECT, configure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANN = {"entity": "ann@example.org"}
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
 
 
 def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake) -> None:
@@ -52,15 +44,18 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     assert len({e.done["hash"] for e in erasures(lake)}) == 1
 
 
-def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity_and_later_ones_not(
-    lake: Lake,
-) -> None:
+def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity(lake: Lake) -> None:
     made = begin_erasure(lake, ANN, "")
     assert may_hold_erased(lake, {"staging": 9}), "it is not finished"
     made.done.update(finished_at="now", ended_versions={"staging": 3})
     made.keep()
     assert [may_hold_erased(lake, {"staging": version}) for version in (2, 3, 4)] == [True, True, False]
     assert not may_hold_erased(lake, {"labels": 2})
+    for name in ("made_from", "ended_versions"):
+        made.done.pop(name)
+    made.keep()
+    assert is_forgotten(lake)
+    assert not may_hold_erased(lake, {"raw": 0}), "an earlier version recorded it"
 
 
 def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake: Lake) -> None:
@@ -102,15 +97,6 @@ def test_loads_are_refused_while_nothing_says_which_column_names_the_entity(tmp_
     rename(gone, "customer", "", "no person is named any more")
     assert is_forgotten(gone) == ""
     assert is_forgotten(other) == known.replace("CAST(who ", "CAST(customer ")
-
-
-def test_a_lake_whose_erasure_was_recorded_by_an_earlier_version_loads_on(lake: Lake) -> None:
-    made = begin_erasure(lake, ANN, "")
-    made.done.pop("made_from")
-    made.done["finished_at"] = "2026-01-01T00:00:00+00:00"
-    made.keep()
-    assert is_forgotten(lake)
-    assert not may_hold_erased(lake, {"raw": 0})
 
 
 def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(spark: "SparkSession", lake: Lake) -> None:

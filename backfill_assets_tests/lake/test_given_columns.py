@@ -1,7 +1,5 @@
 """A column that others made has one of our types or is refused by name; its values stay what they are or are counted.
-
-Tested here: `lake.given_columns`. Not tested here: where the rows come from and go to (`test_given_rows`).
-"""
+Not here: where the rows come from and go to (`test_given_rows`)."""
 
 import datetime as dt
 from decimal import Decimal
@@ -127,14 +125,8 @@ def test_a_value_that_its_type_does_not_hold_is_counted(values: pa.Array, kind: 
     assert why in told
 
 
-CONTRACT = Contract(
-    "t",
-    "",
-    tuple(Column(n, t, "") for n, t in {"n": "BIGINT", "f": "DOUBLE", "d": "DECIMAL(10,2)", "day": "DATE"}.items()),
-    "day",
-    ("n",),
-    (),
-)
+TYPES_OF = {"n": "BIGINT", "f": "DOUBLE", "d": "DECIMAL(10,2)", "day": "DATE"}
+CONTRACT = Contract("t", "", tuple(Column(n, t, "") for n, t in TYPES_OF.items()), "day", ("n",), ())
 
 
 def given(**types: pa.DataType) -> tuple[GivenColumn, ...]:

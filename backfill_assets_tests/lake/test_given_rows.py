@@ -1,8 +1,5 @@
 """Rows that an asset returned are the same rows in the files whichever library made them, or are refused by name.
-
-Tested here: `lake.given_rows`. Not tested here: single types and values (`test_given_columns`), Spark sessions that are
-not ours (`test_session_theirs`).
-"""
+Not here: single types and values (`test_given_columns`), Spark sessions that are not ours (`test_session_theirs`)."""
 
 import datetime as dt
 import subprocess
@@ -63,13 +60,6 @@ def staged(lake: Lake, rows: Any, contract: Contract = SMALL) -> Mapping[dt.date
         found.drop()
 
 
-def refused(lake: Lake, rows: Any, told: str, contract: Contract = SMALL) -> None:
-    with pytest.raises(ContractBroken, match=told):
-        GivenRows.of(rows).stage(lake, contract)
-    assert not list(lake.root.rglob("*.parquet"))
-    assert not list(lake.root.glob(".staging/t/*"))
-
-
 def nullable(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | values
 
@@ -87,16 +77,17 @@ LINE = st.fixed_dictionaries({
 })  # fmt: skip
 
 
+VIEWS = {
+    pa.string(): pa.string_view(), pa.binary(): pa.binary_view(),
+    pa.list_(pa.string()): pa.large_list(pa.string_view()),
+}  # fmt: skip
+
+
 class PolarsLike:
     """Rows as polars gives them to others: views of texts, one stream after the other."""
 
     def __init__(self, table: pa.Table) -> None:
-        views = {
-            pa.string(): pa.string_view(),
-            pa.binary(): pa.binary_view(),
-            pa.list_(pa.string()): pa.large_list(pa.string_view()),
-        }
-        self.table = table.cast(pa.schema([(f.name, views.get(f.type, f.type)) for f in table.schema]))
+        self.table = table.cast(pa.schema([(f.name, VIEWS.get(f.type, f.type)) for f in table.schema]))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
@@ -179,9 +170,10 @@ def test_an_error_in_the_midst_of_a_reader_is_raised_as_it_is_and_leaves_nothing
 def test_misfits_are_counted_per_column_and_nothing_is_written(lake: Lake) -> None:
     at = pa.array([0, 1, 2], pa.timestamp("us"))
     table = pa.table({"k": ["a", "b", "c"], "n": pa.array([2**63, 1, 2**64 - 1], pa.uint64()), "day": at})
-    refused(
-        lake, table, r"of 3 rows 2 values of the column n are beyond BIGINT; 2 values of the column day are no midnight"
-    )
+    with pytest.raises(ContractBroken, match=r"of 3 rows 2 values of the column n .*; 2 values of the column day"):
+        GivenRows.of(table).stage(lake, SMALL)
+    assert not list(lake.root.rglob("*.parquet"))
+    assert not list(lake.root.glob(".staging/t/*"))
 
 
 def test_text_that_is_no_utf8_is_refused_at_the_latest_by_the_audit(lake: Lake) -> None:
@@ -240,11 +232,5 @@ PANDAS: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
 def test_pandas_rows_are_what_pandas_means_by_them(lake: Lake, made: str) -> None:
     cells, wanted = PANDAS[made]
     frame = pd.DataFrame({**cells, "day": pd.Timestamp(DAY)}, index=[7] * len(wanted))
-    table = pa.table(
-        {
-            "k": pa.array([k for k, _ in wanted], pa.string()),
-            "n": pa.array([n for _, n in wanted], pa.int64()),
-            "day": pa.array([DAY] * len(wanted)),
-        }
-    )
+    table = pa.Table.from_pylist([{"k": k, "n": n, "day": DAY} for k, n in wanted], SCHEMA_OF_SMALL)
     assert staged(lake, frame) == staged(lake, table)

@@ -1,9 +1,6 @@
 """What erasures made of landed contents is known, through several of them, and where each record stood.
+Not here: the rows that follow (`end_to_end.test_forget`)."""
 
-Tested here: `lake.heirs`. Not tested here: the rows that follow (`end_to_end.test_forget`).
-"""
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +9,6 @@ from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE, before, origins, with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets.landing.content_store import identity
-from backfill_assets_tests.files import bare_lake
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
 
 
 def erased(lake: Lake, *entries: dict[str, Any]) -> None:
@@ -35,9 +26,7 @@ def step(was: str, now: str, gone: list[int], path: str = "a.csv", by_path: bool
 
 
 @pytest.mark.parametrize("by_path", [False, True])
-def test_a_record_stands_where_it_stood_whatever_named_the_file_when_it_was_rewritten(
-    lake: Lake, by_path: bool
-) -> None:
+def test_a_record_stands_where_it_stood_whatever_named_the_file_when_rewritten(lake: Lake, by_path: bool) -> None:
     """As the numbers of before: c lost 2 and 4 of a, then the second and third of what was left."""
     erased(lake, step("a", "b", [2, 4], by_path=by_path), step("b", "c", [2, 3], by_path=not by_path))
     found = origins(lake)

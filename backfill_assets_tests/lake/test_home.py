@@ -1,7 +1,5 @@
 """A lake's folder: where its parts lie.
-
-Tested here: `lake.home`. Not tested here: the settings it loads (`test_settings.py`).
-"""
+Not here: the settings it loads (`test_settings.py`)."""
 
 import os
 import stat
@@ -50,7 +48,7 @@ def test_opening_a_lake_takes_no_rights_from_a_folder_that_a_link_leads_to(tmp_p
 
 
 @pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])
-def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
+def test_what_is_written_is_readable_by_those_whom_it_names(
     tmp_path: Path, readers: str, folder: int, file: int
 ) -> None:
     root = tmp_path / "lake"

@@ -1,8 +1,5 @@
 """A look at a table that an engine may no longer open.
-
-Tested here: `lake.inspection` on tables committed by hand and then hurt. Not tested here: what the doctor says of it
-(`operations.test_doctor`).
-"""
+Not here: what the doctor says of it (`operations.test_doctor`)."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,12 +13,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
-from backfill_assets.lake.log import HEAD, LOG
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.lake.view import read_view
-from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import commit_file
@@ -57,17 +51,6 @@ def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, ta
     assert inspect(lake, STAGING).edited == (3,)
 
 
-def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: Lake, table: Path) -> None:
-    publish_by_hand(lake, STAGING, rows(2))
-    for version in (1, 2):
-        text = commit_file(table, version).read_text()
-        commit_file(table, version).write_text(text.replace('"backfill_assets.before":', '"another":'))
-    (table / LOG / HEAD).unlink()
-    assert inspect(lake, STAGING).edited == ()
-    publish_by_hand(lake, STAGING, rows(3))
-    assert inspect(lake, STAGING).edited == ()
-
-
 SAID = Provenance("", tags={"by": "ann@desk"})
 
 
@@ -85,18 +68,13 @@ def newest_file(lake: Lake, contract: Contract) -> Path:
     return Path(file)
 
 
-def is_deleted(file: Path) -> None:
-    file.unlink()
-
-
-def is_cut_off(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:20])
+HURT: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink, "cut off": lambda file: file.write_bytes(file.read_bytes()[:20]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("source", ["", "web"])
-def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_others_are_known_still(
-    tmp_path: Path, source: str
-) -> None:
+def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(tmp_path: Path, source: str) -> None:
     lake, files = bare_lake(tmp_path), of_source(FILES, source)
     for path in ("a", "b"):
         took_stock(lake, files, path)
@@ -115,20 +93,9 @@ def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_ot
         mend(lake, files, SAID)
 
 
-def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    took_stock(lake, FILES, "a")
-    lost = newest_file(lake, FILES)
-    (record,) = read_files(lake.store)
-    scan._append(LakeSession(lake), scan._withdrawals([record], datetime.now(UTC), "why"), "landing accept", "why")
-    lost.unlink()
-    mend(lake, FILES, SAID)
-    assert read_files(lake.store) == []
-
-
-@pytest.mark.parametrize("hurt", [is_deleted, is_cut_off])
+@pytest.mark.parametrize("hurt", HURT.values(), ids=HURT)
 def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_the_next_load_writes_them(
-    tmp_path: Path, hurt: Callable[[Path], None]
+    tmp_path: Path, hurt: Callable[[Path], object]
 ) -> None:
     lake = bare_lake(tmp_path)
     for n in (0, 1):  # files of one month: the second write holds both days

@@ -1,8 +1,5 @@
 """Files that snapshots keep: in a store the table's own ones, which upkeep leaves alone while a snapshot names them.
-
-Tested here: `lake.kept_files` through the commands that ask it, over a folder that says it is a store, and no JVM. Not
-tested here: copies (`operations.test_snapshots`), and a real store (`end_to_end`).
-"""
+Not here: copies (`operations.test_snapshots`), and a real store (`end_to_end`)."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -50,9 +47,7 @@ def lake(tmp_path: Path) -> Folder:
     return Folder(str(tmp_path))
 
 
-def test_in_a_store_it_names_the_tables_own_files_and_upkeep_keeps_them_until_it_is_dropped(
-    reader: LakeReader,
-) -> None:
+def test_in_a_store_it_names_the_tables_files_and_upkeep_keeps_them_until_it_is_dropped(reader: LakeReader) -> None:
     lake, before = reader.lake, reader.table(TABLE).arrow()
     made = keep(reader)
     assert [p.name for p in (lake.root / ".snapshots" / "spring").iterdir()] == ["snapshot.json"], "no copy"

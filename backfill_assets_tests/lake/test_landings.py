@@ -1,8 +1,5 @@
 """Where a source's deliveries lie, by what `lake.toml` says and where the lake lies.
-
-Tested here: `lake.landings`, without a store. Not tested here: what is listed (`landing.test_listing`), and tables
-(`test_source_log`).
-"""
+Not here: what is listed (`landing.test_listing`), and tables (`test_source_log`)."""
 
 from pathlib import Path
 

@@ -1,9 +1,7 @@
 """The ledger tables as plain values: which files count, for which days, and what arrivals say.
+Not here: who writes them (`load.test_scan`, `load.test_arrivals`)."""
 
-Tested here: `lake.ledger`, on real Delta tables written without a JVM. Not tested here: who writes them
-(`load.test_scan`, `load.test_arrivals`).
-"""
-
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,26 +31,21 @@ OURS = receipt("files", {})
 
 
 def _event(path: str, sha: str, arrival: date | None, rows: int = 3, bad: int = 0, **facts: Any) -> dict[str, Any]:
-    counts = {"rows": rows, "bad_rows": bad, "usable_rows": rows - bad}
-    about = {
-        "size": 10,
-        "mtime_ns": 7,
-        "first_scan": SEEN,
-        "home_day": day(0),
-        "recorded_at": SEEN,
-        "counted_by": "s",
-        "note": None,
-    }
-    return {"event": LANDED, "path": path, "sha256": sha, "arrival_date": arrival, **counts, **about, **facts}
+    return {
+        "event": LANDED, "path": path, "sha256": sha, "arrival_date": arrival, "rows": rows, "bad_rows": bad,
+        "usable_rows": rows - bad, "size": 10, "mtime_ns": 7, "first_scan": SEEN, "home_day": day(0),
+        "recorded_at": SEEN, "counted_by": "s", "note": None, **facts,
+    }  # fmt: skip
 
 
 def _withdrawn(path: str, sha: str, hours: int) -> dict[str, Any]:
     return _event(path, sha, None, 0, event=WITHDRAWN, recorded_at=SEEN + timedelta(hours=hours), note="by hand")
 
 
-def _record(path: str, sha: str, *, withdrawn: bool = False, **days: tuple[int, int, int]) -> FileRecord:
-    counted = {day(int(n.removeprefix("day"))): c for n, c in days.items()}
-    return FileRecord(path, sha, 10, 7, SEEN, day(0), counted, withdrawn)
+def _record(path: str, sha: str, **days: tuple[int, int, int]) -> FileRecord:
+    return FileRecord(
+        path, sha, 10, 7, SEEN, day(0), {day(int(n.removeprefix("day"))): c for n, c in days.items()}, False
+    )
 
 
 @pytest.fixture
@@ -74,8 +67,8 @@ def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None
 
 
 def test_the_newest_event_of_a_content_wins(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1)], OURS)
-    assert [r.withdrawn for r in read_files(store_of(files))] == [True]
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5), _withdrawn("a.csv", "sha", hours=1)], OURS)
+    assert [(r.withdrawn, r.days) for r in read_files(store_of(files))] == [(True, {day(0): (5, 0, 5)})]
     back = _event("a.csv", "sha", day(0), recorded_at=SEEN + timedelta(hours=2))
     write_rows(files, FILES, [back], OURS)
     assert [r.withdrawn for r in read_files(store_of(files))] == [False]
@@ -112,12 +105,6 @@ def test_a_content_that_select_names_otherwise_is_the_same_input_unless_it_has_c
     assert landed_days(live)[day(1)].usable_rows == 6
 
 
-def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(4), 5), _withdrawn("a.csv", "sha", hours=1)], OURS)
-    (found,) = read_files(store_of(files))
-    assert found.days == {day(4): (5, 0, 5)}
-
-
 def test_when_a_content_lands_again_on_other_days_only_those_count(files: Path) -> None:
     """It was withdrawn because `select` read its times wrongly; with the right one it names another day."""
     again = _event("a.csv", "sha", day(2), recorded_at=SEEN + timedelta(hours=2))
@@ -134,20 +121,11 @@ def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by
         read_files(store_of(files))
 
 
-def test_a_landed_day_is_the_contents_that_name_it_and_their_usable_rows() -> None:
-    found = landed_days([_record("a", "1", day0=(5, 2, 3), day1=(1, 0, 1)), _record("b", "2", day0=(4, 0, 4))])
+def test_a_landed_day_is_the_contents_that_name_it_each_once_unless_all_of_its_files_are_withdrawn() -> None:
+    one, other = _record("a", "1", day0=(5, 2, 3), day1=(1, 0, 1)), _record("b", "2", day0=(4, 0, 4))
+    found = landed_days([one, other, replace(one, path="a copy"), replace(one, path="gone", withdrawn=True)])
     assert found == {day(0): LandedDay(frozenset({"1", "2"}), 7), day(1): LandedDay(frozenset({"1"}), 1)}
-
-
-def test_the_same_content_at_two_paths_counts_once() -> None:
-    twice = [_record("a", "1", day0=(5, 0, 5)), _record("copy of a", "1", day0=(5, 0, 5))]
-    assert landed_days(twice) == landed_days(twice[:1])
-
-
-def test_a_withdrawn_file_names_no_day_but_its_copy_does() -> None:
-    gone, copy = _record("a", "1", withdrawn=True, day0=(5, 0, 5)), _record("copy", "1", day0=(5, 0, 5))
-    assert landed_days([gone]) == {}
-    assert landed_days([gone, copy]) == landed_days([copy, gone]) == landed_days([copy])
+    assert landed_days([replace(one, withdrawn=True)]) == {}
 
 
 def _arrival(arrival: int, event: int, fingerprint: str) -> dict[str, Any]:
@@ -156,15 +134,10 @@ def _arrival(arrival: int, event: int, fingerprint: str) -> dict[str, Any]:
     return {**at, **counts, "fingerprint": fingerprint}
 
 
-def test_arrivals_are_listed_per_event_day_ascending_by_arrival(tmp_path: Path) -> None:
+def test_arrivals_are_listed_per_event_day_ascending_by_arrival_at_the_version_asked_for(tmp_path: Path) -> None:
     rows = [_arrival(9, 0, "C"), _arrival(0, 0, "A"), _arrival(3, 3, "D"), _arrival(2, 0, "B")]
-    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, rows)
+    for some in (rows, [_arrival(9, 9, "E")]):
+        write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, some)
     found = read_arrivals(bare_lake(tmp_path).store, 0)
     assert found == {day(0): ((day(0), "A"), (day(2), "B"), (day(9), "C")), day(3): ((day(3), "D"),)}
-
-
-def test_arrivals_are_read_at_the_version_asked_for(tmp_path: Path) -> None:
-    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, [_arrival(0, 0, "A")])
-    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, [_arrival(1, 1, "B")])
-    assert set(read_arrivals(bare_lake(tmp_path).store, 0)) == {day(0)}
-    assert set(read_arrivals(bare_lake(tmp_path).store, 1)) == {day(0), day(1)}
+    assert set(read_arrivals(bare_lake(tmp_path).store, 1)) == {day(0), day(3), day(9)}

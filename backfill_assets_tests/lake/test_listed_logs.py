@@ -1,8 +1,5 @@
 """Logs in a store as a process knows them: read once, and never taken for what they are no more.
-
-Tested here: `lake.listed_logs` by commits to a bucket of moto's. Not tested here: how few requests that takes
-(`end_to_end.test_bucket_requests`), and logs in a folder (`test_log_state`).
-"""
+Not here: how few requests that takes (`end_to_end.test_bucket_requests`), and logs in a folder (`test_log_state`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A table's Delta log, read without a JVM: receipts, gaps, torn commits and checkpoints, commits that are not ours.
-
-Tested here: `lake.log`, on logs written by hand. Not tested here: what Spark writes into a log (`end_to_end`).
-"""
+Not here: what Spark writes into a log (`end_to_end`)."""
 
 import json
 from datetime import UTC, date, datetime
@@ -9,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
@@ -33,7 +33,7 @@ def test_only_commit_files_are_versions(table: Path) -> None:
     assert versions(table) == [0, 1, 2, 9, 10]
 
 
-def test_commits_come_in_order_with_their_receipts(table: Path) -> None:
+def test_commits_come_in_order_with_their_receipts_and_a_write_is_found_by_its_id(table: Path) -> None:
     make_commit(table, 0, info={"operation": "CREATE TABLE"})
     for version in range(1, 12):
         commit_days(table, version, version)
@@ -42,6 +42,8 @@ def test_commits_come_in_order_with_their_receipts(table: Path) -> None:
     assert [c.receipt.write_id if c.receipt else None for c in found[:3]] == [None, "write-1", "write-2"]
     assert (found[0].operation, found[1].operation) == ("CREATE TABLE", "WRITE")
     assert found[1].timestamp_ms == 1_709_000_000_001
+    assert (find_write(table, "write-2"), find_write(table, "write-99")) == (2, None)
+    assert find_write(table.parent / "no_such_table", "write-2") is None
 
 
 @pytest.mark.parametrize("after", [-1, 0, 3])
@@ -77,53 +79,6 @@ def test_a_commit_without_commit_info_is_foreign(table: Path) -> None:
     assert (found.receipt, found.timestamp_ms, found.operation) == (None, 0, "")
 
 
-def test_a_write_is_found_by_its_id(table: Path) -> None:
-    for version in range(4):
-        commit_days(table, version, version)
-    assert find_write(table, "write-2") == 2
-    assert find_write(table, "write-9") is None
-    assert find_write(table.parent / "no_such_table", "write-2") is None
-
-
-def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
-    commit_days(table, 0, 0, 1, 2)
-    commit_days(table, 1, 1)
-    commit_days(table, 2, 2, 3)
-    found = LOGS.state(place_of(table), COLUMN)
-    assert found.version == 2
-    assert {d: r.version for d, r in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
-    assert found.latest[day(1)].entry == DayEntry(1, "content-1", "digest-1")
-    assert found.latest[day(1)].write_id == "write-1"
-
-
-def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table: Path) -> None:
-    early, late = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 5, tzinfo=UTC)
-    commit_days(table, 0, 0, inputs={"raw": 3, "quarantine": 1}, frontier=early)
-    commit_days(table, 1, 0, inputs={"raw": 5, "quarantine": 1}, frontier=late)
-    commit_days(table, 2, 0, inputs={"raw": 4}, frontier=early)
-    commit_days(table, 3, 0)
-    found = LOGS.state(place_of(table), COLUMN)
-    assert found.inputs == {"raw": 4, "quarantine": 1}
-    assert found.frontier == late
-
-
-def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None:
-    commit_days(table, 0, 0, 1, 2)
-    remove = {"remove": {**add(str(day(2)))["add"], "dataChange": True}}
-    make_commit(table, 1, actions=[add(str(day(1))), remove])
-    found = LOGS.state(place_of(table), COLUMN)
-    assert found.foreign == {day(1), day(2)}
-    assert found.latest[day(1)].version == 0, "the receipt stays"
-    assert found.version == 1
-
-
-def test_our_next_write_of_a_day_makes_it_ours_again(table: Path) -> None:
-    commit_days(table, 0, 0, 1)
-    make_commit(table, 1, actions=[add(str(day(0))), add(str(day(1)))])
-    commit_days(table, 2, 1)
-    assert LOGS.state(place_of(table), COLUMN).foreign == {day(0)}
-
-
 UNSAID = {
     "no partition values": {"remove": {"path": "x", "dataChange": True}},
     "another partition column": add("2024-02", "arrival_month"),
@@ -134,13 +89,44 @@ UNSAID = {
 
 
 @pytest.mark.parametrize("action", UNSAID.values(), ids=UNSAID.keys())
-def test_where_a_foreign_commit_does_not_say_which_days_all_known_ones_count(
-    table: Path, action: dict[str, Any]
-) -> None:
+def test_where_a_foreign_commit_names_no_days_all_known_ones_count(table: Path, action: dict[str, Any]) -> None:
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[action])
     commit_days(table, 2, 2)
     assert LOGS.state(place_of(table), COLUMN).foreign == {day(0), day(1)}
+
+
+EARLY, LATE = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 5, tzinfo=UTC)
+days = st.sets(st.integers(0, 5), min_size=1)
+ours = st.tuples(
+    days, st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(0, 9)), st.sampled_from([EARLY, LATE])
+)
+
+
+@given(st.lists(st.one_of(days, ours), min_size=1, max_size=8))
+def test_a_table_is_its_newest_receipts_and_days_that_others_wrote_since(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Any]
+) -> None:
+    table, latest, foreign = tmp_path_factory.mktemp("log") / "staging", dict[date, int](), set[date]()
+    inputs, frontiers = dict[str, int](), list[datetime]()
+    for version, what in enumerate(history):
+        touched = {*map(day, what[0] if isinstance(what, tuple) else what)}
+        if isinstance(what, tuple):
+            commit_days(table, version, *what[0], inputs=what[1], frontier=what[2])
+            latest, foreign, inputs = latest | dict.fromkeys(touched, version), foreign - touched, inputs | what[1]
+            frontiers.append(what[2])
+        else:
+            remove = {"remove": {**add(str(min(touched)))["add"], "dataChange": True}}
+            make_commit(table, version, actions=[remove, *(add(str(d)) for d in touched)])
+            foreign |= touched
+    found = LOGS.state(place_of(table), COLUMN)
+    assert (found.version, {d: r.version for d, r in found.latest.items()}) == (len(history) - 1, latest)
+    assert found.foreign == foreign
+    assert found.inputs == inputs
+    assert found.frontier == max(frontiers, default=None)
+    for d, version in latest.items():
+        assert found.latest[d].entry == DayEntry(version, f"content-{version}", f"digest-{version}")
+        assert found.latest[d].write_id == f"write-{version}"
 
 
 def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(table: Path) -> None:

@@ -1,15 +1,10 @@
 """Columns of a reconciliation: families of types, tolerances that fit their column, digests that ignore order.
-
-Tested here: `lake.matched_columns`. Not tested here: matching rows (`operations.test_reconcile`).
-"""
+Not here: matching rows (`operations.test_reconcile`)."""
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.matched_columns import (
-    ComparedColumn,
-    parse_tolerances,
-)
+from backfill_assets.lake.matched_columns import ComparedColumn, parse_tolerances
 
 pytestmark = pytest.mark.quick
 COLUMNS = (

@@ -1,7 +1,5 @@
 """Two sides matched by key, from SELECTs alone: what each side lacks, repeats and has otherwise, per day and column.
-
-Tested here: `lake.matching`. Not tested here: sides, tolerances and digests (`operations.test_reconcile`).
-"""
+Not here: sides, tolerances and digests (`operations.test_reconcile`)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,5 @@
 """One look at a table that others write: the days whose rows changed there, and nothing else.
-
-Tested here: `lake.observing` over tables written by delta-rs, without an engine. Not tested here: what follows for
-tables made from it (`end_to_end/test_external_tables.py`).
-"""
+Not here: what follows for tables made from it (`end_to_end/test_external_tables.py`)."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -107,14 +104,6 @@ def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) 
     others.table().delete("order_date = '2024-03-01'")
     assert others.look() == [str(D1)]
     assert rows_of(others.lake, "orders", D1) == []
-
-
-@everywhere
-def test_rows_by_merge(others: Others) -> None:
-    changed = orders((D2, "ada", 400), (D4, "eve", 1))
-    there = others.table().merge(changed, "t.order_date = s.order_date AND t.customer = s.customer", "s", "t")
-    there.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert others.look() == [str(D2), str(D4)]
 
 
 @everywhere

@@ -1,8 +1,6 @@
 """Reads of consumers, tried against rows that are staged and not yet published.
-
-Tested here: `lake.queries` and the gate `reads`. Not tested here: other gates (`test_gates`), the write that this one
-refuses (`load.test_rebuild`), and refusing queries that write (`operations.test_sql`).
-"""
+Not here: other gates (`test_gates`), the write that this one refuses (`load.test_rebuild`), and refusing queries that
+write (`operations.test_sql`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -105,9 +103,7 @@ def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake
     "effect",
     ["enable_profiling(save_location=$${}$$, format=$$json$$)", "enable_logging(storage_path=$${}$$)", "checkpoint()"],
 )
-def test_a_table_function_that_may_do_more_than_read_fails_and_does_nothing(
-    lake: Lake, tmp_path: Path, effect: str, wrap: str
-) -> None:
+def test_a_table_function_that_may_do_more_than_read_fails(lake: Lake, tmp_path: Path, effect: str, wrap: str) -> None:
     file = tmp_path / "settings.json"
     file.write_text("mine")
     [told] = tried(lake, wrap.format(effect.format(file)), 1)

@@ -1,12 +1,9 @@
 """Publishing: what is compared with the receipts decides which days' rows move.
-
-Tested here: `lake.replace` on real tables, without an engine. Not tested here: the commit (`test_committer`), races of
-processes (`end_to_end.test_races`) and what a publish does after newer inputs (`end_to_end.test_fault_conflicts`).
-"""
+Not here: the commit (`test_committer`), races of processes (`end_to_end.test_races`) and what a publish does after
+newer inputs (`end_to_end.test_fault_conflicts`)."""
 
 import time
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +18,7 @@ from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.lakes import data_files, version
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -44,8 +41,7 @@ def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
     )
 
 
-def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(lake: Lake) -> None:
     published(lake, 0, scheme=SCHEME - 1)
     assert lake.store.view("staging", "event_date").latest[day(0)].entry.scheme == SCHEME - 1
     assert published(lake, 0, 1).changed == {day(0), day(1)}
@@ -66,25 +62,15 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
-def test_what_is_forced_is_written_though_it_is_equal(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    write(lake, {DAY: 1})
-    before = data_files(lake, "staging")
-    assert write(lake, {DAY: 1}, force=True).changed == {DAY}
-    assert not data_files(lake, "staging")[DAY] & before[DAY]
-
-
-def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_a_slower_run_from_the_newest_inputs_wins(lake: Lake) -> None:
     write(lake, {DAY: 1})
     base = version(lake, "staging")
     write(lake, {DAY: 2})
     assert write(lake, {DAY: 3}, "newest", "newest", base=base).changed == {DAY}
 
 
-def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(tmp_path: Path) -> None:
+def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(lake: Lake) -> None:
     """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks the day."""
-    lake = bare_lake(tmp_path)
     for mode in WriteMode:
         assert write(lake, {DAY: 1}, now="newer", mode=mode).version, "a day whose inputs moved shows as stale"
     read = version(lake, "staging")
@@ -100,11 +86,11 @@ def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else
     assert write(lake, {NEXT: 7}, now="newer", inputs=after).changed == {NEXT}, "it read what the erasure left"
 
 
-def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files_unless_forced(lake: Lake) -> None:
     write(lake, {DAY: 1})
     before = data_files(lake, "staging")
     done = write(lake, {DAY: 1}, "newer", "newer")
-    assert not done.changed
-    assert done.receipted == {DAY}
+    assert (done.changed, done.receipted) == (frozenset(), frozenset({DAY}))
     assert data_files(lake, "staging") == before
+    assert write(lake, {DAY: 1}, force=True).changed == {DAY}
+    assert not data_files(lake, "staging")[DAY] & before[DAY]

@@ -1,12 +1,10 @@
 """Days put back to an earlier version and let go again: the very files and receipts of before, or nothing at all.
-
-Tested here: `lake.restore` on real tables, without an engine, read back by delta-rs and DuckDB at every version. Not
-tested here: which days and versions a person means (`operations.test_rollback`), and Spark (`end_to_end`).
-"""
+Not here: which days and versions a person means (`operations.test_rollback`), and Spark (`end_to_end`)."""
 
 import shutil
 from collections import UserDict
-from collections.abc import KeysView, Mapping
+from collections.abc import Callable, KeysView, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,7 +20,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
 from backfill_assets.core.plans import target_of
-from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.committer import Conflict
@@ -32,7 +30,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, prepare_restore, release_partitions, restore_partitions
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.logs import place_of, read_commit
+from backfill_assets_tests.logs import read_commit
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -57,13 +55,13 @@ def path_of(lake: Lake) -> Path:
     return lake.table_place("staging").local()
 
 
-def entry(lake: Lake, of: date) -> DayEntry:
-    return LOGS.state(place_of(path_of(lake)), "event_date").latest[of].entry
+def latest(lake: Lake) -> Mapping[date, DayReceipt]:
+    return LOGS.state(lake.table_place("staging"), "event_date").latest
 
 
 def back(lake: Lake, targets: Mapping[date, int], said: Provenance = SAID) -> int | None:
-    latest = LOGS.state(place_of(path_of(lake)), "event_date").latest
-    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: latest[d].version for d in targets}), said)
+    seen = {d: latest(lake)[d].version for d in targets}
+    return restore_partitions(lake, RestoreRequest(STAGING, targets, seen), said)
 
 
 def content(lake: Lake, version: int | None = None) -> dict[date, int]:
@@ -96,15 +94,6 @@ def test_days_go_back_to_versions_of_their_own_in_one_commit(lake: Lake) -> None
     assert [target_of(said, day(n)) for n in range(4)] == [None, 1, 2, None]
 
 
-def test_a_day_that_was_never_made_before_is_empty_and_after_its_release_equal_to_no_digest(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows({5: 3}))
-    back(lake, {day(5): 2})
-    assert day(5) not in content(lake)
-    assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.HELD)
-    release_partitions(lake, STAGING, [day(5)], SAID)
-    assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.COMPLETE)
-
-
 def old_file(lake: Lake) -> Path:
     """The file that held the second day before it was written wrong."""
     named = {f.path for f in prepare_restore(lake, RestoreRequest(STAGING, {day(1): 1}, {day(1): 2})).adds}
@@ -134,9 +123,7 @@ def other_columns(lake: Lake) -> None:
     ("spoil", "told"),
     [(gone, "gone or altered"), (torn, "gone or altered"), (other_columns, "the columns of .* are .*amount")],
 )
-def test_files_of_the_past_that_are_not_what_they_were_refuse_and_nothing_moves(
-    lake: Lake, spoil: Any, told: str
-) -> None:
+def test_files_of_the_past_that_are_others_now_refuse_and_nothing_moves(lake: Lake, spoil: Any, told: str) -> None:
     spoil(lake)
     before = on_disk(lake.root)
     with pytest.raises(BackfillError, match=told):
@@ -147,9 +134,12 @@ def test_files_of_the_past_that_are_not_what_they_were_refuse_and_nothing_moves(
 def test_versions_that_are_none_foreign_rows_and_raw_are_refused(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="it has no version 9"):
         back(lake, {day(1): 9})
+    back(lake, {day(1): 1})
     write_rows(path_of(lake), STAGING, rows({1: 99}))
+    with pytest.raises(BackfillError, match="another program wrote"):
+        release_partitions(lake, STAGING, [day(1)], SAID)
     with pytest.raises(BackfillError, match="another program's"):
-        back(lake, {day(1): 3})
+        back(lake, {day(1): 4})
     publish_by_hand(lake, RAW, [{"entity": "A", "value": 1, "arrival_date": day(1)}])
     with pytest.raises(BackfillError, match="what landed is never put back"):
         prepare_restore(lake, RestoreRequest(RAW, {day(1): 0}, {day(1): 1}))
@@ -161,13 +151,6 @@ def test_who_wrote_meanwhile_is_not_overwritten(lake: Lake) -> None:
     with pytest.raises(Superseded, match="were written while the rollback was decided"):
         restore_partitions(lake, RestoreRequest(STAGING, {day(1): 1}, seen), SAID)
     assert content(lake)[day(1)] == 8
-
-
-def test_what_another_program_wrote_over_a_held_day_is_not_released_as_ours(lake: Lake) -> None:
-    back(lake, {day(1): 1})
-    write_rows(path_of(lake), STAGING, rows({1: 99}))
-    with pytest.raises(BackfillError, match="another program wrote"):
-        release_partitions(lake, STAGING, [day(1)], SAID)
 
 
 @pytest.mark.parametrize("is_held", [False, True])
@@ -182,7 +165,7 @@ def test_what_another_program_writes_just_before_the_commit_is_not_signed_as_our
     said = replace(SAID, tags=Slow(plan="p1"))
     with pytest.raises(Conflict, match="wrote days meanwhile"):
         release_partitions(lake, STAGING, [day(1)], said) if is_held else back(lake, {day(1): 1}, said)
-    assert LOGS.state(place_of(path_of(lake)), "event_date").foreign == {day(1)}
+    assert LOGS.state(lake.table_place("staging"), "event_date").foreign == {day(1)}
 
 
 @dataclass
@@ -190,20 +173,16 @@ class World:
     """What the table should hold at every version: a model of publishes, rollbacks and releases."""
 
     lake: Lake
-    states: list[dict[int, int]] = field(default_factory=lambda: [{}])
+    states: list[dict[int, int]]
     held: set[int] = field(default_factory=set)
 
     def publish(self, n: int, value: int) -> None:
-        if n in self.held:
-            with pytest.raises(DaysHeld):
-                publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value))
-            return
-        if publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value)).write_id:
-            self.states.append({**self.states[-1], n: value})
+        with pytest.raises(DaysHeld) if n in self.held else nullcontext():
+            if publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value)).write_id:
+                self.states.append({**self.states[-1], n: value})
 
     def roll_back(self, n: int, to: int) -> None:
-        latest = LOGS.state(place_of(path_of(self.lake)), "event_date").latest
-        if day(n) not in latest:
+        if day(n) not in latest(self.lake):
             return
         at = to % len(self.states)
         if back(self.lake, {day(n): at}) is not None:
@@ -211,40 +190,32 @@ class World:
             self.states.append(then | ({n: self.states[at][n]} if n in self.states[at] else {}))
         self.held.add(n)
 
-    def release(self, n: int) -> None:
-        for _ in release_partitions(self.lake, STAGING, [day(n)], SAID):
-            self.states.append(self.states[-1])
+    def release(self, n: int, _number: int) -> None:
+        self.states += [self.states[-1] for _ in release_partitions(self.lake, STAGING, [day(n)], SAID)]
         self.held.discard(n)
 
 
-steps = st.tuples(st.sampled_from(["publish", "back", "release"]), st.integers(0, 2), st.integers(0, 12))
+VERBS = (World.publish, World.roll_back, World.release)
+steps = st.tuples(st.sampled_from(VERBS), st.integers(0, 2), st.integers(0, 12))
 
 
 @settings(max_examples=examples(12), deadline=None)
 @given(st.lists(steps, min_size=3, max_size=8))
 def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_the_identity(
-    tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[str, int, int]]
+    tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[Callable[[World, int, int], None], int, int]]
 ) -> None:
     lake = bare_lake(tmp_path_factory.mktemp("lake"))
     publish_by_hand(lake, STAGING, rows({0: 0, 1: 0}))
     world = World(lake, [{}, {0: 0, 1: 0}])
     for verb, n, number in taken:
-        if verb == "publish":
-            world.publish(n, number)
-        elif verb == "back":
-            world.roll_back(n, number)
-        else:
-            world.release(n)
+        verb(world, n, number)
     for version, held in list(enumerate(world.states))[1:]:
         assert content(lake, version) == {day(n): v for n, v in held.items()}
     found = audit_table(lake, STAGING)  # DuckDB, over the files of the newest version
-    latest = LOGS.state(place_of(path_of(lake)), "event_date").latest
-    for at, receipt in latest.items():
+    for at, receipt in latest(lake).items():
         assert receipt.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)
 
-
-AS_SAID = Provenance("rollback", note="why", tags={})
 
 SCORE = Column("score", "BIGINT", "new", nullable=True)
 
@@ -266,18 +237,14 @@ def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_aga
     known = {v: table_at(lake, v) for v in (1, lake.store.view("staging", "event_date").version)}
     for target, held in known.items():
         for contract in (after, before):
-            seen = {day(0): receipt(lake).version}
-            restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), AS_SAID)
+            seen = {day(0): latest(lake)[day(0)].version}
+            restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), SAID)
             assert table_at(lake) == held
         said = read_commit(lake.table_place("staging"), target).receipt
         assert said is not None
-        release_partitions(lake, after, [day(0)], AS_SAID)
-        assert receipt(lake).entry == said.days[day(0)]
+        release_partitions(lake, after, [day(0)], SAID)
+        assert latest(lake)[day(0)].entry == said.days[day(0)]
         assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
-
-
-def receipt(lake: Lake) -> DayReceipt:
-    return lake.store.view("staging", "event_date").latest[day(0)]
 
 
 def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
@@ -287,14 +254,14 @@ def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
 
 
 def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(lake: Lake) -> None:
-    first, right = entry(lake, day(0)), read_commit(path_of(lake), 1).receipt
+    first, right = latest(lake)[day(0)].entry, read_commit(path_of(lake), 1).receipt
     assert back(lake, {day(1): 1}) == 3
     assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
     assert right is not None
-    assert entry(lake, day(1)) == replace(right.days[day(1)], built=Built.HELD)
+    assert latest(lake)[day(1)].entry == replace(right.days[day(1)], built=Built.HELD)
     said = read_commit(path_of(lake), 3).receipt
     assert said is not None
     assert (said.reason, said.note, list(said.days)) == ("rollback", "why", [day(1)])
     assert said.tags == {"plan": "p1", "chunk": "4", "to_version": "1"}
-    assert entry(lake, day(0)) == first, "other days keep their receipts"
+    assert latest(lake)[day(0)].entry == first, "other days keep their receipts"
     assert back(lake, {day(1): 1}) is None, "once more, nothing moves"

@@ -1,7 +1,5 @@
 """A payload and its entity in `lake.toml`: what parses, what stays as it was, and what is refused by its key.
-
-Tested here: `lake.sections`, through the file. Not tested here: the words of a payload (`core.payload`).
-"""
+Not here: the words of a payload (`core.payload`)."""
 
 from pathlib import Path
 from typing import Any

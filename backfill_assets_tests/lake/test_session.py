@@ -1,23 +1,20 @@
 """A lake with its engine: settings become the engine's, losses become one line, and nothing starts before it is asked.
-
-Tested here: `lake.session` without an engine. Not tested here: engines (`engine.test_session`), and reading tables
-(`test_store`).
-"""
+Not here: engines (`engine.test_session`), and reading tables (`test_store`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.server import server_status
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.lake.session import LakeSession, free, small_frame
 from backfill_assets.lake.settings import AccessSettings
-from backfill_assets_tests.files import bare_lake
 
 LOST = EngineLost("Spark", "the engine died", "Nothing was written", "Run it again")
 
@@ -29,20 +26,7 @@ class Handing:
         return table
 
 
-class Kept:
-    """A frame that Spark keeps; forgetting it fails with `error`."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error, self.freed = error, 0
-
-    def unpersist(self) -> None:
-        self.freed += 1
-        if self.error is not None:
-            raise self.error
-
-
-def test_the_engines_settings_are_the_lakes_and_no_engine_starts(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_the_engines_settings_are_the_lakes_and_no_engine_starts(lake: Lake) -> None:
     spark = SparkSettings(memory="3g", idle_minutes=4, trust_jars="ab" * 32)
     changed = {"access": AccessSettings(readers="group"), "spark": spark}
     engine = LakeSession(replace(lake, settings=lake.settings.model_copy(update=changed))).engine
@@ -64,13 +48,14 @@ def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
 
 
 def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:
-    alive, gone, wrong = Kept(), Kept(LOST), Kept(ValueError("mine"))
-    free(cast(Any, alive))
-    free(cast(Any, gone))
+    alive, gone, wrong = (Mock(**{"unpersist.side_effect": e}) for e in (None, LOST, ValueError("mine")))
+    free(alive)
+    free(gone)
     with pytest.raises(ValueError, match="mine"):
-        free(cast(Any, wrong))
+        free(wrong)
     try:
         raise LOST
     except EngineLost:
-        free(cast(Any, alive))
-    assert (alive.freed, gone.freed) == (1, 1), "an engine that is being told as lost is not called again"
+        free(alive)
+    counts = alive.unpersist.call_count, gone.unpersist.call_count
+    assert counts == (1, 1), "an engine that is being told as lost is not called again"

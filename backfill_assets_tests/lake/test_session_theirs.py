@@ -1,8 +1,5 @@
 """A lake made by a session of the project's own holds the rows of one made by ours, and the session stays as it was.
-
-Tested here: `lake.session` and `lake.given_rows` with a classic session and a foreign server, each in a program of its
-own. Not tested here: what is asked of a session (`engine/test_foreign.py`).
-"""
+Not here: what is asked of a session (`engine/test_foreign.py`)."""
 
 import json
 import os
@@ -46,8 +43,7 @@ CONFS = {  # of a project's own Spark, which has Delta
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }  # fmt: skip
 KINDS = {  # and the processes of Java that each leaves
-    "classic": 1, "dagster-pyspark": 1, "assets by dagster-pyspark": 1, "a server of Spark": 0, "a server of Sail": 0,
-    "none": 0,
+    "classic": 1, "assets by dagster-pyspark": 1, "a server of Spark": 0, "none": 0,
 }  # fmt: skip
 
 
@@ -73,29 +69,14 @@ def their_session(kind: str) -> Iterator[Any]:
     """A session as a project has it, with settings unlike ours, or a resource that has one."""
     from pyspark.sql import SparkSession
 
-    if kind == "dagster-pyspark":
-        from dagster_pyspark import PySparkResource
-
-        with dg.build_resources({"spark": PySparkResource(spark_config=CONFS)}) as resources:
-            yield resources.spark
-    elif kind == "classic":
+    if kind == "classic":
         made = SparkSession.builder
         for name, value in CONFS.items():
             made = made.config(name, value)
         yield made.getOrCreate()
     else:
-        with (sail_server if kind == "a server of Sail" else spark_server)() as port:
+        with spark_server() as port:
             yield SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
-
-
-@contextmanager
-def sail_server() -> Iterator[int]:
-    """The port of a server of Sail in this process."""
-    from pysail.spark import SparkConnectServer
-
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    yield server.listening_address[1]
 
 
 @contextmanager

@@ -1,8 +1,5 @@
 """The log of a Delta table that others write says what each commit brought, and what cannot be read is refused by name.
-
-Tested here: `lake.source_log` and the settings that name a table. Not here: rows (`load.test_table_contents`) and loads
-(`end_to_end.test_table_sources`).
-"""
+Not here: rows (`load.test_table_contents`) and loads (`end_to_end.test_table_sources`)."""
 
 import json
 from collections.abc import Callable

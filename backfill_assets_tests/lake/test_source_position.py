@@ -1,8 +1,6 @@
 """A look at the log of a table that others write opens what came since, and sees by itself that a log is another one.
-
-Tested here: `lake.source_position`, with a long log. Not here: when a position is kept (`load.test_table_changes`) and
-rewritten logs from the scan to the table (`end_to_end.test_table_history`).
-"""
+Not here: when a position is kept (`load.test_table_changes`) and rewritten logs from the scan to the table
+(`end_to_end.test_table_history`)."""
 
 import json
 import os
@@ -92,7 +90,6 @@ def test_a_log_that_is_not_the_one_that_was_read_is_read_whole(table: Path, how:
 
 
 def test_another_beginning_reads_the_log_whole(table: Path) -> None:
-    known = kept(listed(table.parent))
-    (table.parent / "lake.toml").write_text(settings_text("orders").replace(
-        "[source]", "[source]\nfirst_version = 200"))  # fmt: skip
+    known, path = kept(listed(table.parent)), table.parent / "lake.toml"
+    path.write_text(path.read_text().replace("[source]", "[source]\nfirst_version = 200"))
     assert listed(table.parent, known).read == range(201)

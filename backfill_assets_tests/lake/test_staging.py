@@ -1,8 +1,7 @@
 """Staged files: invisible until they are published, gone when they are not, whoever was killed meanwhile.
+Not here: judging staged rows (`test_audit`) and publishing them (`test_replace`)."""
 
-Tested here: `lake.staging`. Not tested here: judging staged rows (`test_audit`) and publishing them (`test_replace`).
-"""
-
+import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -77,37 +76,21 @@ def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     assert list((lake.root / markers("staging")).iterdir()) == []
 
 
-@pytest.mark.parametrize("of", ["the table", "all tables"])
-def test_a_sweep_takes_no_file_for_a_marker_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
-    theirs = tmp_path / "theirs" / "staging" / "diary.txt"
-    theirs.parent.mkdir(parents=True)
-    theirs.touch()
-    place = lake.root / markers("staging")
-    link, target = (place, theirs.parent) if of == "the table" else (place.parent, theirs.parent.parent)
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(target)
-    with pytest.raises(BackfillError, match=f"a link leads out of {lake.root}"):
-        sweep(lake, "staging")
-    assert theirs.exists()
-
-
-@pytest.mark.parametrize("of", ["the write", "all writes"])
-def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
+@pytest.mark.parametrize("of", ["markers of the table", "markers", "the write", "all writes"])
+def test_a_sweep_takes_and_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
-    folder = lake.table_place("staging").local() / WRITES
-    theirs = tmp_path / "theirs"
-    (theirs / done.write_id).mkdir(parents=True)
-    (theirs / done.write_id / "mine.parquet").touch()
-    if of == "the write":
-        (folder / done.write_id).rename(tmp_path / "moved")
-        (folder / done.write_id).symlink_to(theirs / done.write_id)
-    else:
-        folder.rename(tmp_path / "moved")
-        folder.symlink_to(theirs)
-    ((lake.root / markers("staging")) / done.write_id).touch()
-    with pytest.raises(BackfillError, match=f"a link leads out of {lake.tables}"):
+    folder, marker = lake.table_place("staging").local() / WRITES, lake.root / markers("staging") / done.write_id
+    marker.touch()
+    link = {"the write": folder / done.write_id, "all writes": folder, "markers": marker.parent.parent}.get(
+        of, marker.parent
+    )
+    shutil.copytree(link, theirs := tmp_path / "theirs")
+    link.rename(tmp_path / "moved")
+    link.symlink_to(theirs)
+    before = sorted(theirs.rglob("*"))
+    with pytest.raises(BackfillError, match="a link leads out of"):
         sweep(lake, "staging")
-    assert (theirs / done.write_id / "mine.parquet").exists()
+    assert sorted(theirs.rglob("*")) == before
 
 
 def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:

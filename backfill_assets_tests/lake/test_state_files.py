@@ -1,8 +1,6 @@
 """States kept in files: what a state and the commits after it give is what all commits give, whatever the file holds.
-
-Tested here: `lake.state_files`, and `LogCache.keep` on logs written by hand. Not tested here: that every commit keeps
-one (`test_committer`), and what `verify` says of a false one (`operations.test_doctor_verify`).
-"""
+Not here: that every commit keeps one (`test_committer`), and what `verify` says of a false one
+(`operations.test_doctor_verify`)."""
 
 import gzip
 import json
@@ -30,13 +28,12 @@ COLUMN = "event_date"
 LENGTH = 2 * KEEP_EVERY + 5
 
 
-def _history(table: Path, length: int = LENGTH, keep: bool = True) -> None:
+def _history(table: Path, length: int = LENGTH, first: int = 0) -> None:
     """Commits of ours, each followed by what the committer does."""
     logs = LogCache()
-    for version in range(length):
+    for version in range(first, length):
         commit_days(table, version, version % 7, inputs={"raw": version})
-        if keep:
-            logs.keep(place_of(table), COLUMN)
+        logs.keep(place_of(table), COLUMN)
 
 
 def _folded(table: Path, version: int | None = None) -> TableView:
@@ -74,16 +71,9 @@ def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
     _history(table, 5 * KEEP_EVERY)
     left = state_file(table, 0).with_name(f"{state_file(table, 19).name}.f00d")
     left.write_bytes(b"half of a sta")
-    _history_goes_on(table, 5 * KEEP_EVERY, 6 * KEEP_EVERY)
+    _history(table, 6 * KEEP_EVERY, first=5 * KEEP_EVERY)
     assert [v + 1 for v in kept_versions(place_of(table))] == [5 * KEEP_EVERY, 6 * KEEP_EVERY]
     assert len(list(left.parent.iterdir())) == KEPT, "what a killed writer left is gone"
-
-
-def _history_goes_on(table: Path, first: int, stop: int) -> None:
-    logs = LogCache()
-    for version in range(first, stop):
-        commit_days(table, version, version % 7)
-        logs.keep(place_of(table), COLUMN)
 
 
 def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) -> None:
@@ -95,17 +85,8 @@ def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) 
     assert [p.name for p in state_file(table, 0).parent.iterdir()] == [state_file(table, LENGTH).name]
 
 
-def test_a_table_of_an_earlier_release_gets_a_state_at_its_next_commit(table: Path) -> None:
-    _history(table, keep=False)
-    commit_days(table, LENGTH, 3)
-    LogCache().keep(place_of(table), COLUMN)
-    assert kept_versions(place_of(table)) == [LENGTH]
-
-
 @pytest.mark.parametrize("ahead", [0, 1, KEEP_EVERY, 10 * KEEP_EVERY])
-def test_states_of_another_log_keep_no_state_of_this_one_from_being_kept(
-    table: Path, ahead: int, read: list[int]
-) -> None:
+def test_states_of_another_log_keep_none_of_this_one_from_being_kept(table: Path, ahead: int, read: list[int]) -> None:
     """As after a backup of the commits was put back: by their names its states are the newest."""
     _history(table)
     for path in state_file(table, 0).parent.iterdir():
@@ -124,28 +105,20 @@ def test_states_of_another_log_keep_no_state_of_this_one_from_being_kept(
 # what is passed over
 
 
-def _become_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
     "a flipped byte": lambda path: path.write_bytes(path.read_bytes()[:40] + b"\x00" + path.read_bytes()[41:]),
     "no gzip": lambda path: path.write_bytes(b"{}"),
-    "no JSON": lambda path: path.write_bytes(gzip.compress(b"{")),
     "a list": lambda path: path.write_bytes(gzip.compress(b"[]")),
     "of another form": lambda path: path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz")),
     "without days": lambda path: _rewrite(path, lambda c: c.pop("days")),
-    "days of another shape": lambda path: _rewrite(path, lambda c: c.update(days={"2024-02-26": []})),
     "an unknown kind of day": lambda path: _rewrite(
         path, lambda c: c.update(days={d: [*e[:8], "new", e[9]] for d, e in c["days"].items()})
     ),
     "of another column": lambda path: _rewrite(path, lambda c: c.update(day_column="other")),
     "of another log": lambda path: _rewrite(path, lambda c: c.update(commit="0" * 64)),
     "under another version": lambda path: path.write_bytes(state_file(path.parents[2], KEEP_EVERY - 1).read_bytes()),
-    "a folder": _become_a_folder,
     "gone": Path.unlink,
 }
 
@@ -170,13 +143,6 @@ def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read:
     read.clear()
     assert set(LogCache().state(place_of(table), COLUMN).latest) == {day(1)}
     assert read == list(range(LENGTH))
-
-
-def test_a_state_beyond_the_head_is_passed_over(table: Path) -> None:
-    _history(table)
-    for version in range(KEEP_EVERY + 3, LENGTH):
-        commit_file(table, version).unlink()
-    assert LogCache().state(place_of(table), COLUMN) == _folded(table)
 
 
 # random histories

@@ -1,8 +1,5 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
-
-Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_files`), commits
-(`test_committer`) and the way back (`test_restore`).
-"""
+Not here: rows through an engine (`test_data_files`), commits (`test_committer`) and the way back (`test_restore`)."""
 
 from pathlib import Path
 from typing import Any
@@ -21,10 +18,6 @@ from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import place_of
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-def rows(*numbers: int, value: int = 1) -> list[dict[str, Any]]:
-    return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
 
 
 def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(lake: Lake) -> None:
@@ -69,9 +62,7 @@ def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lak
     assert entities(two_days.store.own_rows(STAGING.name, STAGING.day_column)) == ["A", "B"]
 
 
-def test_where_a_file_of_ours_is_gone_after_others_changed_the_table_nothing_is_read(
-    two_days: Lake, folder: Path
-) -> None:
+def test_where_a_file_of_ours_is_gone_after_others_wrote_nothing_is_read(two_days: Lake, folder: Path) -> None:
     DeltaTable(str(folder)).delete("entity = 'A'")
     for file in folder.rglob("*.parquet"):
         if "_delta_log" not in file.parts:

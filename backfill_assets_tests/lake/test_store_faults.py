@@ -1,8 +1,5 @@
 """A store whose answers are lost, late or wrong: each write of the port happens once or not at all, and says which.
-
-Tested here: conditional writes, leases and commits through a proxy that disturbs every fourth request. Not tested here:
-many processes (`test_store_races`), and pauses of processes (`test_write_states`).
-"""
+Not here: many processes (`test_store_races`), and pauses of processes (`test_write_states`)."""
 
 import json
 import uuid

@@ -1,7 +1,5 @@
 """What came too late: counted while it waits, released once with a note, and never twice.
-
-Tested here: `lake.too_late` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
-"""
+Not here: which rows a load keeps apart (`end_to_end`)."""
 
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds an entity is found whatever wraps it, its neighbours are not, and what nobody can decode is listed.
-
-Tested here: `lake.traces` on files. Not tested here: erasing (`lake.test_forgotten`).
-"""
+Not here: erasing (`lake.test_forgotten`)."""
 
 import bz2
 import contextlib
@@ -23,7 +21,6 @@ import pytest
 from backfill_assets.lake.forgotten import compact
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.traces import OVERLAP, Search, SearchResult, Trace
-from backfill_assets_tests.files import bare_lake
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
 WHOLE = Trace({"entity": "ann-77"}, is_whole=True)
@@ -33,11 +30,6 @@ SPELLED = Trace({"entity": "ann-77"}, spellings={"entity": ["Ann-77 "]})
 TWO = Trace({"plant": "north", "machine": "press-9"})
 ODD = 'René "d\'Or" & Søn'
 HELD, NOT_HELD, UNREAD = SearchResult(held=True), SearchResult(), SearchResult(unread=True)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path)
 
 
 def holds(lake: Lake, path: Path, trace: Trace) -> bool:
@@ -171,9 +163,7 @@ def test_what_nobody_can_decode_is_searched_as_bytes_and_counts_as_not_searched(
     assert Search(lake, ANN).of(tmp_path / "gone") == NOT_HELD
 
 
-def test_a_text_of_unknown_signs_is_not_searched_for_a_value_that_it_may_hold_in_another_form(
-    lake: Lake, tmp_path: Path
-) -> None:
+def test_a_text_of_unknown_signs_is_not_searched_for_what_it_may_hold_otherwise(lake: Lake, tmp_path: Path) -> None:
     ivan = Search(lake, Trace({"entity": "Иван"}))
     (path := tmp_path / "x.csv").write_bytes("k1,Пётр\n".encode("cp1251"))
     assert (ivan.of(path), Search(lake, ANN).of(path)) == (UNREAD, NOT_HELD)
@@ -185,11 +175,11 @@ def test_a_text_of_unknown_signs_is_not_searched_for_a_value_that_it_may_hold_in
 
 def test_a_value_is_found_across_blocks_and_all_values_only_in_one_line(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    for shift in range(0, 20, 3):
-        path.write_bytes(b"x" * ((1 << 20) - shift) + b",ann-77,")
-        assert holds(lake, path, ANN)
-    path.write_bytes(b"north" + b"," * OVERLAP + b"press-9\n")
-    assert holds(lake, path, TWO)
+    held = {b"north" + b"," * OVERLAP + b"press-9\n": TWO}
+    held |= {b"x" * ((1 << 20) - shift) + b",ann-77,": ANN for shift in range(0, 20, 3)}
+    for content, trace in held.items():
+        path.write_bytes(content)
+        assert holds(lake, path, trace)
     path.write_bytes(b"north\npress-9\n" * 9)
     assert not holds(lake, path, TWO)
 

@@ -1,8 +1,6 @@
 """Lake versions: what readers see together, whatever stops a run, a publication or a rollback.
-
-Tested here: `lake.versions` on a lake without an engine. Not tested here: publications and rollbacks themselves
-(`operations.test_publications`, `operations.test_rollback`), and both under kills (`end_to_end.test_publish_killed`).
-"""
+Not here: publications and rollbacks themselves (`operations.test_publications`, `operations.test_rollback`), and both
+under kills (`end_to_end.test_publish_killed`)."""
 
 import os
 from collections.abc import Iterator
@@ -111,13 +109,6 @@ def test_commits_of_a_run_that_still_runs_and_what_is_made_from_them_wait_for_it
     assert end(made, "long") == [3, 2]
 
 
-def test_a_run_whose_process_was_killed_holds_nothing_back(made: Planned) -> None:
-    gone = replace(PlacedProcess.this(), pid=2**22 + 1)
-    write_json(made.root / RUNS / "here" / "killed", vars(gone))
-    write(made, "staging", "killed")
-    assert end(made, "another") == [2, 1]
-
-
 def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_for_ever(made: Planned) -> None:
     marker = made.root / RUNS / "there" / "killed"
     write_json(marker, vars(IN_ANOTHER_CONTAINER))
@@ -129,6 +120,8 @@ def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_fo
     os.utime(marker, times=(time, time))
     write(made, "staging", "killed")
     assert end(made, "another") == [2, 1], "it is seen to live, however old it is"
+    write_json(marker, vars(replace(PlacedProcess.this(), pid=2**22 + 1)))
+    assert end(made, "another") == [3, 1], "it is seen to be dead"
 
 
 def test_readers_see_both_tables_as_before_until_the_last_one_is_written(made: Planned) -> None:
@@ -168,24 +161,21 @@ def test_what_is_made_from_tables_of_a_stopped_switch_waits_with_them(made: Plan
     assert versions_seen(made.lake)["raw"] == made.view("raw").version, "what reads none of them moves on"  # type: ignore[index]
 
 
-def test_a_switch_that_was_killed_in_another_container_is_completed_by_the_same_one(made: Planned) -> None:
-    stop(made, "staging")
-    by_process(made, IN_ANOTHER_CONTAINER)
-    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made, "p8"):
-        raise AssertionError("it began")
-    assert (end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], ["p9"])
-    with switch(made):
-        write(made, "features")
-    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
-
-
-def test_a_switch_that_another_process_runs_is_not_done_twice(made: Planned) -> None:
+@pytest.mark.parametrize("where", ["another container", "this machine"])
+def test_a_switch_of_another_process_is_completed_where_it_may_be_dead_not_twice(made: Planned, where: str) -> None:
     stop(made, "staging")
     parent = Process.of(os.getppid())
     assert parent is not None
-    by_process(made, replace(PlacedProcess.this(), pid=parent.pid, started=parent.created))
-    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made):
-        raise AssertionError("it began")
+    alive = replace(PlacedProcess.this(), pid=parent.pid, started=parent.created)
+    by_process(made, alive if where == "this machine" else IN_ANOTHER_CONTAINER)
+    for name in ("p8",) if where == "another container" else ("p8", "p9"):
+        with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made, name):
+            raise AssertionError("it began")
+    assert (end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], ["p9"])
+    if where == "another container":
+        with switch(made):
+            write(made, "features")
+        assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
 
 
 def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
@@ -220,20 +210,9 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
     assert find_version(made.lake, first.at.replace(year=2000)) is None
     with pytest.raises(BackfillError, match=r"no lake version 9: it keeps 1 to 2"):
         find_version(made.lake, 9)
-
-
-def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
-    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
-    for value in (6, 7, 8):
-        beside.made.write("raw", {2: value})
-        end(beside.made)
-    beside.build_all(5)
-    record(beside.there.lake, beside.there.pipeline.contracts, "built")
-    beside.made.write("raw", {2: 9})
-    end(beside.made)
-    then = versions_seen(beside.there.lake, 1)
-    assert then is not None
-    assert {t: then[t] for t in ("raw", *BUILT)} == {"raw": 4, "staging": 1, "features": 1}
+    (made.root / VERSIONS / f"{2:020d}.json").write_text("{")
+    with pytest.raises(BackfillError, match=r"0002\.json of its log is not what was written"):
+        seen(made)
 
 
 def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(tmp_path: Path) -> None:
@@ -247,9 +226,3 @@ def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(
     assert (seen(made), end(made, "another")) == ([1, 1], [1, 1])
     marker.unlink()
     assert end(made, "long") == [2, 3]
-
-
-def test_an_entry_that_is_damaged_is_named(made: Planned) -> None:
-    (made.root / VERSIONS / f"{1:020d}.json").write_text("{")
-    with pytest.raises(BackfillError, match=r"0001\.json of its log is not what was written"):
-        seen(made)

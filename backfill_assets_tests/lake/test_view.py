@@ -1,27 +1,21 @@
 """Reading the view of a lake: tables, receipts and ledgers at one moment, without a JVM.
+Not here: what follows from it (`core.test_states`)."""
 
-Tested here: `lake.view`, on logs written by hand and ledgers written without Spark. Not tested here: what follows from
-it (`core.test_states`).
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import DayReceipt, LandedDay, TableView
+from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import Known, read_view, writes_of
-from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
+from backfill_assets_tests.builders import CONTRACTS, START, Story, commit_days, day, make_commit, receipt, write_rows
+from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.operations.synthetic import START as FIRST
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 
@@ -84,53 +78,12 @@ def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loade
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
 
 
-@dataclass(frozen=True)
-class _Overtaken(TableStore):
-    """A store on which another process does what is `left`, right before the first call of a method for a table."""
-
-    method: str = ""
-    table: str = ""
-    left: list[Callable[[], None]] = field(default_factory=list)
-
-    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
-        """The table's head, once the other process is done."""
-        self._let("view", table)
-        return super().view(table, day_column, version)
-
-    def kept(self, table: str, name: str, read: Callable[[], Any], version: int | None = None) -> Any:
-        """What is read of the table, once the other process is done."""
-        self._let("kept", table)
-        return super().kept(table, name, read, version)
-
-    def _let(self, method: str, table: str) -> None:
-        if (method, table) == (self.method, self.table) and self.left:
-            self.left.pop()()
-
-
-@dataclass(frozen=True)
-class _Watching(Lake):
-    """A lake that is looked at through such a store."""
-
-    held: TableStore | None = None
-
-    @property
-    def store(self) -> TableStore:
-        """The store that is overtaken."""
-        assert self.held is not None
-        return self.held
-
-
-def _overtaken(lake: Lake, method: str, table: str, done: Callable[[], None]) -> Lake:
-    held = _Overtaken(lake, method, table, [done])
-    return _Watching(lake.root, lake.settings, lake.source, held=held)
-
-
 def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:
     """A load that commits between the look at the ledger's head and the reading of its rows is seen next time."""
     _load(lake, "s", 0)
     _arrive(lake, 0, 0)
-    overtaken = _overtaken(lake, "kept", "arrivals", lambda: _arrive(lake, 1, 0))
-    assert set(read_view(overtaken, CONTRACTS).source("raw").arrivals) == {day(0)}
+    with doing_before(TableStore.kept, lambda: _arrive(lake, 1, 0), table="arrivals"):
+        assert set(read_view(lake, CONTRACTS).source("raw").arrivals) == {day(0)}
     found = read_view(lake, CONTRACTS).source("raw")
     assert set(found.arrivals) == {day(0), day(1)}
     assert found.doubted_arrivals() == frozenset()
@@ -149,8 +102,8 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
                 lake.table_place(contract.name).local(), 0, receipt(contract.name, {day(0): DayEntry(1, "F", "D")})
             )
 
-    overtaken = _overtaken(lake, "view", table, made)
-    seen = {name: found.version for name, found in read_view(overtaken, CONTRACTS).tables.items()}
+    with doing_before(TableStore.view, made, table=table):
+        seen = {name: found.version for name, found in read_view(lake, CONTRACTS).tables.items()}
     assert max(seen.values()) == 0
     for contract in CONTRACTS[1:]:
         for name in (i.table for i in contract.inputs):
@@ -172,29 +125,12 @@ def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: P
     assert known.states is known.read(), "no log moved"
 
 
-WITHOUT_RECEIPT = 0
-
-
-class _Read:
-    """A store that knows one table of six versions."""
-
-    def receipt(self, table: str, version: int) -> Receipt | None:
-        """A receipt that names its version, but for one."""
-        assert table == "staging"
-        return None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version))
-
-
-def _day_receipt(version: int) -> DayReceipt:
-    return DayReceipt(DayEntry(1, "", ""), version, "", "", "", "")
-
-
-@given(st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 2, 29)), st.integers(0, 5)))
-def test_every_day_is_told_once_with_the_receipt_of_its_write(versions: dict[date, int]) -> None:
-    read, latest = _Read(), {d: _day_receipt(v) for d, v in versions.items()}
-    found = list(writes_of(cast(TableStore, read), "staging", latest))
-    assert len(found) == len(set(versions.values()))
-    assert {d: s for _, days in found for d, s in days.items()} == latest
-    assert sum(len(days) for _, days in found) == len(latest)
-    for told, days in found:
-        wanted = {"" if told is None else told.run_id}
-        assert {"" if s.version == WITHOUT_RECEIPT else str(s.version) for s in days.values()} == wanted
+def test_every_day_comes_once_with_the_receipt_of_its_write(lake: Lake) -> None:
+    for version, days in enumerate(([0, 1, 2], [1], [3, 0])):
+        commit_days(lake.table_place("staging").local(), version, *days)
+    latest = lake.store.view("staging", "event_date").latest
+    found = {said.write_id: days for said, days in writes_of(lake.store, "staging", latest) if said}
+    assert {i: {*days} for i, days in found.items()} == {
+        "write-0": {day(2)}, "write-1": {day(1)}, "write-2": {day(0), day(3)},
+    }  # fmt: skip
+    assert {d: s for days in found.values() for d, s in days.items()} == latest

@@ -1,9 +1,7 @@
 """Folders that count as a whole: seen whole or not at all, wherever the command that makes or deletes one is killed.
+Not here: what snapshots and candidates keep (`operations`)."""
 
-Tested here: `lake.whole` over a folder and a bucket; a kill is an error that no `except` of the package sees. Not
-tested here: what snapshots and candidates keep (`operations`).
-"""
-
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -82,9 +80,7 @@ def whole_or_nothing(lake: Place) -> bool:
 
 
 @pytest.mark.parametrize("does", ["make", "delete"])
-def test_wherever_a_command_is_killed_the_folder_is_whole_or_does_not_count_and_the_next_one_clears_it(
-    lake: Place, does: str
-) -> None:
+def test_wherever_a_command_is_killed_the_folder_is_whole_or_cleared_by_the_next_one(lake: Place, does: str) -> None:
     outcomes, top = list[bool](), lake
     for step in range(30):
         lake = top.at(f"{does}{step}")
@@ -123,37 +119,21 @@ def test_of_two_that_make_a_folder_of_one_name_one_does(lake: Place) -> None:
     assert snapshots.names() == ["spring"]
 
 
-def test_a_command_that_was_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_others_made_since(
-    lake: Place,
+@pytest.mark.parametrize("others", ["began", "are done"])
+def test_a_command_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_others_made(
+    lake: Place, others: str
 ) -> None:
-    snapshots = snapshots_of(lake)
-
-    def overtaken() -> None:
-        with snapshots.making("spring") as finish:
-            snapshots.sweep()
-            make(lake)
-            finish(b"{}")
-
-    with pytest.raises(Changed):
-        overtaken()
-    assert whole_or_nothing(lake)
-
-
-def test_of_one_that_was_swept_and_one_that_began_since_the_second_alone_finishes(lake: Place) -> None:
-    snapshots = snapshots_of(lake)
-
-    def swept() -> None:
-        with snapshots.making("spring") as finish:
-            snapshots.sweep()
-            with snapshots.making("spring") as finish_of_other:
-                with pytest.raises(Changed):
-                    finish(b"{}")
-                finish_of_other(CONTENT)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        swept()
-    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT, "nor does the first one delete it"
+    snapshots, other = snapshots_of(lake), ExitStack()
+    with pytest.raises(Changed), snapshots.making("spring") as finish:  # noqa: PT012
+        snapshots.sweep()
+        finish_other = other.enter_context(snapshots.making("spring"))
+        if others == "are done":
+            finish_other(CONTENT)
+        finish(b"{}")
+    if others == "began":
+        finish_other(CONTENT)
+    other.close()
+    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT
 
 
 def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Place) -> None:

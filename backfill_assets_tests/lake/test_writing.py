@@ -1,8 +1,6 @@
 """What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
 at all.
-
-Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_writing_upsert`).
-"""
+Not here: publishing what was staged (`test_writing_upsert`)."""
 
 import json
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.session import set_confs
 from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.writing import MANY_FOLDERS, conform, stage, stage_query
 from backfill_assets_tests.builders import STAGING, day
@@ -41,8 +40,7 @@ ROW = "SELECT DATE '{}' AS arrival_date, DATE '2024-02-26' AS event_date, 1::BIG
 0::BIGINT AS moved_keys, NULL::BIGINT AS greatest_lateness_s, 'f' AS fingerprint, '{}' AS arrival_month"
 
 
-def test_rows_lie_in_the_folder_of_their_partition(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
+def test_rows_lie_in_the_folder_of_their_partition(lake: Lake) -> None:
     query = f"{ROW.format(day(0), '2024-02')} UNION ALL {ROW.format('2024-03-02', '2024-03')}"
     staged = stage_query(lake, ARRIVALS, query)
     assert sorted(f.partition or "" for f in staged.files) == ["2024-02", "2024-03"]

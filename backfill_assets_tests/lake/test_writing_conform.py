@@ -1,8 +1,5 @@
 """Conforming a frame to a contract, and the audit of awkward values that Spark wrote.
-
-Tested here: `lake.writing.conform`, and `lake.audit` on files of Spark. Not tested here: the other figures
-(`test_audit`).
-"""
+Not here: the other figures (`test_audit`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -67,7 +64,7 @@ def test_whole_numbers_may_widen_and_nothing_else_is_cast(spark: "SparkSession",
             conform(frame, STAGING)
 
 
-def test_spark_counts_what_duckdb_counts_in_its_files_and_both_refuse_bytes_that_are_no_text(
+def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
     spark: "SparkSession", lake: Lake
 ) -> None:
     made = replace(TABLE, rules=(RULES[0], Rule("once", "count(*) = 1", "r", per=("key",))))

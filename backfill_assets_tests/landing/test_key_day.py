@@ -1,7 +1,7 @@
 """Keys that name their event day: what breaks the promise is set aside with its reason, all else is as without it.
 
 Tested here: `landing.key_day`, and a lake that promises it, loaded in any order, and without the promise in between.
-Not tested here: the ledger by itself (`load.test_arrivals_sql`).
+Not tested here: the ledger by itself (`load.test_arrivals`).
 """
 
 import random

@@ -1,9 +1,6 @@
 """A request signs what it writes with code, settings and the parameters it was made with, and logs give them back.
+Not here: what follows from parameters (`core.test_readings`)."""
 
-Tested here: `load.candidate`. Not tested here: what follows from parameters (`core.test_readings`).
-"""
-
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,12 +9,11 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.engines import ENGINE
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Table, make_pipeline
+from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known, read_view
@@ -48,24 +44,6 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
         assert f"duckdb {version('duckdb')}" in tags[VERSIONS].split(", ")
     landed = RebuildRequest(LakeSession(lake), Known(lake, pipeline), pipeline.table("raw"), span, Provenance("manual"))
     assert set(landed.signed(landed.known.states, {}).tags or {}) == {ENGINE, VERSIONS}
-
-
-def test_nothing_is_signed_by_code_that_changed_since_it_was_loaded(tmp_path: Path) -> None:
-    lake, made = synthetic_lake(tmp_path, 1)
-    source = tmp_path / "own.py"
-    source.write_text("x = 1\n")
-    tables = [replace(t, sources=(source,)) if t.name == "features" else t for t in made.tables]
-    pipeline, span = make_pipeline(tables), DayRange(START, START + ONE_DAY)
-    features, labels = (
-        RebuildRequest(LakeSession(lake), Known(lake, pipeline), pipeline.table(name), span, Provenance("manual"))
-        for name in ("features", "labels")
-    )
-    states = features.known.states
-    assert features.signed(states, {}).code_digest == pipeline.codes["features"].code_digest
-    source.write_text("x = 2\n")
-    with pytest.raises(BackfillError, match=r"the code of features: \S+own\.py changed"):
-        features.signed(states, {})
-    labels.signed(states, {})
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """A transform whose rows depend on other days of a run, chance or order is found at the first write by its code.
-
-Tested here: `load.computing.refuse_dependent` through the load path. Not tested here: the catch-up that stops for it
-(`cli.test_catch_up`), and proofs of written days (`operations.test_prove`).
-"""
+Not here: the catch-up that stops for it (`cli.test_catch_up`), and proofs of written days (`operations.test_prove`)."""
 
 import random
 import sys
@@ -26,7 +23,7 @@ from backfill_assets_tests.lakes import ECHO, SUMS, backfill, content, delivery,
 from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.users_do
 Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
@@ -48,7 +45,7 @@ def reading_other_days(contract: Contract = SUMS, transform: Transform = greates
 
 
 @pytest.fixture
-def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+def lake(spark: object, tmp_path: Path) -> Lake:
     made = make_lake(tmp_path, ROWS, FIRST)
     backfill(made, FIRST, LAST, ["raw", "echo"], toy())
     return made
@@ -125,8 +122,8 @@ def by_a_file(kept: Path) -> TablesOf:
     return tables_of
 
 
-def test_a_forced_rerun_with_other_rows_from_the_same_inputs_is_told_as_broken_until_it_is_made_alike(
-    spark: "SparkSession", tmp_path: Path
+def test_a_forced_rerun_with_other_rows_from_equal_inputs_is_broken_until_made_alike(
+    spark: object, tmp_path: Path
 ) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{MADE_ON} 02:00:00", f"{MADE_ON} 02:00:00", "k")], MADE_ON)
     (kept := tmp_path / "value").write_text("1")

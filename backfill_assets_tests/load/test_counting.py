@@ -1,8 +1,5 @@
 """Counting landed contents: one that no query can judge is found, refused by name and tried again under other settings.
-
-Lives here: the search for culprits, and contents taken again. Does not live here: what the rows say
-(`landing.test_mapping`).
-"""
+Not here: what the rows say (`landing.test_mapping`)."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -66,9 +63,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str | Ex
 
 
 @pytest.mark.parametrize("state", ["22018", "22003", "42846", "KD001", "0A000"])
-def test_the_files_over_which_a_query_fails_are_found_and_refused_alone(
-    monkeypatch: pytest.MonkeyPatch, state: str
-) -> None:
+def test_files_over_which_a_query_fails_are_refused_alone(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     asked = failing(monkeypatch, {"03", "40"}, state)
     found = count_days(lambda: LAKE, files(64), LAKE)
     assert {sha for sha, c in found.items() if c.refused} == {"03", "40"}
@@ -96,9 +91,7 @@ def test_a_file_in_place_that_ends_engines_is_found_by_halves_and_no_other_file_
         count_days(started, in_place, LAKE)
 
 
-def test_a_file_that_lies_there_and_not_for_the_engine_is_not_blamed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_that_the_engine_does_not_see_is_not_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failing(monkeypatch, {"00"}, ValueError("[PATH_NOT_FOUND] Path does not exist"))
     mark = Folder(str(tmp_path)).write("f", b"PAR1").mark
     in_place = [replace(f, store=Folder(str(tmp_path)), name="f", mark=mark, is_undecoded=True) for f in files(2)]
@@ -110,18 +103,15 @@ LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"ran
 
 
 @pytest.mark.parametrize("state", ["XX000", ""])
-def test_whatever_an_engine_that_lives_says_over_one_file_alone_is_that_files_fault(
+def test_what_a_living_engine_says_over_one_file_alone_is_its_fault(
     monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     failing(monkeypatch, {"03"}, state)
     assert [sha for sha, c in count_days(lambda: LIVES, files(8), LAKE).items() if c.refused] == ["03"]
     with pytest.raises(EngineError):
         count_days(lambda: DEAD, files(8), LAKE)
-
-
-def test_what_it_says_over_each_of_several_files_is_no_fault_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, {f.sha256 for f in files(4)}, "XX000")
-    with pytest.raises(EngineError):
+    failing(monkeypatch, {f.sha256 for f in files(4)}, state)
+    with pytest.raises(EngineError):  # over each of several it is no fault of theirs
         count_days(lambda: LIVES, files(4), LAKE)
     assert [c.refused is not None for c in count_days(lambda: LIVES, files(1), LAKE).values()] == [True]
 
@@ -164,9 +154,7 @@ def test_contents_that_another_engine_was_to_judge_are_decoded_apart_before_sail
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(100_000, False), (100_250, False), (100_251, True)])
-def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_as_a_whole(
-    bad: int, refused: bool
-) -> None:
+def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_whole(bad: int, refused: bool) -> None:
     counted = Counted({date(2024, 3, 1): (bad, bad, 0), date(2024, 3, 2): (5, 0, 5)})
     found = unless_flooding(counted, size=1_000)
     assert (found.refused is not None) == refused

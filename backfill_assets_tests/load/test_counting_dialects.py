@@ -1,13 +1,9 @@
 """A lake of text files in dialects: loaded, read again under another one, and without the rows of a forgotten name.
-
-Tested here: what `load.counting` and `load.forget` do with the dialect of a source. Not tested here: parsing
-(`landing.test_dialect`).
-"""
+Not here: parsing (`landing.test_dialect`)."""
 
 import tomllib
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,9 +20,6 @@ from backfill_assets.load.landed_changes import counting_digest
 from backfill_assets.load.scan import scan
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets_tests.lakes import backfill, content, land_bytes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 START = date(2024, 3, 1)
 SETTINGS = """start_date = 2024-03-01
@@ -62,7 +55,7 @@ def totals(lake: Lake) -> dict[str, str]:
     return {str(row[4]): str(row[7]) for row in content(lake, "raw")}
 
 
-def test_another_dialect_reads_loaded_files_again_and_their_days_follow(spark: "SparkSession", tmp_path: Path) -> None:
+def test_another_dialect_reads_loaded_files_again_and_their_days_follow(spark: object, tmp_path: Path) -> None:
     lake = made(tmp_path, 'dialect = { separator = ";" }', ROWS.encode())
     backfill(lake, START, START, tables=["raw"])
     assert totals(lake) == {"2": "1.234"}, "what the wrong dialect makes of it, to be corrected"
@@ -74,7 +67,7 @@ def test_another_dialect_reads_loaded_files_again_and_their_days_follow(spark: "
     assert scan(LakeSession(lake)).is_clean
 
 
-def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: object, tmp_path: Path) -> None:
     lake = made(tmp_path, GERMAN.format("utf-8"), ROWS.encode())
     scan(LakeSession(lake))
     (tmp_path / "landing" / "dt=2024-03-01" / "a.csv").unlink()
@@ -87,8 +80,8 @@ def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: "SparkSe
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le"])
-def test_a_forgotten_name_leaves_files_of_any_encoding_and_a_search_finds_it_before(
-    spark: "SparkSession", tmp_path: Path, encoding: str
+def test_a_forgotten_name_is_found_in_and_leaves_files_of_any_encoding(
+    spark: object, tmp_path: Path, encoding: str
 ) -> None:
     data = (ROWS + "4;2024-03-01;zoë;9;torn\n").encode(encoding)
     lake = made(tmp_path, GERMAN.format(encoding), data)
@@ -103,14 +96,9 @@ def test_a_forgotten_name_leaves_files_of_any_encoding_and_a_search_finds_it_bef
 
 
 def test_plain_files_have_the_digests_of_before_and_a_dialect_changes_them() -> None:
-    def settings(dialect: str) -> LakeSettings:
-        body: dict[str, Any] = tomllib.loads(SETTINGS.format(dialect=dialect))
-        return LakeSettings.model_validate(body)
-
     plain, same, other = (
-        settings(""),
-        settings('dialect = { encoding = "utf-8" }'),
-        settings('dialect = { quote = "" }'),
+        LakeSettings.model_validate(tomllib.loads(SETTINGS.format(dialect=dialect)))
+        for dialect in ("", 'dialect = { encoding = "utf-8" }', 'dialect = { quote = "" }')
     )
     assert counting_digest(plain) == counting_digest(same) != counting_digest(other)
     assert raw(plain).settings == raw(same).settings

@@ -1,13 +1,9 @@
 """Landed Parquet that nobody decoded in advance: what ends the engine, or its query, is refused, and others are read.
-
-Tested here: `load.counting` over files that Spark reads where they landed. Not tested here: what happens to such files
-later (`end_to_end.test_in_place`).
-"""
+Not here: what happens to such files later (`end_to_end.test_in_place`)."""
 
 import io
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +13,6 @@ from backfill_assets.load.scan import scan
 from backfill_assets_tests.end_to_end.worlds import encoded, in_place, land, land_bytes, make_world, span
 from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("Sail's rows are numbered by this process, for which a child decodes them")
 
@@ -53,9 +46,7 @@ HOSTILE = {
 FIVE = [delivery(n, f"2024-03-06 10:0{n}") for n in range(5)]
 
 
-def test_what_ends_the_engine_or_its_query_is_refused_by_name_and_the_others_are_read(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_what_ends_the_engine_or_its_query_is_refused_by_name_and_no_other(spark: object, tmp_path: Path) -> None:
     world = in_place(make_world(tmp_path, RULES, "parquet"))
     for name, content in HOSTILE.items():
         land_bytes(world, f"{name}.parquet", content)

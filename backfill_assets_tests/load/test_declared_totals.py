@@ -1,13 +1,9 @@
 """Deliveries held against the totals that their manifests declare, before anything of them is in raw.
-
-Lives here: tests of `load.declared_totals` and the story of a file that disagrees, is mended, and is contradicted
-later. Does not live here: reading manifests (`landing.test_declared`).
-"""
+Not here: reading manifests (`landing.test_declared`)."""
 
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,11 +28,8 @@ from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
+from backfill_assets_tests.lakes import backfill, content, delivery, land_bytes, make_lake
 from backfill_assets_tests.pipeline.built_in import contract
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.users_do
 
@@ -61,9 +54,7 @@ def stored(tmp_path: Path) -> tuple[Lake, StoredFile]:
     [("text", "10.3", 1), ("double", "10000000000000000.3", 1), ("whole", str(6 << 62), 0), ("exact", "0.6", 0)],
 )
 @pytest.mark.usefixtures("storages")
-def test_sums_are_exact_whatever_the_columns_type(
-    stored: tuple[Lake, StoredFile], column: str, total: str, others: int
-) -> None:
+def test_sums_are_exact_of_any_type(stored: tuple[Lake, StoredFile], column: str, total: str, others: int) -> None:
     lake, file = stored
     assert disagreement(lake, file, [DeclaredTotals("m", 6, {column: Decimal(total)})]) == ""
     off = disagreement(lake, file, [DeclaredTotals("m", None, {column: Decimal(total) + Decimal("0.01")})])
@@ -102,9 +93,7 @@ def is_named_by_doctor(lake: Lake, pipeline: Pipeline) -> bool:
     return any(line in d.what for d in doctor(lake.root, lambda _: pipeline.tables))
 
 
-def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_changed_by_a_later_one(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(spark: object, tmp_path: Path) -> None:
     rows = [delivery(n, f"{START} 10:00:00", None, f"k{n}", value=n) for n in (1, 2)]
     lake = make_lake(tmp_path, {"a.jsonl": [*rows, {"seq": "none"}], "copy.jsonl": rows[:1]}, START)
     session, pipeline = LakeSession(lake), chosen_pipeline(lake)
@@ -145,13 +134,3 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 1
     assert unusable(lake).contradicted == ()
-
-
-def test_a_manifest_that_came_first_is_told_as_waiting(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = make_lake(tmp_path, {"b.jsonl": [delivery(1, f"{START} 10:00:00", None, "k")]}, START)
-    declare(lake, '{"rows": 1}')
-    found = scan(LakeSession(lake))
-    assert found.waiting == {"a.jsonl": "a.jsonl.totals.json declares it, and it is not there"}
-    land(lake, "a.jsonl", [delivery(1, f"{START} 10:00:00", None, "k")])
-    again = scan(LakeSession(lake))
-    assert (again.copies, again.is_clean) == ({"a.jsonl": "b.jsonl"}, True), "of a copy both paths are held"

@@ -1,7 +1,5 @@
 """Landed rows as deliveries: `select` applied, casts that give NULL, one reason per unusable row, one outcome per row.
-
-Lives here: the frame alone, over a few files in the stock. Does not live here: whole loads (`end_to_end.test_ledger`).
-"""
+Not here: whole loads (`end_to_end.test_ledger`)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,9 +57,7 @@ def judged(spark: "SparkSession", files: Sequence[StoredFile], chosen: LakeSetti
     return [r.asDict() for r in rows]
 
 
-def test_a_column_that_json_leaves_out_is_null_and_one_that_csv_lacks_spoils_its_file(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_column_that_json_lacks_is_null_and_one_of_csv_spoils_its_file(spark: "SparkSession", tmp_path: Path) -> None:
     line = f'{{"seq": 1, "at": "{MOMENT}", "key": "k", "n": 1}}\n'.encode()
     found = judged(spark, [stocked(tmp_path, "a.jsonl", line)], settings("jsonl"))
     assert [(r["entity"], r["reason"]) for r in found] == [(None, None)]
@@ -70,9 +66,7 @@ def test_a_column_that_json_leaves_out_is_null_and_one_that_csv_lacks_spoils_its
     assert [(r["reason"], r["arrival_date"]) for r in found] == [("the file lacks the column who", date(2024, 3, 4))]
 
 
-def test_fractions_nan_and_overflow_of_binary_numbers_are_unusable_and_whole_ones_are_taken(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_of_binary_numbers_fractions_nan_and_overflow_are_unusable(spark: "SparkSession", tmp_path: Path) -> None:
     numbers = [3.0, 3.5, float("nan"), float("inf"), 1e300, None, -4.0]
     columns = {"seq": list(range(7)), "key": ["k"] * 7, "who": ["A"] * 7, "n": numbers}
     columns |= {"at": [datetime.fromisoformat(MOMENT)] * 7}
@@ -82,22 +76,17 @@ def test_fractions_nan_and_overflow_of_binary_numbers_are_unusable_and_whole_one
 
 
 def test_a_time_without_zone_is_utc_and_one_with_a_zone_is_its_instant(spark: "SparkSession", tmp_path: Path) -> None:
-    moment = datetime.fromisoformat(MOMENT)
+    moment = datetime.fromisoformat(MOMENT).replace(tzinfo=UTC)
     zones = {"plain": pa.timestamp("us"), "tokyo": pa.timestamp("us", "Asia/Tokyo"), "nanos": pa.timestamp("ns")}
-    select = PLAIN.replace("cast(at AS timestamp_ntz)", "at")
     common: dict[str, Any] = {"seq": [1], "key": ["k"], "who": ["A"], "n": [1]}
     for name, kind in zones.items():
-        file = parquet(
-            tmp_path,
-            f"{name}.parquet",
-            {**common, "at": pa.array([moment.replace(tzinfo=UTC if kind.tz else None)], kind)},
-        )
-        (row,) = judged(spark, [file], settings("parquet", select))
-        assert row["arrival_ts"].timestamp() == moment.replace(tzinfo=UTC).timestamp(), name
+        file = parquet(tmp_path, f"{name}.parquet", {**common, "at": pa.array([moment], kind)})
+        (row,) = judged(spark, [file], settings("parquet", PLAIN.replace("cast(at AS timestamp_ntz)", "at")))
+        assert row["arrival_ts"].timestamp() == moment.timestamp(), name
         assert row["arrival_date"] == date(2024, 3, 5)
 
 
-def test_rows_without_a_usable_arrival_lie_on_the_home_day_and_keep_eight_kilobytes_of_text(
+def test_rows_without_a_usable_arrival_lie_on_the_home_day_with_their_text(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     lines = [
@@ -113,9 +102,7 @@ def test_rows_without_a_usable_arrival_lie_on_the_home_day_and_keep_eight_kiloby
     assert [len(r["text"] or "") for r in found] == [8192, len(found[1]["text"]), 0, 6]
 
 
-def test_times_beyond_the_calendar_are_told_by_column_also_within_arrays_and_of_deletes(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_times_beyond_the_calendar_are_told_by_column_in_arrays_too(spark: "SparkSession", tmp_path: Path) -> None:
     chosen = LakeSettings.model_validate({
         "start_date": date(2024, 3, 1),
         "source": {
@@ -156,7 +143,6 @@ def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_o
     assert outcomes == ["raw", "duplicate", "quarantine", "raw", "quarantine", "raw"]
     assert "other content" in found[3]["reason"]
     assert '"event_key":"b"' in found[3]["text"]
-    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False), "raw", DELIVERED).where(
-        "outcome = 'not due'"
-    )
+    some_due = rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due")
+    later = split_day_rows(some_due, F.lit(False), "raw", DELIVERED).where("outcome = 'not due'")
     assert {r["row_number"] for r in later.collect()} == {5, 6}

@@ -1,15 +1,12 @@
 """Full dumps: whatever the order in which they land and are loaded, a lake holds the newest one before each day's end.
-
-Tested here: `load.dumps`, in a lake with late, empty, half and broken dumps. Not tested here: usable rows
-(`test_deliveries`).
-"""
+Not here: usable rows (`test_deliveries`)."""
 
 import os
 import random
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,9 +28,6 @@ from backfill_assets.operations.reconcile_layers import reconcile_layers
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content, land_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 START = date(2024, 3, 1)
 SETTINGS = """start_date = 2024-03-01
 [source]
@@ -41,7 +35,7 @@ files = "landing/**/*.csv"
 format = "csv"
 kind = "snapshot"
 max_vanished_share = {share}{promise}
-select = "id AS event_key, CAST(at AS timestamp) AS event_ts, city{more}"
+select = "id AS event_key, CAST(at AS timestamp) AS event_ts, city"
 payload = {{ city = "STRING" }}
 [features]
 entity = ["city"]
@@ -58,10 +52,23 @@ def day(number: int) -> date:
     return START + timedelta(number)
 
 
-def made(folder: Path, share: float = 1.0, more: str = "", promise: str = "") -> Lake:
-    folder.mkdir(exist_ok=True)
-    (folder / "lake.toml").write_text(SETTINGS.format(share=share, more=more, promise=promise))
+@pytest.fixture
+def lake(spark: object, tmp_path: Path) -> Lake:
+    """A lake of dumps, none landed."""
+    return made(tmp_path)
+
+
+def made(folder: Path, share: float = 1.0, promise: str = "") -> Lake:
+    (folder / "lake.toml").write_text(SETTINGS.format(share=share, promise=promise))
     return open_lake(folder)
+
+
+def deletes(lake: Lake) -> list[tuple[date, str]]:
+    return sorted((r[-1], str(r[4])) for r in content(lake, "raw") if r[5] == "delete")
+
+
+def refused(lake: Lake) -> dict[str, str]:
+    return {r.path: r.refused for r in read_files(lake.store) if r.refused}
 
 
 def land(lake: Lake, number: int, dump: Dump | str, name: str = "all.csv") -> Path:
@@ -102,10 +109,8 @@ def is_explained(lake: Lake) -> bool:
 
 
 @pytest.mark.parametrize(("seed", "promise"), [(0, ""), (1, '\nkey_day = "YYYY-MM-DD"')])
-def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(
-    spark: "SparkSession", tmp_path: Path, seed: int, promise: str
-) -> None:
-    chance, lake = random.Random(seed), made(tmp_path, promise=promise)
+def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(lake: Lake, seed: int, promise: str) -> None:
+    chance, lake = random.Random(seed), made(lake.root, promise=promise)
     keys = [f"{START}{letter}" for letter in "abcdef"]
     dumps = {n: {k: chance.choice("xyz") for k in keys if chance.random() < 0.6} for n in range(5)}
     order = chance.sample(sorted(dumps), len(dumps))
@@ -125,21 +130,7 @@ def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(
     assert len(content(lake, "raw")) == wanted, "a row for each key that came, changed or vanished"
 
 
-def test_rows_as_before_say_nothing_new_and_vanished_keys_are_deletes(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path)
-    land(lake, 0, {"a": "x", "b": "x", "c": "x"})
-    land(lake, 2, {"a": "x", "b": "y"})
-    load(lake, 0, 2)
-    said = sorted((str(r[-1]), str(r[4]), str(r[5])) for r in content(lake, "raw"))
-    assert [(k, op) for d, k, op in said if d == str(day(2))] == [("b", "upsert"), ("c", "delete")]
-    assert agrees(lake, {"a": "x", "b": "y"})
-    assert is_explained(lake)
-
-
-def test_a_late_dump_in_between_makes_the_next_day_stale_and_moves_its_deletes(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    lake = made(tmp_path)
+def test_a_late_dump_in_between_makes_the_next_day_stale_and_moves_its_deletes(lake: Lake) -> None:
     land(lake, 0, {"a": "x", "b": "x"})
     land(lake, 4, {"a": "x"})
     load(lake, 0, 4)
@@ -147,100 +138,91 @@ def test_a_late_dump_in_between_makes_the_next_day_stale_and_moves_its_deletes(
     scan(LakeSession(lake))
     assert stale(lake) == [day(2), day(4)]
     load(lake, 0, 4)
-    deletes = sorted((str(r[-1]), str(r[4])) for r in content(lake, "raw") if r[5] == "delete")
-    assert deletes == [(str(day(2)), "a"), (str(day(4)), "b"), (str(day(4)), "c")]
+    assert deletes(lake) == [(day(2), "a"), (day(4), "b"), (day(4), "c")]
     assert agrees(lake, {"a": "x"})
 
 
-def test_an_empty_or_half_dump_is_refused_by_name_until_a_manifest_says_that_it_is_whole(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    lake = made(tmp_path, share=0.3)
+def test_an_empty_or_half_dump_is_refused_by_name_until_a_manifest_says_that_it_is_whole(lake: Lake) -> None:
+    lake = made(lake.root, share=0.3)
     land(lake, 0, dict.fromkeys("abcd", "x"))
     half = land(lake, 1, dict.fromkeys("ab", "x"))
     land(lake, 2, "")
     land(lake, 3, dict.fromkeys("abc", "y"))
     load(lake, 0, 3)
-    report = {r.path: r.refused or "" for r in read_files(lake.store)}
-    first = f"dt={day(1)}/all.csv"
-    assert "lacks 2 of 4 key(s) of the dump of 2024-03-01: more than max_vanished_share = 0.3" in report[first]
-    assert "lacks 4 of 4 key(s)" in report[f"dt={day(2)}/all.csv"]
+    first, second = (refused(lake)[f"dt={day(n)}/all.csv"] for n in (1, 2))
+    assert "lacks 2 of 4 key(s) of the dump of 2024-03-01: more than max_vanished_share = 0.3" in first
+    assert "lacks 4 of 4 key(s)" in second
     assert agrees(lake, dict.fromkeys("abc", "y")), "the fourth is held against the first"
     assert is_explained(lake)
     half.with_name("all.csv.totals.json").write_text('{"rows": 2}')
     os.utime(half.with_name("all.csv.totals.json"), (LONG_AGO, LONG_AGO))
     load(lake, 0, 3)
-    assert {r.path for r in read_files(lake.store) if r.refused} == {f"dt={day(2)}/all.csv"}
-    deletes = sorted((str(r[-1]), str(r[4])) for r in content(lake, "raw") if r[5] == "delete")
-    assert deletes == [(str(day(1)), "c"), (str(day(1)), "d")]
+    assert {*refused(lake)} == {f"dt={day(2)}/all.csv"}
+    assert deletes(lake) == [(day(1), "c"), (day(1), "d")]
     assert agrees(lake, dict.fromkeys("abc", "y"))
 
 
-def test_a_refused_dump_is_whole_beside_one_that_lands_later(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path, share=0.3)
+def test_a_refused_dump_is_whole_beside_one_that_lands_later(lake: Lake) -> None:
+    lake = made(lake.root, share=0.3)
     land(lake, 0, dict.fromkeys("abcd", "x"))
     land(lake, 2, dict.fromkeys("ab", "x"))
     load(lake, 0, 2)
-    assert [r.path for r in read_files(lake.store) if r.refused] == [f"dt={day(2)}/all.csv"]
+    assert [*refused(lake)] == [f"dt={day(2)}/all.csv"]
     land(lake, 1, dict.fromkeys("abc", "x"))
     load(lake, 0, 2)
-    assert [r.path for r in read_files(lake.store) if r.refused] == [f"dt={day(2)}/all.csv"], "2 of 3 are too few"
+    assert [*refused(lake)] == [f"dt={day(2)}/all.csv"], "2 of 3 are too few"
     land(lake, 1, "d,2024-03-01 10:00:00,x\n", "more.csv")
     load(lake, 0, 2)
     assert held(lake) == dict.fromkeys("abcd", "x")
 
 
-def test_an_unusable_row_keeps_its_key_and_one_without_a_key_keeps_all(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_an_unusable_row_keeps_its_key_and_one_without_a_key_keeps_all(lake: Lake) -> None:
     land(lake, 0, dict.fromkeys("abc", "x"))
     land(lake, 1, "a,2024-03-01 10:00:00,x\nb,soon,y\n")
     load(lake, 0, 1)
     assert held(lake) == {"a": "x", "b": "x"}
+    assert deletes(lake) == [(day(1), "c")]
     land(lake, 2, "a,2024-03-01 10:00:00,z\ntorn\n")
     load(lake, 0, 2)
-    (refused,) = [r.refused for r in read_files(lake.store) if r.refused]
-    assert "has 1 row(s) without a key or of another day" in refused
+    (why,) = refused(lake).values()
+    assert "has 1 row(s) without a key or of another day" in why
     assert held(lake) == {"a": "x", "b": "x"}
     land(lake, 3, {"a": "x"})
     load(lake, 0, 3)
     assert agrees(lake, {"a": "x"})
 
 
-def test_files_of_a_day_are_one_dump_and_of_rows_of_a_key_the_last_counts(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    lake = made(tmp_path)
+def test_files_of_a_day_are_one_dump_and_of_rows_of_a_key_the_last_counts(lake: Lake) -> None:
     land(lake, 0, {"a": "x"}, "1.csv")
     land(lake, 0, "b,2024-03-01 10:00:00,x\nb,2024-03-01 10:00:00,y\n", "2.csv")
     land(lake, 1, {"b": "y"}, "1.csv")
     land(lake, 1, {"a": "x"}, "2.csv")
     load(lake, 0, 1)
     assert held(lake) == {"a": "x", "b": "y"}
-    assert [r for r in content(lake, "raw") if str(r[-1]) == str(day(1))] == [], "nothing changed"
+    assert [r for r in content(lake, "raw") if r[-1] == day(1)] == [], "nothing changed"
     assert is_explained(lake)
 
 
-def test_another_select_moves_the_rows_that_it_changes_and_no_others(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_another_select_moves_the_rows_that_it_changes_and_no_others(lake: Lake) -> None:
     land(lake, 0, {"a": "x", "b": "x"})
     land(lake, 1, {"a": "y"})
     load(lake, 0, 1)
     pipeline = chosen_pipeline(lake)
     days, states = DayRange(day(0), day(2)), pipeline.states(read_view(lake, pipeline.contracts))
     assert moved_rows(LakeSession(lake), states, days) == ()
-    (tmp_path / "lake.toml").write_text(
-        (tmp_path / "lake.toml").read_text().replace("_ts, city", "_ts, upper(city) AS city")
-    )
-    found = moved_rows(LakeSession(open_lake(tmp_path)), states, days)
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace("_ts, city", "_ts, upper(city) AS city"))
+    found = moved_rows(LakeSession(open_lake(lake.root)), states, days)
     assert [(m.table, m.day, m.changes, m.loses) for m in found] == [
         ("raw", day(0), 2, 0), ("raw", day(1), 1, 0), ("staging", day(0), 2, 0),
     ]  # fmt: skip
+    path.write_text(path.read_text().replace("_ts, upper", "_ts, CAST(at AS timestamp) AS version_ts, upper"))
+    with pytest.raises(SettingsError, match="it gives version_ts, and files are dumps"):
+        scan(LakeSession(open_lake(lake.root)))
 
 
-def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    lake = made(tmp_path, share=0.4)
+def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(lake: Lake) -> None:
+    lake = made(lake.root, share=0.4)
     land(lake, 0, {"a": "ann-77", "b": "x", "c": "ann-77", "d": "x"})
     land(lake, 1, {"a": "ann-77", "b": "y", "c": "ann-77"})  # without ann-77 it lacks one of two
     load(lake, 0, 1)
@@ -250,13 +232,6 @@ def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(
     assert agrees(lake, {"b": "y"})
     assert {str(r[4]) for r in content(lake, "raw")} == {"b", "d"}
     assert is_explained(lake)
-
-
-def test_what_follows_from_the_day_of_a_dump_is_not_selected(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = made(tmp_path, more=", CAST(at AS timestamp) AS version_ts")
-    land(lake, 0, {"a": "x"})
-    with pytest.raises(SettingsError, match="it gives version_ts, and files are dumps"):
-        scan(LakeSession(lake))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {

@@ -1,11 +1,8 @@
 """Rows of a forgotten entity leave the landed files and the ledger; a file that was rewritten is never an altered one.
-
-Tested here: `load.forget`, stopped between its steps. Not tested here: tables (`end_to_end.test_forget`).
-"""
+Not here: tables (`end_to_end.test_forget`)."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,16 +18,13 @@ from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.load.scan import scan
 from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.users_do
 
 ANN = Trace({"entity": "ann-77"})
 
 
 @pytest.fixture
-def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+def lake(spark: object, tmp_path: Path) -> Lake:
     """A lake of two scanned files with rows of ann-77; the first has an unreadable line of it, too."""
     rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "B"))]
     made = make_lake(tmp_path / "lake", {"a.jsonl": rows, "b.jsonl": rows[1:]}, "2024-03-01")
@@ -48,14 +42,10 @@ def entities(lake: Lake) -> dict[str, list[str]]:
 def is_followed(lake: Lake) -> bool:
     """Whether the ledger takes the landed files as they are for what was loaded, with the first scans of before."""
     report, records = scan(LakeSession(lake)), read_files(lake.store)
-    live = {r.path: r for r in records if not r.withdrawn}
-    gone = {r.path: r for r in records if r.withdrawn}
+    live, gone = ({r.path: r for r in records if r.withdrawn is is_gone} for is_gone in (False, True))
     same = all(live[name].first_scan == gone[name].first_scan for name in live)
-    return (
-        same
-        and not (report.altered or report.new)
-        and {n: r.rows for n, r in live.items()} == {"a.jsonl": 2, "b.jsonl": 1}
-    )
+    rows = {n: r.rows for n, r in live.items()}
+    return same and not (report.altered or report.new) and rows == {"a.jsonl": 2, "b.jsonl": 1}
 
 
 def begun(lake: Lake) -> Erasure:
@@ -88,9 +78,7 @@ def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_nex
     assert is_followed(lake)
 
 
-def test_a_day_is_loaded_while_its_files_still_hold_rows_that_were_counted_before_the_erasure(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_day_is_loaded_while_its_files_hold_rows_counted_before_the_erasure(spark: object, tmp_path: Path) -> None:
     rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "C"))]
     lake = make_lake(tmp_path / "lake", {"a.jsonl": rows[:1], "b.jsonl": rows[1:2]}, "2024-03-01")
     scan(LakeSession(lake))
@@ -101,18 +89,15 @@ def test_a_day_is_loaded_while_its_files_still_hold_rows_that_were_counted_befor
     assert [row[-1] for row in content(lake, "quarantine")] == ["[forgotten]"]
 
 
-def test_a_file_that_others_altered_stops_it(lake: Lake) -> None:
-    land(lake, "b.jsonl", [delivery(9, "2024-03-01 10:00:00", None, "k9", entity="ann-77")] * 2)
-    before = (lake.root / "landing" / "a.jsonl").read_bytes()
-    with pytest.raises(LandingError, match=r"b\.jsonl: it is altered"):
+@pytest.mark.parametrize("why", ["it is altered", "a manifest declares its totals"])
+def test_a_file_that_others_altered_or_declared_stops_it(lake: Lake, why: str) -> None:
+    landed = lake.root / "landing"
+    if "altered" in why:
+        land(lake, "b.jsonl", [delivery(9, "2024-03-01 10:00:00", None, "k9", entity="ann-77")] * 2)
+    else:
+        (landed / "b.jsonl.totals.json").write_text('{"rows": 2}')
+        scan(LakeSession(lake))
+    before = (landed / "a.jsonl").read_bytes()
+    with pytest.raises(LandingError, match=rf"b\.jsonl: {why}"):
         forget_landed(LakeSession(lake), ANN, begun(lake))
-    assert (lake.root / "landing" / "a.jsonl").read_bytes() == before
-
-
-def test_a_file_whose_totals_are_declared_stops_it(lake: Lake) -> None:
-    before = (lake.root / "landing" / "a.jsonl").read_bytes()
-    (lake.root / "landing" / "b.jsonl.totals.json").write_text('{"rows": 2}')
-    scan(LakeSession(lake))
-    with pytest.raises(LandingError, match=r"b\.jsonl: a manifest declares its totals"):
-        forget_landed(LakeSession(lake), ANN, begun(lake))
-    assert (lake.root / "landing" / "a.jsonl").read_bytes() == before
+    assert (landed / "a.jsonl").read_bytes() == before

@@ -1,7 +1,5 @@
 """A landed file loses records and nothing else: the bytes of other lines, the values of other rows, its mode.
-
-Tested here: `load.forget`. Not tested here: which records go (`load.test_forget`).
-"""
+Not here: which records go (`load.test_forget`)."""
 
 import gzip
 import hashlib

@@ -1,8 +1,6 @@
 """Good days of a range count: the others stay exactly as if the range had been run without them, and they alone after.
-
-Tested here: `load.good_days` through the load path, of made and of landed tables. Not tested here: how Dagster shows
-such runs (`orchestration.test_work_tags_kept_back`), and the options of commands (`cli.test_backfill`).
-"""
+Not here: how Dagster shows such runs (`orchestration.test_work_tags_kept_back`), and the options of commands
+(`cli.test_backfill`)."""
 
 import shutil
 import tempfile
@@ -10,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, InputMissing, SettingsError
 from backfill_assets.core.place import load_lock
-from backfill_assets.core.plans import KEEP_GOOD, WriteMode
+from backfill_assets.core.plans import KEEP_GOOD
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import make_pipeline
@@ -43,9 +41,6 @@ from backfill_assets_tests.lakes import (
 )
 from backfill_assets_tests.strategies import examples
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 START, DAYS = date(2024, 3, 1), 6
 SPAN = DayRange(START, START + ONE_DAY * DAYS)
 ALL = frozenset(SPAN)
@@ -58,7 +53,7 @@ def twice(days: Collection[date]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def landed(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def landed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake whose raw has one event a day; to be copied, never to be worked on."""
     rows = [delivery(d.day, f"{d} 09:00:00", None, f"k{d.day}", value=d.day) for d in SPAN]
     lake = make_lake(tmp_path_factory.mktemp("six"), {"all.jsonl": rows}, START)
@@ -67,16 +62,10 @@ def landed(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def request_of_days(
-    lake: Lake,
-    table: str,
-    days: DayRange,
-    tables_of: TablesOf,
-    mode: WriteMode = WriteMode.OVERWRITE,
-    on_bad_days: OnBadDays = REFUSE,
+    lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE
 ) -> RebuildRequest:
     """As `lakes.request`, for days that need not be a range."""
-    asked = request(lake, table, days.start, days.last, tables_of)
-    return replace(asked, days=days, mode=mode, on_bad_days=on_bad_days)
+    return replace(request(lake, table, days.start, days.last, tables_of), days=days, on_bad_days=on_bad_days)
 
 
 def copied(lake: Path, folder: str) -> Lake:
@@ -84,13 +73,9 @@ def copied(lake: Path, folder: str) -> Lake:
     return open_lake(Path(folder) / "lake")
 
 
-def run(
-    lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE,
-    mode: WriteMode = WriteMode.OVERWRITE,
-) -> KeptBack:  # fmt: skip
+def run(lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE) -> KeptBack:
     """One run of a table; raises what it is refused for, and returns the days that it kept back."""
-    asked = request_of_days(lake, table, days, tables_of, mode=mode, on_bad_days=on_bad_days)
-    with load_lock(lake.place), prepared(asked) as rebuild:
+    with load_lock(lake.place), prepared(request_of_days(lake, table, days, tables_of, on_bad_days)) as rebuild:
         rebuild.publish()
         return rebuild.kept_back
 
@@ -140,9 +125,7 @@ def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_the
         assert not [*(made.root / ".staging" / "echo").iterdir()], "no staged row is left"
 
 
-def test_the_days_kept_back_are_named_with_cause_and_keys_also_after_the_write_deleted_their_rows(
-    landed: Path, tmp_path: Path
-) -> None:
+def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(landed: Path, tmp_path: Path) -> None:
     lake, (bad, other) = copied(landed, str(tmp_path)), (START + ONE_DAY, START + ONE_DAY * 4)
     land(lake, "again.jsonl", twice([bad, other]))
     backfill(lake, START, SPAN.last, ["raw"], toy())
@@ -165,21 +148,6 @@ def test_the_days_kept_back_are_named_with_cause_and_keys_also_after_the_write_d
     assert snapshot(lake, toy())["echo"].keys() == ALL
 
 
-def test_days_that_newer_inputs_overtake_are_judged_again(landed: Path, tmp_path: Path) -> None:
-    lake, new = copied(landed, str(tmp_path)), toy("twice")
-    land(lake, "again.jsonl", twice([START]))
-    backfill(lake, START, SPAN.last, ["raw"], toy())
-    asked = request_of_days(lake, "echo", SPAN, new, on_bad_days=KEEP_GOOD)
-    with prepared(asked) as rebuild:
-        assert rebuild.kept_back.days == {START}
-        land(lake, "more.jsonl", twice([START + ONE_DAY]))
-        backfill(lake, START, SPAN.last, ["raw"], toy())
-        run(lake, "echo", some_days([START + ONE_DAY]), toy())  # another run, from the newer delivery
-        rebuild.publish()
-        assert rebuild.kept_back.days == {START, START + ONE_DAY}
-    assert snapshot(lake, toy())["echo"].keys() == ALL - {START}
-
-
 class TestLandedTables:
     """A day of raw that is refused is not loaded: no table beside raw knows a row or a receipt of it."""
 
@@ -194,7 +162,7 @@ class TestLandedTables:
     TIGHT, WIDE = {"tables": {"raw": {"max_rows": 2}}}, {"tables": {"raw": {"max_rows": 9}}}
 
     @pytest.fixture
-    def lakes(self, spark: "SparkSession", tmp_path: Path) -> tuple[Lake, Lake]:
+    def lakes(self, spark: object, tmp_path: Path) -> tuple[Lake, Lake]:
         """Two equal lakes in which the bad day is beyond the bound."""
         one, two = (
             make_lake(tmp_path / name, {"all.jsonl": self.ROWS}, START, gates=self.TIGHT) for name in ("one", "two")
@@ -202,7 +170,7 @@ class TestLandedTables:
         return one, two
 
     @pytest.mark.parametrize("killed", [False, True])
-    def test_a_bad_day_is_not_loaded_and_loading_it_later_gives_the_same_tables(
+    def test_a_bad_day_is_not_loaded_and_later_gives_the_same_tables(
         self, lakes: tuple[Lake, Lake], killed: bool
     ) -> None:
         lake, apart = lakes
@@ -230,8 +198,8 @@ class TestLandedTables:
         for table in ("raw", "quarantine", "arrivals", "echo"):
             assert content(lake, table) == content(apart, table)
 
-    def test_a_day_made_from_a_file_that_was_altered_since_keeps_no_other_day_from_being_loaded(
-        self, spark: "SparkSession", tmp_path: Path
+    def test_a_day_of_a_file_that_was_altered_keeps_no_other_from_being_loaded(
+        self, spark: object, tmp_path: Path
     ) -> None:
         lake = make_lake(tmp_path, [delivery(d.day, f"{d} 09:00:00", None, f"k{d.day}") for d in SPAN], START)
         run(lake, "raw", SPAN, toy())

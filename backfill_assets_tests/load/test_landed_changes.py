@@ -1,7 +1,5 @@
 """The landing folder against the ledger: what is new, altered, missing or unchanged, said by content.
-
-Lives here: the comparison and what it remembers. Does not live here: what a scan appends (`test_scan`).
-"""
+Not here: what a scan appends (`test_scan`)."""
 
 import os
 from dataclasses import replace
@@ -77,9 +75,7 @@ def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: 
     assert sorted(hashed) == ["a.csv", "a.csv", "b.csv"]
 
 
-def test_a_scan_names_contents_as_todays_select_does_if_they_were_counted_by_another_one(
-    folder: Path, hashed: list[str]
-) -> None:
+def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(folder: Path, hashed: list[str]) -> None:
     made = synthetic_lake(folder.parent / "lake", 1)[0].settings
     by_arrival, by_path = (
         made.model_copy(update={"single": made.source.model_copy(update={"select": select})})
@@ -116,22 +112,16 @@ def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_
     assert compared(folder, old, new) == Comparison([], [], [], [old])
 
 
-def test_a_file_without_a_usable_row_may_change_and_vanish_freely(folder: Path) -> None:
-    changed, gone = recorded(folder, "a.csv", b"1", usable=0), recorded(folder, "b.csv", b"2", usable=0)
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_file_without_a_usable_row_may_change_and_vanish_unless_raw_has_it(folder: Path, is_used: bool) -> None:
+    used = frozenset({DAY} if is_used else ())
+    changed, gone = (replace(recorded(folder, n, b"1", usable=0), used_days=used) for n in ("a.csv", "b.csv"))
     land(folder, "a.csv", b"3!")
     (folder / "b.csv").unlink()
     found = compared(folder, changed, gone)
-    assert [f.name for f in found.fresh] == ["a.csv"]
-    assert (found.altered, found.missing, found.lapsed) == ([], [], [changed, gone])
-
-
-def test_what_raw_was_made_from_stays_its_basis_though_a_recount_finds_no_usable_row(folder: Path) -> None:
-    changed, gone = (
-        replace(recorded(folder, name, b"1", usable=0), used_days=frozenset({DAY})) for name in ("a.csv", "b.csv")
-    )
-    land(folder, "a.csv", b"3!")
-    (folder / "b.csv").unlink()
-    assert compared(folder, changed, gone) == Comparison([], [changed], [gone], [])
+    assert [f.name for f in found.fresh] == ([] if is_used else ["a.csv"])
+    wanted = ([changed], [gone], []) if is_used else ([], [], [changed, gone])
+    assert (found.altered, found.missing, found.lapsed) == wanted
 
 
 def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_old(tmp_path: Path) -> None:

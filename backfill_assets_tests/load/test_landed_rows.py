@@ -1,8 +1,5 @@
 """Rows that know their content and their number: of text and Parquet files, on an engine without `_metadata`.
-
-Lives here: the copies and their types, files of many kinds read together. Does not live here: Spark's own way, which
-every test of a load takes.
-"""
+Not here: Spark's own way, which every test of a load takes."""
 
 import json
 from dataclasses import replace
@@ -41,32 +38,21 @@ def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(t
     assert numbered._copy(tmp_path, file).stat().st_mtime_ns == numbered._copy(tmp_path, file).stat().st_mtime_ns
 
 
-def test_types_come_as_spark_reads_them(tmp_path: Path) -> None:
-    columns = {
-        "u32": pa.array([1 << 31], pa.uint32()),
-        "u64": pa.array([(1 << 64) - 1], pa.uint64()),
-        "ms": pa.array([0], pa.timestamp("ms", "Europe/Berlin")),
-        "local": pa.array([0], pa.timestamp("us")),
-        "day": pa.array([date(1969, 12, 31)]),
-        "word": pa.array(["ä"]).dictionary_encode(),
-    }
-    copy = pq.read_schema(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
-    found = {f.name: str(f.type) for f in copy}
-    assert found == {
-        "u32": "int64", "u64": "decimal128(20, 0)", "ms": "timestamp[us, tz=UTC]", "local": "timestamp[us]",
-        "day": "date32[day]", "word": "string", "__number": "int64",
-    }  # fmt: skip
-
-
-def test_what_stands_in_lists_and_structs_comes_as_spark_reads_it_too(tmp_path: Path) -> None:
+def test_types_come_as_spark_reads_them_in_lists_and_structs_too(tmp_path: Path) -> None:
     moments = pa.array([1], pa.timestamp("ms"))
     columns = {
+        "u32": pa.array([1 << 31], pa.uint32()), "u64": pa.array([(1 << 64) - 1], pa.uint64()),
+        "ms": pa.array([0], pa.timestamp("ms", "Europe/Berlin")), "local": pa.array([0], pa.timestamp("us")),
+        "day": pa.array([date(1969, 12, 31)]), "word": pa.array(["ä"]).dictionary_encode(),
         "many": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), moments),
         "named": pa.StructArray.from_arrays([moments, pa.array([7], pa.uint8())], ["at", "n"]),
-    }
+    }  # fmt: skip
     copy = pq.read_table(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
-    assert str(copy.schema.field("many").type) == "list<element: timestamp[us]>"
-    assert str(copy.schema.field("named").type) == "struct<at: timestamp[us], n: int16>"
+    assert {f.name: str(f.type) for f in copy.schema} == {
+        "u32": "int64", "u64": "decimal128(20, 0)", "ms": "timestamp[us, tz=UTC]", "local": "timestamp[us]",
+        "day": "date32[day]", "word": "string", "__number": "int64", "many": "list<element: timestamp[us]>",
+        "named": "struct<at: timestamp[us], n: int16>",
+    }  # fmt: skip
     assert copy.to_pydict()["named"] == [{"at": datetime(1970, 1, 1, 0, 0, 0, 1000), "n": 7}]  # noqa: DTZ001
 
 
@@ -101,9 +87,7 @@ def many_kinds(folder: Path, format: str) -> list[StoredFile]:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_files_of_many_kinds_give_the_rows_that_each_gives_alone(
-    spark: "SparkSession", tmp_path: Path, format: str
-) -> None:
+def test_files_of_many_kinds_give_the_rows_of_each_alone(spark: "SparkSession", tmp_path: Path, format: str) -> None:
     source = {"files": "x", "format": format, "select": SELECT, "payload": {"who": "STRING", "n": "BIGINT"}}
     settings = LakeSettings.model_validate(
         {"start_date": date(2024, 3, 1), "source": source, "features": {"entity": ["who"]}}

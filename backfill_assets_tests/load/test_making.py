@@ -1,8 +1,5 @@
 """The plan of a table's rows: rows that no day asked for stay to be told, and one span makes none for another.
-
-Tested here: `load.making` by itself. Not tested here: what is read for which days, and what becomes of the rows
-(`test_derived`).
-"""
+Not here: what is read for which days, and what becomes of the rows (`test_derived`)."""
 
 from datetime import date
 from typing import TYPE_CHECKING
@@ -37,9 +34,7 @@ def test_leaving_days_out_keeps_the_rows_without_a_day(spark: "SparkSession") ->
     assert days_in(_without_days(rows(spark, 0, 1, None), ECHO, [FIRST])) == [1, None]
 
 
-def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_for_one_of_that_day(
-    spark: "SparkSession",
-) -> None:
+def test_a_row_that_one_span_made_for_a_day_of_another_is_not_taken_for_one_of_that_day(spark: "SparkSession") -> None:
     made = rows(spark, 0, 2, 4, None, 9)
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
@@ -55,8 +50,5 @@ def test_days_far_apart_are_computed_together_where_there_are_few_rows_and_apart
     story.build("features", day(1), rows=ROWS_OF_A_PLAN)
     apart = [DayRange(day(0), day(1)), DayRange(day(2), day(4)), DayRange(day(6), day(7))]
     assert _spans(story.view(), FEATURES, todo) == apart
-
-
-def test_days_made_from_deliveries_are_one_span_however_many_rows_lie_between() -> None:
-    story = loaded(9).build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN)
-    assert _spans(story.view(), STAGING, [day(0), day(7)]) == [DayRange(day(0), day(8))]
+    story.build("staging", day(1), rows=ROWS_OF_A_PLAN)
+    assert _spans(story.view(), STAGING, todo) == [DayRange(day(0), day(7))], "made from deliveries"

@@ -1,11 +1,7 @@
 """A time zone in `select` moves rows over midnight: the look says which days gain and lose them, and writes nothing.
-
-Tested here: `load.moves` with Spark, on a lake of three days. Not tested here: what follows
-(`backfill.test_plan`).
-"""
+Not here: what follows (`backfill.test_plan`)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +14,6 @@ from backfill_assets.load.moves import moved_rows
 from backfill_assets_tests.lakes import SELECT, backfill, configure, delivery, make_lake, toy
 from backfill_assets_tests.operations.planning import versions_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.on_spark("it corrects select by an interval, which Sail refuses by name")
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
@@ -28,9 +21,7 @@ SHIFTED = "cast(event_ts AS timestamp) + INTERVAL 2 HOURS AS event_ts,"
 LATER = SELECT.replace("event_ts,", SHIFTED).replace("value,", "value + 1 AS value,")
 
 
-def test_rows_that_another_time_zone_moves_are_told_per_day_also_beyond_the_range(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_rows_that_another_time_zone_moves_are_told_per_day_beyond_the_range_too(spark: object, tmp_path: Path) -> None:
     rows = [delivery(n, f"2024-03-0{n} 23:30:00", None, f"k{n}") for n in (1, 2)]
     rows.append(delivery(3, "2024-03-03 10:00:00", None, "k3"))
     lake = make_lake(tmp_path, rows, FIRST, lateness={"early_tolerance_days": 1})

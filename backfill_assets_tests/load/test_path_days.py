@@ -1,13 +1,9 @@
 """Days that paths name, from the scan to raw; a lake keeps the days that an earlier release read from its paths.
-
-Lives here: scans and loads of files whose paths two releases read otherwise. Does not live here: the reading
-(`landing.test_paths`).
-"""
+Not here: the reading (`landing.test_paths`)."""
 
 import hashlib
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -23,9 +19,6 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.lakes import Delivery, backfill, content, delivery, land, make_lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 START, MARCH, DECEMBER = date(2024, 2, 1), date(2024, 3, 1), date(2024, 12, 7)
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 STORE = "year=2024/region=12/store=7/2024-03-01.jsonl"
@@ -37,7 +30,7 @@ def row(seq: int, value: int) -> Delivery:
 
 
 @pytest.fixture
-def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+def lake(spark: object, tmp_path: Path) -> Lake:
     source = {"files": "landing/**", "format": "jsonl", "select": SELECT}
     files = {STORE: [row(1, 1)], "dt=2024-03-02/a.jsonl": [row(2, 2)]}
     return make_lake(tmp_path / "lake", files, START, source=source)

@@ -1,7 +1,5 @@
 """The account of a load: every landed row went somewhere, or nothing is written; and what was staged is dropped.
-
-Tested here: `load.raw` without an engine. Not tested here: placing rows of files (`end_to_end.test_ledger`).
-"""
+Not here: placing rows of files (`end_to_end.test_ledger`)."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

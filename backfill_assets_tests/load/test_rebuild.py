@@ -1,8 +1,6 @@
 """The way of one day as callers see its failures: refusals with days and keys, strays, and inputs that moved meanwhile.
-
-Tested here: `load.rebuild` without an engine. Not tested here: runs of Dagster (`orchestration.test_runs`), and
-refusals as people meet them (`end_to_end.test_fault_refusals`).
-"""
+Not here: runs of Dagster (`orchestration.test_runs`), and refusals as people meet them
+(`end_to_end.test_fault_refusals`)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -81,21 +79,16 @@ class Overtaken(Rebuild):
         self.released += 1
 
 
-def test_newer_inputs_are_prepared_again_and_what_was_made_of_older_ones_is_freed(
-    rebuild: Rebuild, at_once: None
-) -> None:
+def test_newer_inputs_are_prepared_again_and_what_older_ones_gave_is_freed(rebuild: Rebuild, at_once: None) -> None:
     overtaken = Overtaken(rebuild.request, times=SUPERSEDED_ATTEMPTS - 1)
     overtaken.prepare()
     assert not overtaken.publish().write_id
     assert overtaken.released == SUPERSEDED_ATTEMPTS - 1
-
-
-def test_inputs_that_never_rest_end_it_after_three_attempts(rebuild: Rebuild, at_once: None) -> None:
-    overtaken = Overtaken(rebuild.request, times=SUPERSEDED_ATTEMPTS + 1)
-    overtaken.prepare()
+    restless = Overtaken(rebuild.request, times=SUPERSEDED_ATTEMPTS + 1)
+    restless.prepare()
     with pytest.raises(Superseded):
-        overtaken.publish()
-    assert overtaken.times == 1
+        restless.publish()
+    assert restless.times == 1
 
 
 def test_a_refusal_names_days_check_keys_and_the_next_command(rebuild: Rebuild) -> None:
@@ -133,9 +126,7 @@ def test_rows_that_nobody_asked_for_are_told_with_the_range_that_would_hold_them
     assert refused.value.fix.endswith(advice)
 
 
-def test_a_read_of_a_consumer_that_fails_with_the_new_rows_refuses_their_days_and_no_settled_ones(
-    rebuild: Rebuild,
-) -> None:
+def test_a_read_of_a_consumer_that_fails_with_new_rows_refuses_their_days_alone(rebuild: Rebuild) -> None:
     rebuild.prepare()
     request, lake = rebuild.request, rebuild.request.lake_session.lake
     read = "SELECT CAST(event_key AS INTEGER) FROM staging"

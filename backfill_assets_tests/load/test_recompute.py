@@ -1,7 +1,5 @@
 """Which days are passed over when others are computed again, and what is not asked of Sail; no engine is asked.
-
-Not tested here: computing (`operations.test_prove_check_engine`).
-"""
+Not here: computing (`operations.test_prove_check_engine`)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,21 +25,22 @@ from backfill_assets_tests.operations.planned import Planned, scatter
 pytestmark = pytest.mark.usefixtures("storages")
 
 
+def asked_of(made: Planned, folder: Path, last: int) -> RebuildRequest:
+    """Features of the third day and those behind it, on a session elsewhere."""
+    session, known = SessionElsewhere(made.lake, folder / "home"), Known(made.lake, made.pipeline)
+    return RebuildRequest(session, known, made.pipeline.table("features"), DayRange(day(2), day(last)), Provenance(""))
+
+
 def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     made.names_inputs = False
     made.write("features", {2: 5, 3: 5})
-    session = SessionElsewhere(made.lake, tmp_path / "home")
-    asked = RebuildRequest(
-        session, Known(made.lake, made.pipeline), made.pipeline.table("features"), DayRange(day(2), day(4)),
-        Provenance(""),
-    )  # fmt: skip
+    asked = asked_of(made, tmp_path, 4)
     assert {d.passed_over for d in recompute(asked).days} == {UNNAMED}
     other = replace(made.pipeline, codes=dict.fromkeys(made.pipeline.codes, Codes("new", "new")))
     told = recompute(replace(asked, known=Known(made.lake, other))).days
-    assert [(d.day, d.passed_over) for d in told] == [
-        (day(n), "it was made with other code or settings") for n in (2, 3)
-    ]
+    why = "it was made with other code or settings"
+    assert [(d.day, d.passed_over) for d in told] == [(day(2), why), (day(3), why)]
 
 
 def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what_spark_made(tmp_path: Path) -> None:
@@ -62,14 +61,8 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
 
 def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
-    asked = RebuildRequest(
-        SessionElsewhere(made.lake, tmp_path / "home"), Known(made.lake, made.pipeline),
-        made.pipeline.table("features"), DayRange(day(2), day(3)), Provenance(""),
-    )  # fmt: skip
-    said, days = (
-        receipt("features", inputs={"staging": made.view("staging").version}),
-        {day(2): made.view("features").latest[day(2)]},
-    )
+    asked, days = asked_of(made, tmp_path, 3), {day(2): made.view("features").latest[day(2)]}
+    said = receipt("features", inputs={"staging": made.view("staging").version})
     scatter(made, "staging", 2)
     maintain(made.lake, made.pipeline)
 

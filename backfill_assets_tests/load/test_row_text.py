@@ -1,7 +1,5 @@
 """A row's text is the same on every engine, but for numbers far from 1: Spark and Sail are each held to one list.
-
-Not tested here: which rows have a text (`test_deliveries`).
-"""
+Not here: which rows have a text (`test_deliveries`)."""
 
 import json
 from typing import TYPE_CHECKING

@@ -1,8 +1,6 @@
 """The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name or time.
-
-Lives here: what a scan appends and reports. Does not live here: the comparison of folder and ledger
-(`test_landed_changes`), what becomes of the rows (`end_to_end.test_ledger`).
-"""
+Not here: the comparison of folder and ledger (`test_landed_changes`), what becomes of the rows
+(`end_to_end.test_ledger`)."""
 
 import hashlib
 import os
@@ -18,10 +16,9 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.ledger import FILES, FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.files import landed_object
 from backfill_assets.load import counting
@@ -32,7 +29,6 @@ from backfill_assets.places.folder import Folder
 from backfill_assets.places.store_errors import StoreRefused
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
@@ -44,15 +40,28 @@ RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024,
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 
 
+@pytest.fixture
+def world(spark: "SparkSession", tmp_path: Path) -> World:
+    """A lake in which nothing landed."""
+    return make_world(tmp_path, RULES)
+
+
 def files_of(world: World) -> dict[str, tuple[int, bool]]:
     """Path -> rows, withdrawn."""
-    return {r.path: (r.rows, r.withdrawn) for r in read_files(open_lake(world.root).store)}
+    return {path: (r.rows, r.withdrawn) for path, r in records_of(world).items()}
 
 
-def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES)
+def records_of(world: World) -> dict[str, FileRecord]:
+    return {r.path: r for r in read_files(open_lake(world.root).store)}
+
+
+def set_to(world: World, old: str, new: str) -> None:
+    """Another text in the settings."""
+    toml = world.root / "lake.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(world: World) -> None:
     rows = [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00", key=" ")]
     land(world, "a.jsonl", rows)
     land(world, "copy/of/a.jsonl", rows)
@@ -68,63 +77,40 @@ def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
     assert files_of(world) == {"a.jsonl": (2, False), "copy/of/a.jsonl": (2, False), "none.jsonl": (0, False)}
 
 
-def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_good(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES)
+def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_good(world: World) -> None:
     late = delivery(2, "2024-03-11 00:00:01", key="k2")
     land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
     land_bytes(world, "lost.jsonl", b"no json\n")
     lake_session, _ = world.open()
     assert scan(lake_session, SEEN).example, "why one of them is unusable"
-    records = {r.path: r for r in read_files(open_lake(world.root).store)}
+    records = records_of(world)
     assert records["a.jsonl"].home_day == date(2024, 3, 6)
     assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}
     assert (records["lost.jsonl"].home_day, records["lost.jsonl"].usable_rows) == (RULES.start, 0)
     land(world, "b.jsonl", [late])
     scan(lake_session, SEEN + timedelta(days=9))
-    newer = {r.path: r for r in read_files(open_lake(world.root).store)}
+    newer = records_of(world)
     assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
     assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
 
 
-def test_a_file_that_is_still_being_written_waits_for_the_next_scan(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = make_world(tmp_path, RULES)
-    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    lake_session, _ = world.open()
-    with monkeypatch.context() as patch:
-        patch.setattr(landed_files, "settle", lambda file: False)
-        assert list(scan(lake_session).waiting) == ["a.jsonl"]
-    assert files_of(world) == {}
-    assert scan(lake_session).new == {"a.jsonl": (1, 0)}
-
-
-def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "SparkSession", tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES)
+def test_a_deleted_or_altered_stock_is_made_again_and_a_lost_content_is_named(world: World) -> None:
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    copy = land_bytes(world, "b.jsonl", path.read_bytes())
     lake_session, _ = world.open()
     scan(lake_session)
-    (record,) = read_files(open_lake(world.root).store)
-    lake_session.lake.stock.delete_below("")
-    assert stored_contents(lake_session, [record])[0].parquet.exists()
-    lake_session.lake.stock.delete_below("")
     path.unlink()
+    record = records_of(world)["a.jsonl"]
+    lake_session.lake.stock.delete_below("")
+    (before,) = stored_contents(lake_session, [record])
+    right = before.parquet.read_bytes()
+    before.parquet.write_bytes(right + b" ")
+    assert stored_contents(lake_session, [record]) == [before], "of any file with its content"
+    assert before.parquet.read_bytes() == right
+    lake_session.lake.stock.delete_below("")
+    copy.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
         stored_contents(lake_session, [record])
-
-
-def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = make_world(tmp_path, RULES)
-    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
-    lake_session, _ = world.open()
-    monkeypatch.setattr(counting, "read_deliveries", lambda *asked: read_deliveries(*asked).where("seq = 1"))
-    with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
-        scan(lake_session)
-    assert files_of(world) == {}
 
 
 def rewritten(path: Path, content: bytes, moment: int) -> None:
@@ -151,31 +137,11 @@ def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(spark: "
     assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 101]
 
 
-def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_content(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES)
-    path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    land_bytes(world, "b.jsonl", path.read_bytes())
-    lake_session, _ = world.open()
-    scan(lake_session)
-    path.unlink()
-    record = next(r for r in read_files(open_lake(world.root).store) if r.path == "a.jsonl")
-    (before,) = stored_contents(lake_session, [record])
-    right = before.parquet.read_bytes()
-    before.parquet.write_bytes(right + b" ")
-    assert stored_contents(lake_session, [record]) == [before]
-    assert before.parquet.read_bytes() == right
-
-
 def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_another_select(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path, RULES)
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    bad = land(
-        world, "bad.jsonl", [delivery(2, "2024-03-06 10:00", key="k2"), delivery(3, "2024-03-06 10:00", key="k3")]
-    )
+    bad = land(world, "bad.jsonl", [delivery(n, "2024-03-06 10:00", key=f"k{n}") for n in (2, 3)])
     sha = hashlib.sha256(bad.read_bytes()).hexdigest()
     lake_session, _ = world.open()
     with monkeypatch.context() as patch:
@@ -188,47 +154,33 @@ def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_anot
     assert [row["seq"] for row in world.content("raw")] == [1]
     (kept,) = world.content("quarantine")
     assert (kept["row_number"], kept["source_file"], kept["reason"]) == (0, sha, report.unreadable["bad.jsonl"])
-    toml = world.root / "lake.toml"
-    toml.write_text(toml.read_text(encoding="utf-8").replace("op AS op", "lower(op) AS op"), encoding="utf-8")
+    set_to(world, "op AS op", "lower(op) AS op")
     world.backfill(span(RULES), "raw")
     assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 3]
     assert world.content("quarantine") == []
 
 
-def test_two_faults_of_the_settings_one_after_the_other_take_nothing_from_raw(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES, as_of=False)
+def test_two_faults_of_the_settings_in_turn_take_nothing_from_raw(spark: "SparkSession", tmp_path: Path) -> None:
+    world, day = make_world(tmp_path, RULES, as_of=False), DayRange(date(2024, 3, 5), date(2024, 3, 6))
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
     land(world, "b.jsonl", [delivery(2, "2024-04-05 10:00", key="k2")])  # else the first fault is refused at once
-    day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
     world.backfill(day, "raw")
-    toml = world.root / "lake.toml"
-    right = toml.read_text(encoding="utf-8")
-    toml.write_text(right.replace("2024-03-01", "2024-04-01"), encoding="utf-8")
+    set_to(world, "2024-03-01", "2030-01-01")
+    with pytest.raises(SettingsError, match=r"none of 2 row\(s\) is usable that was: arrival_ts lies before"):
+        scan(world.open()[0])
+    assert [r.usable_rows for r in records_of(world).values()] == [1, 1]
+    set_to(world, "2030-01-01", "2024-04-01")
     scan(world.open()[0])
-    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [0, 1]
-    toml.write_text(right.replace("landing/**", "elsewhere/**"), encoding="utf-8")
+    assert [r.usable_rows for r in records_of(world).values()] == [0, 1]
+    set_to(world, "2024-04-01", "2024-03-01")
+    set_to(world, "landing/**", "elsewhere/**")
     (world.root / "elsewhere").mkdir()
     with pytest.raises(LandingError, match=r"a\.jsonl \(missing\).*Put the files? back"):
         world.backfill(day, "raw")
     assert files_of(world) == {"a.jsonl": (1, False), "b.jsonl": (1, False)}
-    toml.write_text(right, encoding="utf-8")
+    set_to(world, "elsewhere/**", "landing/**")
     world.backfill(day, "raw")
     assert [row["seq"] for row in world.content("raw")] == [1]
-
-
-def test_rules_by_which_no_row_is_usable_any_more_are_refused_and_nothing_is_recorded(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES, as_of=False)
-    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    scan(world.open()[0])
-    toml = world.root / "lake.toml"
-    toml.write_text(toml.read_text(encoding="utf-8").replace("2024-03-01", "2030-01-01"), encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"none of 1 row\(s\) is usable that was: arrival_ts lies before"):
-        scan(world.open()[0])
-    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [1]
 
 
 def poisoned(sha: str) -> Callable[..., Any]:
@@ -242,17 +194,6 @@ def poisoned(sha: str) -> Callable[..., Any]:
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read
-
-
-def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_recorded(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    world = make_world(tmp_path, RULES, "parquet")
-    land_bytes(world, "bomb.parquet", SKEWED)
-    land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
-    report = scan(world.open()[0])
-    assert report.new == {"bomb.parquet": (1, 1), "good.parquet": (1, 0)}
-    assert "memory" in report.unreadable["bomb.parquet"]
 
 
 class Refusing(Folder):

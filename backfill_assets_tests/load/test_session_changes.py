@@ -1,8 +1,5 @@
 """A transform that changes the session's settings is refused by name, and what is computed after it is right.
-
-Tested here: `load.steadiness.settings_kept` and `refuse_changed_settings` on the load path. Not tested here: how the
-settings are read on each kind of engine (`engine.test_session`).
-"""
+Not here: how the settings are read on each kind of engine (`engine.test_session`)."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -58,7 +55,7 @@ def loose_casts_and_a_setting_of_its_own(session: "SparkSession") -> None:
     session.conf.set("spark.sql.of_mine", "x")
 
 
-def test_a_transform_that_changes_a_setting_is_refused_by_name_and_the_next_table_is_right(
+def test_a_transform_that_changes_a_setting_is_refused_and_the_next_is_right(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k", value=7)], FIRST)
@@ -75,9 +72,7 @@ def test_a_transform_that_changes_a_setting_is_refused_by_name_and_the_next_tabl
 
 
 @pytest.mark.parametrize("does", [to_new_york_and_fail, loose_casts_and_a_setting_of_its_own])
-def test_whatever_a_transform_changes_is_put_back_also_where_it_fails(
-    spark: "SparkSession", tmp_path: Path, does: Does
-) -> None:
+def test_what_a_transform_changes_is_put_back_where_it_fails(spark: "SparkSession", tmp_path: Path, does: Does) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k")], FIRST)
     backfill(lake, FIRST, FIRST, ["raw"], toy())
     before = dict(spark.conf.getAll)

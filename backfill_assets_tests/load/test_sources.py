@@ -1,8 +1,5 @@
 """What is done to each source in turn: scanned under its own lock, followed, told with its name.
-
-Tested here: `load.scan`, on lakes where nothing new landed. Not tested here: a scan that reads files (`test_scan`)
-and loads of two sources (`end_to_end.test_sources`).
-"""
+Not here: a scan that reads files (`test_scan`) and loads of two sources (`end_to_end.test_sources`)."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
@@ -65,14 +61,6 @@ def test_each_source_that_cannot_be_read_is_one_error(lake: Lake) -> None:
     assert told.exit_code == 2
     objects = [line.partition(" files")[0] for line in told.stderr.splitlines()]
     assert objects == ["Error: [sources.events]", "Error: [sources.truth]"]
-
-
-def test_a_source_that_cannot_be_read_is_told_by_its_own_section(lake: Lake) -> None:
-    path = lake.root / "lake.toml"
-    path.write_text(path.read_text().replace("landing/truth/*.csv", "landing/{truth}/*.csv"))
-    with pytest.raises(SettingsError) as caught:
-        scan_all(LakeSession(open_lake(lake.root)))
-    assert caught.value.object == "[sources.truth] files = 'landing/{truth}/*.csv'"
 
 
 def test_what_changed_is_followed_in_the_source_that_a_path_names_or_in_all(lake: Lake) -> None:

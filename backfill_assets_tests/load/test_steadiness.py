@@ -1,8 +1,5 @@
 """A user's transform is refused by its plan, with the function named; mistakes are told with file and line.
-
-Tested here: `load.steadiness` on plans that nothing runs. Not tested here: the functions (`engine.test_frames`), and
-rows computed again (`test_computing`, `test_computing_ties`).
-"""
+Not here: the functions (`engine.test_frames`), and rows computed again (`test_computing`, `test_computing_ties`)."""
 
 import sys
 import tomllib

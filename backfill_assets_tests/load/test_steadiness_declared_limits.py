@@ -1,9 +1,6 @@
 """What `lake.toml` declares is judged in one place for Sail: each column by name, for the tables that are made by it.
-
-Tested here: which aggregations and expressions those are. Not tested here: the words of an expression
-(`engine.test_sail_differences`), and the arithmetic, which random declarations hold on either engine
-(`engine.test_sail_plans`).
-"""
+Not here: the words of an expression (`engine.test_sail_differences`), and the arithmetic, which random declarations
+hold on either engine (`engine.test_sail_plans`)."""
 
 from datetime import date
 from typing import Any
@@ -38,25 +35,14 @@ def names(asked: LakeSettings) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("agg", "of", "differing"),
     [
-        ("distinct", "entity", ["distinct"]),
-        ("max", "x", ["max of DOUBLE"]),
-        ("sum", "x", ["sum of DOUBLE"]),
-        ("last", "cast(value AS DOUBLE)", ["last of DOUBLE"]),
-        ("avg", "total", ["avg of DECIMAL"]),
-        ("avg", "-total", ["avg of DECIMAL"]),
-        ("avg", "total * 2", ["avg of DECIMAL"]),
-        ("sum", "value * 2", ["*"]),
-        ("distinct", "cast(weekday(d) AS INT)", ["weekday", "distinct"]),
-        ("sum", "total", []),
-        ("avg", "value", []),
-        ("avg", "CASE WHEN x > 0.5 THEN value END", []),
-        ("last", "entity", []),
-        ("days_since_last", "event_ts", []),
+        ("distinct", "entity", ["distinct"]), ("max", "x", ["max of DOUBLE"]), ("sum", "x", ["sum of DOUBLE"]),
+        ("last", "cast(value AS DOUBLE)", ["last of DOUBLE"]), ("avg", "total", ["avg of DECIMAL"]),
+        ("avg", "-total", ["avg of DECIMAL"]), ("avg", "total * 2", ["avg of DECIMAL"]), ("sum", "value * 2", ["*"]),
+        ("distinct", "cast(weekday(d) AS INT)", ["weekday", "distinct"]), ("sum", "total", []), ("avg", "value", []),
+        ("avg", "CASE WHEN x > 0.5 THEN value END", []), ("last", "entity", []), ("days_since_last", "event_ts", []),
     ],
-)
-def test_a_declared_column_is_refused_by_its_aggregation_its_type_and_its_words(
-    agg: str, of: str, differing: list[str]
-) -> None:
+)  # fmt: skip
+def test_a_declared_column_is_refused_by_aggregation_type_and_words(agg: str, of: str, differing: list[str]) -> None:
     assert {n for found in names(settings(features=column(agg, of))).values() for n in found} == set(differing)
     if agg != "days_since_last":
         label = names(settings(labels={"label": f"{agg}_ahead({of}) IS NOT NULL"}))

@@ -1,10 +1,8 @@
 """A table against its ledger: what vacuum took, commits that are gone, and the days of rows without a time.
-
-Tested here: `load.table_changes`. Not tested here: scans and loads (`end_to_end.test_table_sources`).
-"""
+Not here: scans and loads (`end_to_end.test_table_sources`)."""
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,21 +10,16 @@ import pytest
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import TableFile, TableListing, list_source
+from backfill_assets.lake.source_log import TableFile, TableListing
 from backfill_assets.lake.source_position import Position, TableState
 from backfill_assets.load.table_changes import (
     first_day,
-    given_up,
-    never_loaded,
     note_read,
-    nowhere,
     position_in,
-    refuse_without_day,
-    vanished,
     with_known,
 )
 from backfill_assets.places.folder import Folder
-from backfill_assets_tests.tables import SELECT, append, settings_text
+from backfill_assets_tests.tables import settings_text
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
 DAY = NOON.date()
@@ -67,32 +60,6 @@ def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) ->
     assert position_in(stock, [known, changes]) is None, "the store lost a copy, which is made from the table again"
 
 
-def test_a_content_has_vanished_once_neither_table_nor_store_has_its_rows(tmp_path: Path) -> None:
-    append(tmp_path / "orders", "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
-    (tmp_path / "lake.toml").write_text(settings_text("orders"))
-    found, table = list_source(load_settings(tmp_path).source, tmp_path), tmp_path / "orders"
-    (file,) = found.files
-    known, stock = replace(record(file.name), sha256=file.sha256), Folder(str(tmp_path))
-    for listed in (found, replace(found, files=())):
-        assert vanished(listed, [known], stock, table) == []
-    next(table.glob("*.parquet")).unlink()
-    assert vanished(found, [known], stock, table) == [known]
-    (tmp_path / f"{file.sha256}.us.parquet").touch()
-    assert vanished(found, [known], stock, table) == []
-
-
-def test_what_was_never_loaded_holds_the_day_of_its_commit_back_until_it_is_given_up(tmp_path: Path) -> None:
-    append(tmp_path / "orders", "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
-    (tmp_path / "lake.toml").write_text(settings_text("orders"))
-    lost = never_loaded(list_source(load_settings(tmp_path).source, tmp_path).files[0])
-    assert (lost.may_be_in_raw, {*lost.days}) == (True, {date(2024, 3, 1)})
-    (refused,), others = given_up([lost, record()], [record()])
-    assert (refused.refused, refused.days, others) == ("vacuum took its rows", {lost.home_day: (1, 1, 0)}, [record()])
-    refuse_without_day(SELECT, [lost])
-    with pytest.raises(LandingError, match="nobody knows which days they belong to"):
-        refuse_without_day(f"{SELECT}, at AS arrival_ts", [lost])
-
-
 def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_the_first(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(settings_text("orders"))
     settings = load_settings(tmp_path)
@@ -101,8 +68,3 @@ def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_
     assert first_day(early, settings) == settings.start_date
     files = settings.source.model_copy(update={"table": None})
     assert first_day(record(), settings.model_copy(update={"single": files})) == settings.start_date
-
-
-def test_a_content_that_is_nowhere_is_named_with_its_version() -> None:
-    assert "version 3 of the table orders has lost it" in str(nowhere("orders", record()))
-    assert "neither in the stock nor in the landing folder" in str(nowhere(None, record()))

@@ -1,8 +1,5 @@
 """Contents of a table in the content store: a link to an appended file, and of a change the rows that it changed.
-
-Tested here: `load.table_contents`. Not tested here: what commits bring (`lake.test_source_log`), and loads
-(`end_to_end.test_table_sources`).
-"""
+Not here: what commits bring (`lake.test_source_log`), and loads (`end_to_end.test_table_sources`)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.load.table_contents import take_in
-from backfill_assets_tests.tables import SCHEMA, append, brought, settings_text
+from backfill_assets_tests.tables import append, brought, settings_text
 
 DAY = "2024-03-01 20:00"
 ODD = {
@@ -90,13 +87,3 @@ def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_
     other = pa.table({"key": ["a"], "n": ["1"]})
     write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
     assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [("a", None, "1"), (None, "a", "1")]
-
-
-def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
-    append(table, DAY, *rows, configuration={"delta.enableChangeDataFeed": "true"}, schema=SCHEMA)
-    DeltaTable(str(table)).update({"n": "n + 1"}, predicate="id = 'b'")
-    *_, last = brought(table)
-    assert len(last.feed) > 0
-    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]

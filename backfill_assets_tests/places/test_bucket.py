@@ -1,8 +1,5 @@
 """A bucket as a place: the port's suite through servers that speak S3, and what only a bucket has.
-
-Tested here: every promise of `core/test_place` by moto, versitygw and Azurite, and files on this machine. Not tested
-here: leases (`test_leases`), and whole lakes in a bucket.
-"""
+Not here: leases (`test_leases`), and whole lakes in a bucket."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the files of a lake lie, by its folder.
-
-Tested here: `places.choice`. Not tested here: the fillings (`test_files`, `test_bucket`).
-"""
+Not here: the fillings (`test_files`, `test_bucket`)."""
 
 from pathlib import Path
 

@@ -1,10 +1,8 @@
 """Leases: taken over once their time is over, never from one who renews, and a write that is dead commits nothing.
-
-Tested here: `places.leases` over a folder, with clocks that the test sets; by servers it is the port's suite
-(`test_bucket`). Not tested here: many histories of writers and sweepers (`test_write_states`).
-"""
+Not here: many histories of writers and sweepers (`test_write_states`)."""
 
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,18 +22,9 @@ def place(tmp_path: Path) -> Folder:
 
 def left(place: Folder, name: str, age: float, **body: object) -> None:
     """A lease of a process that died so many seconds ago by the store's clock."""
-    import os
-
     place.write(name, json.dumps({"seconds": 30.0, "owner": "another", **body}).encode())
     now = place.write("now", b"").changed_at
     os.utime(place.local(name), (now - age, now - age))
-
-
-def test_a_lock_is_released_and_can_be_taken_again(place: Folder) -> None:
-    for _ in range(2):
-        with leases.lease(place, "x.lock", "the table x", 0):
-            assert read_json(place, "x.lock")["seconds"] == leases.LOCK_LEASE_SECONDS
-        assert place.token("x.lock") is None
 
 
 @pytest.mark.parametrize("wrong_by", [timedelta(minutes=-10), timedelta(), timedelta(minutes=10)])
@@ -51,7 +40,9 @@ def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_befo
             raise AssertionError
         left(place, "x.lock", 40)
         with leases.lease(place, "x.lock", "the table x", 0):
-            assert read_json(place, "x.lock")["owner"] != "another"
+            held = read_json(place, "x.lock")
+            assert (held["owner"] != "another", held["seconds"]) == (True, leases.LOCK_LEASE_SECONDS)
+        assert place.token("x.lock") is None, "it is released"
 
 
 def test_a_waiter_takes_no_lease_that_is_renewed(place: Folder) -> None:
@@ -89,11 +80,6 @@ def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(pl
     held()
     assert [*leases.abandoned(place, "m", lambda *_: False)] == []
     assert [*leases.abandoned(place, "m", lambda *at: at == ("1", 7))] == ["1"]
-
-
-def test_a_write_that_is_done_leaves_no_marker(place: Folder) -> None:
-    held = leases.hold(place, "m/1")
-    held.committing(7)
     place.delete("m/1")
     held()
-    assert place.names("m") == []
+    assert place.names("m") == [], "a write that is done leaves no marker"

@@ -1,7 +1,5 @@
 """Files of a bucket on this machine: what waits to be sent, what is a copy, and what is deleted when there is too much.
-
-Tested here: `places.local_copies` alone. Not tested here: sending and fetching (`test_bucket`).
-"""
+Not here: sending and fetching (`test_bucket`)."""
 
 import os
 import time
@@ -40,9 +38,7 @@ def test_what_arrives_cut_off_is_no_copy(local: LocalCopies) -> None:
     assert [path.name for path in local.copied("a").iterdir()] == ["b"]
 
 
-def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(
-    local: LocalCopies,
-) -> None:
+def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(local: LocalCopies) -> None:
     for n, name in enumerate("abcd"):
         local.receive(name, [b"12345"], 5)
         os.utime(local.copied(name), (at := time.time() - 9000 + n * 1000, at))

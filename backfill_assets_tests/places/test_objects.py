@@ -1,8 +1,5 @@
 """Requests to an object store: a lost answer is decided by the nonce, and a busy name is tried again.
-
-Tested here: `places.objects` with answers that a test makes up between the client and a server. Not tested here: the
-port's promises (`test_bucket`).
-"""
+Not here: the port's promises (`test_bucket`)."""
 
 import os
 import warnings
@@ -24,7 +21,7 @@ def objects(bucket_address: str) -> Objects:
 
 
 @pytest.mark.parametrize("condition", ["if_absent", "if_unchanged"])
-def test_a_write_whose_answer_was_lost_knows_its_own_object(
+def test_a_write_without_answer_knows_its_object(
     objects: Objects, condition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = objects.write("a", b"0", False, None) if condition == "if_unchanged" else None
@@ -60,7 +57,7 @@ def test_a_fork_of_a_process_that_used_a_store_is_refused_and_does_not_hang(obje
     os.waitpid(child, 0)
 
 
-def test_a_name_that_another_request_is_about_is_tried_again_and_then_given_up(
+def test_a_name_of_another_request_is_tried_again_then_given_up(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from obstore.exceptions import AlreadyExistsError
