@@ -4,14 +4,18 @@ Lives here: a Spark Connect server that is none of the lake's own, on moto, whic
 Does not live here: engines of this machine (`test_bucket_lake`).
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.place import Place
 from backfill_assets.core.states import State
 from backfill_assets.engine import foreign
 from backfill_assets.engine.cache import present_jars, s3a_jars
@@ -29,9 +33,10 @@ from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, bare_bucket
-from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
-from backfill_assets_tests.end_to_end.worlds import land
+from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
+from backfill_assets_tests.end_to_end.worlds import World, in_place, land, make_world
 from backfill_assets_tests.lake.test_session_theirs import spark_server
+from backfill_assets_tests.oracle import Row
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
@@ -41,6 +46,7 @@ QUICK = {  # for few rows
     "spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }  # fmt: skip
+THEIR_SERVER = "THEIR_SERVER"
 DAYS = DayRange(RULES.start, RULES.start + 3 * ONE_DAY)
 WRITES_AGAIN = """
 import sys
@@ -63,16 +69,52 @@ def elsewhere(moto_server: StoreServer) -> Iterator[str]:
     store = s3a_confs(moto_server.environment, "")
     with spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))}) as port:
         yield f"sc://127.0.0.1:{port}"
+        if their_session.cache_info().currsize:
+            their_session().stop()
+
+
+@cache
+def their_session() -> Any:
+    """A session as a project makes it."""
+    from pyspark.sql import SparkSession
+
+    made = SparkSession.builder.remote(os.environ[THEIR_SERVER])
+    for name, (values, _) in foreign.NEEDED.items():
+        made = made.config(name, values[0])
+    return made.create()
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server, which is on this machine, for one that sees no folder of it."""
+    monkeypatch.setattr(foreign, "why_unseen", lambda *_: "they are other machines")
+
+
+def landed(folder: World, place: Place, name: str, rows: Sequence[Row]) -> None:
+    """Land a file for the lake in a folder and for the one in a bucket."""
+    place.write(f"landing/{name}", land(folder, name, rows).read_bytes())
+
+
+def killed(one: BucketWorld, folder: Path) -> None:
+    """Kill a process within the engine's write of staging; wait until the engine ended it and its lease is over."""
+    place, process = place_at(one.root), start("-c", WRITES_AGAIN, one.root, **PIPES)
+    until(lambda: "_temporary" in str(place.below("tables/staging/writes")), folder, 120)
+    process.kill()
+    process.communicate()
+    until(lambda: "_temporary" not in str(place.below("tables/staging/writes")), folder, 60)
+    until(lambda: not writing(place), folder, 60)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark", "unseen")
 def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
-    spark: object, elsewhere: str, bucket_address: str, tmp_path: Path
+    elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, one = made(tmp_path / "folder", [EARLY]), BucketWorld(local_root(bucket_address))
-    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
-    place, days = place_at(one.root), DAYS
-    text = text.replace("[spark]", f'[spark]\nengine = "{elsewhere}"')
+    """Parquet in the bucket is read in place: by the server's address, and at last by a project's own session on it."""
+    folder, one = in_place(make_world(tmp_path / "folder", RULES, "parquet")), BucketWorld(local_root(bucket_address))
+    place, days, bare = place_at(one.root), DAYS, (folder.root / FILE_NAME).read_text()
+    text = bare.replace("[spark]", f'[spark]\nengine = "{elsewhere}"')
+    landed(folder, place, "early.parquet", EARLY)
     place.write(FILE_NAME, f"{text}\n[audit]\nengine_from_mib = 0\n".encode())
     for world in (folder, one):
         world.backfill(days)
@@ -81,18 +123,16 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     assert copies == {"arrivals", "raw", "staging"}, "no byte of the others came to this process"
     place.write(FILE_NAME, text.encode())  # few rows are counted sooner by DuckDB
 
-    land(folder, "late.jsonl", LATE)
+    landed(folder, place, "late.parquet", LATE)
     for world in (folder, one):
         world.backfill(days)
     assert_same(one, folder)
     assert one.states() == folder.states()
 
-    killed = start("-c", WRITES_AGAIN, one.root, **PIPES)
-    until(lambda: "_temporary" in str(place.below("tables/staging/writes")), tmp_path, 120)
-    killed.kill()
-    killed.communicate()
-    until(lambda: "_temporary" not in str(place.below("tables/staging/writes")), tmp_path, 60)
-    until(lambda: not writing(place), tmp_path, 60)
+    killed(one, tmp_path)
+    theirs = f'[spark]\nengine = "session"\nsession = "{__name__}:their_session"'
+    place.write(FILE_NAME, bare.replace("[spark]", theirs).encode())
+    monkeypatch.setenv(THEIR_SERVER, elsewhere)
     one.backfill(days, "staging", force=True)
     assert_same(one, folder)
 
@@ -108,10 +148,19 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     assert [d for d in checked if d.level.name != "OK"] == []
 
 
+@pytest.mark.usefixtures("unseen")
+def test_a_projects_session_without_a_client_of_the_store_is_refused(
+    spark: object, bucket_address: str, tmp_path: Path
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path)
+    with pytest.raises(SettingsError, match=r"its machines do not read s3a://.*hadoop-aws"):
+        LakeSession(lake, project_session=spark).for_reading()
+
+
+@pytest.mark.usefixtures("unseen")
 def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_bucket(
     spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "why_unseen", lambda *_: "they are other machines")
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
     lake = bare_bucket(bucket_address, tmp_path)
     rows = LakeSession(lake).spark().range(3).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")
