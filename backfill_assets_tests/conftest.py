@@ -31,6 +31,7 @@ from backfill_assets_tests.stores import bucket_address, moto_server
 from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
+    from dagster import DagsterInstance
     from pyspark.sql import SparkSession
 
 __all__ = (
@@ -205,6 +206,15 @@ def processes() -> None:
 def storages() -> None:
     """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to tables takes it, itself
     or by a fixture, and is marked `storages`."""
+
+
+@pytest.fixture
+def instance(storages: None) -> "Iterator[DagsterInstance]":
+    """Dagster's storage in memory."""
+    from dagster import DagsterInstance  # few tests need it
+
+    with DagsterInstance.ephemeral() as made:
+        yield made
 
 
 @pytest.fixture

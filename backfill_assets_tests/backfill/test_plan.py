@@ -180,9 +180,7 @@ def test_chunks_hold_every_day_once_and_follow_each_other_the_canary_first_and_t
 
 
 @given(spans, units, st.integers(0, 199), st.integers(1, 5), orders)
-def test_a_canary_in_the_midst_leaves_whole_ones(
-    days: DayRange, unit: str, begin: int, length: int, order: Order
-) -> None:
+def test_a_canary_within_leaves_whole_ones(days: DayRange, unit: str, begin: int, length: int, order: Order) -> None:
     first = days.start + ONE_DAY * (begin % len(days))
     canary = DayRange(first, min(days.end, first + ONE_DAY * length))
     chunks = cut(days, Policy(chunk=unit, canary=len(canary), order=order, canary_days=canary))

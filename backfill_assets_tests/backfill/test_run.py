@@ -97,7 +97,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.parametrize("dies_after", [False, True])
 @pytest.mark.parametrize("dies_at", [1, 3])
-def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
+def test_killed_at_any_chunk_a_rerun_ends_as_if_undisturbed(
     tmp_path: Path, undisturbed: Lake, dies_at: int, dies_after: bool
 ) -> None:
     lake, pipeline = bare_staging(tmp_path / "killed")

@@ -35,9 +35,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", PROGRAMS)
-def test_a_lake_of_another_user_or_that_others_may_write_is_refused_with_what_to_do(
-    lake: Path, part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lake_that_others_own_or_may_write_is_refused(lake: Path, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_foreign(lake)
     mode = (lake / part).stat().st_mode
     for open_to_all in MODES:

@@ -74,11 +74,7 @@ WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={s
 
 
 def test_a_key_names_table_days_what_was_asked_and_the_attempt_and_no_words_of_people() -> None:
-    others = [
-        replace(WORK, attempt=1),
-        replace(WORK, needed={str(DAY): "other"}),
-        replace(WORK, tables=("raw",)),
-    ]
+    others = [replace(WORK, attempt=1), replace(WORK, needed={str(DAY): "other"}), replace(WORK, tables=("raw",))]
     assert len({WORK.key, *(other.key for other in others)}) == 4
     assert replace(WORK, note="again", days=DayRange(DAY, DAY + ONE_DAY)).key == WORK.key
     assert WORK.key.startswith(f"staging {DAY} ")

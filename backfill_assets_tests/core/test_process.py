@@ -29,9 +29,7 @@ OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
 
 
 @pytest.mark.usefixtures("processes")
-def test_modules_in_the_working_folder_are_not_imported_and_those_that_the_user_names_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_folder_imports_only_what_users_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("hostile/backfill_assets", "named/backfill_assets"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").write_text("raise SystemExit('hostile')")

@@ -56,18 +56,10 @@ def test_records_become_objects_of_plain_values() -> None:
     day = date(2024, 3, 1)
     outer = Outer(datetime(2024, 3, 1, 2, tzinfo=UTC), None, (Inner(day, State.STALE),))
     numbers = [float("inf"), float("-inf"), float("nan"), 0.5]
+    inner = [{"day": "2024-03-01", "state": "stale"}]
     found = json_of({day: outer, "names": {"a"}, "text": "as it is", "numbers": numbers, "bytes": b"\x00\xff"})
     assert found == {
-        "2024-03-01": {
-            "outer": {
-                "at": "2024-03-01T02:00:00+00:00",
-                "rows": None,
-                "inner": [{"day": "2024-03-01", "state": "stale"}],
-            }
-        },
-        "names": ["a"],
-        "text": "as it is",
-        "numbers": ["inf", "-inf", "nan", 0.5],
-        "bytes": "00ff",
-    }
+        "2024-03-01": {"outer": {"at": "2024-03-01T02:00:00+00:00", "rows": None, "inner": inner}},
+        "names": ["a"], "text": "as it is", "numbers": ["inf", "-inf", "nan", 0.5], "bytes": "00ff",
+    }  # fmt: skip
     assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -70,17 +70,14 @@ def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_
     assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
     checks = verdicts(instance, orders, dg.AssetKey(["shop", "orders"]))
     assert checks == {
-        "unique_key": "SUCCEEDED",
-        "not_null": "SUCCEEDED",
-        "row_count": "SUCCEEDED",
-        "rules": "SUCCEEDED",
-    }
+        "unique_key": "SUCCEEDED", "not_null": "SUCCEEDED", "row_count": "SUCCEEDED", "rules": "SUCCEEDED",
+    }  # fmt: skip
     deliveries.by_day["2024-01-09"] = [("a", 100)]
     assert materialize(lake, [orders], "2024-01-09", instance=instance).success
     assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == ["2024-01-09", "2024-01-10"]
 
 
-def test_a_table_without_rules_has_no_checks_and_a_mapping_names_parameters(
+def test_no_rules_are_no_checks_and_a_mapping_names_parameters(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
     @daily_table(inputs={"bought": dg.AssetKey(["shop", "orders"])}, start=FIRST)
@@ -159,9 +156,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("function", "words", "culprit"), WRONG.values(), ids=WRONG)
-def test_a_wrong_call_makes_nothing_and_says_why(
-    function: Callable[..., Any], words: dict[str, Any], culprit: str
-) -> None:
+def test_a_wrong_call_says_why(function: Callable[..., Any], words: dict[str, Any], culprit: str) -> None:
     with pytest.raises(SettingsError, match=f"the daily table {function.__name__}: {culprit}.*No asset was made"):
         daily_table(**{"start": FIRST, **words})(function)
 

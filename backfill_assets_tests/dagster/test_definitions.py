@@ -111,13 +111,10 @@ def test_inputs_are_shown_day_to_same_day_or_with_their_windows(lake: Lake) -> N
         if isinstance(m, dg.TimeWindowPartitionMapping)
     }
     assert windows == {
-        ("features", "staging"): (-2, 0),
-        ("features_as_known", "staging"): (-2, 0),
-        ("labels", "features_as_known"): (0, 0),
-        ("labels", "staging"): (0, 1),
-        ("training", "features_as_known"): (0, 0),
-        ("training", "labels"): (0, 0),
-    }
+        ("features", "staging"): (-2, 0), ("features_as_known", "staging"): (-2, 0),
+        ("labels", "features_as_known"): (0, 0), ("labels", "staging"): (0, 1),
+        ("training", "features_as_known"): (0, 0), ("training", "labels"): (0, 0),
+    }  # fmt: skip
 
 
 def test_making_the_definitions_changes_nothing_in_the_process_nor_in_the_lake(lake: Lake) -> None:

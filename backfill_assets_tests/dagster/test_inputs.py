@@ -57,7 +57,7 @@ def test_a_type_that_no_input_has_is_named(lake: Path, instance: dg.DagsterInsta
 
 
 @pytest.mark.parametrize("given", ["a session", "a function", "a resource"])
-def test_frames_of_spark_are_of_the_session_that_the_project_gives(
+def test_frames_are_of_the_projects_own_session(
     spark: "SparkSession", lake: Path, instance: dg.DagsterInstance, given: str
 ) -> None:
     """Made, read and written by it; no engine of the lake's own starts."""

@@ -97,7 +97,7 @@ def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
     assert sorted(str(r.partition_key) for r in records) == ["2024-03-01", "2024-03-02", "2024-03-02", "2024-03-03"]
 
 
-def test_a_table_that_cannot_be_read_is_kept_for_status(
+def test_an_unreadable_one_is_kept_for_status(
     tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
     lake = tmp_path / "lake"
@@ -110,7 +110,7 @@ def test_a_table_that_cannot_be_read_is_kept_for_status(
     assert f"external table erp__orders: no Delta table lies in {place}" in cause(result)
 
 
-def test_a_table_that_cannot_be_read_stops_no_step_that_reads_another(
+def test_an_unreadable_one_stops_no_other_step(
     tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
     lake, elsewhere = tmp_path / "lake", tmp_path / "orders_eu"
@@ -122,7 +122,7 @@ def test_a_table_that_cannot_be_read_stops_no_step_that_reads_another(
     assert result.success, cause(result)
 
 
-def test_a_name_that_the_lake_has_is_refused(
+def test_a_name_of_the_lake_is_refused(
     tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
     lake = tmp_path / "lake"

@@ -71,7 +71,7 @@ OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHER_COLUMNS)
-def test_what_is_no_row_of_the_table_is_refused_by_name(
+def test_what_is_no_row_is_refused_by_name(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, name: str
 ) -> None:
     materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
@@ -83,7 +83,7 @@ def test_what_is_no_row_of_the_table_is_refused_by_name(
     assert rows(lake, "shop__orders") == before
 
 
-def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
+def test_two_runs_of_a_day_end_with_the_newest_inputs(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
     orders = orders_asset(deliveries)
@@ -134,9 +134,7 @@ def test_an_input_not_loaded_is_in_no_receipt(lake: Path, deliveries: Deliveries
     assert commit.receipt.tags["not pinned"] == "shop/orders"
 
 
-def test_outputs_of_a_step_have_the_same_inputs(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
+def test_outputs_of_a_step_share_their_inputs(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     orders = orders_asset(deliveries)
     out = dg.AssetOut(metadata={"partition_expr": "day"})
 
@@ -168,9 +166,7 @@ def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, i
     assert [str(day) for day, _ in rows(lake, "traded")] == ["2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"]
 
 
-def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_there(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
+def test_an_error_after_the_commit_says_so(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     def refuse(entry: dg.EventLogEntry) -> None:
         if entry.dagster_event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             raise OSError("the storage is away")

@@ -6,7 +6,7 @@ what is refused (`lake/test_adoptable.py`), and tables that Spark wrote (`test_a
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,6 @@ def others(tmp_path: Path, request: pytest.FixtureRequest) -> Others:
 
 
 @pytest.fixture
-def instance(storages: None) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
 def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
@@ -131,7 +125,7 @@ def states(command: Command, table: str) -> dict[str, str]:
     return {row["day"]: row["state"] for row in (found if isinstance(found, list) else found["rows"])}
 
 
-def test_its_readers_see_a_day_that_the_asset_makes_again(
+def test_its_readers_see_a_day_made_anew(
     adopted: Others, lake: Path, instance: dg.DagsterInstance, command: Command
 ) -> None:
     made = orders_asset(adopted, {D2: [("a", 5), ("z", 6)], D4: [("n", 9)]})
@@ -144,7 +138,7 @@ def test_its_readers_see_a_day_that_the_asset_makes_again(
     assert "receipts equal contents" in command("doctor")
 
 
-def test_days_are_put_back_to_what_was_adopted_and_released(
+def test_days_are_put_back_and_released(
     adopted: Others, lake: Path, instance: dg.DagsterInstance, command: Command
 ) -> None:
     before = adopted.rows()
@@ -177,9 +171,7 @@ def test_it_is_compared_kept_and_exported_as_any_table(
     assert "all is well" in command("verify", "--deep")
 
 
-def test_upkeep_leaves_what_others_left_and_the_way_back(
-    others: Others, lake: Path, instance: dg.DagsterInstance, command: Command
-) -> None:
+def test_upkeep_leaves_the_way_back(others: Others, lake: Path, instance: dg.DagsterInstance, command: Command) -> None:
     for amount in (5, 6):
         others.overwrite([(D2, "a", amount)])
     DeltaTable(others.place).create_checkpoint()
@@ -196,7 +188,7 @@ def test_upkeep_leaves_what_others_left_and_the_way_back(
     assert "all is well" in command("verify", "--deep")
 
 
-def test_the_key_that_it_was_adopted_by_holds_without_a_check_of_the_asset(
+def test_the_key_that_it_was_adopted_by_holds_unasked(
     adopted: Others, lake: Path, instance: dg.DagsterInstance
 ) -> None:
     made = orders_asset(adopted, {D2: [("a", 5), ("a", 6)]})
@@ -205,7 +197,7 @@ def test_the_key_that_it_was_adopted_by_holds_without_a_check_of_the_asset(
     assert len(shown(lake)) == len(FIRST)
 
 
-def test_a_column_that_comes_later_shows_to_its_readers(
+def test_a_later_column_shows_to_readers(
     adopted: Others, lake: Path, instance: dg.DagsterInstance, command: Command
 ) -> None:
     @dg.asset(name="orders", partitions_def=DAYS, backfill_policy=ONE_RUN, code_version="2")
@@ -232,9 +224,7 @@ GROUP BY ALL
 """
 
 
-def test_days_that_others_may_write_make_what_is_made_from_them_stale(
-    others: Others, lake: Path, command: Command
-) -> None:
+def test_days_that_others_write_make_what_is_made_from_them_stale(others: Others, lake: Path, command: Command) -> None:
     command("adopt", "orders", "--from", str(others.place), "--day", others.day, "--key", "id")
     with (lake / "lake.toml").open("a") as toml:
         toml.write('\n[pipeline]\nsql = "*.sql"\n[tables.orders]\nothers_may_write = true\n')

@@ -4,7 +4,6 @@ Not tested here: everything else about adopted tables (`test_adopted_tables.py`)
 """
 
 import hashlib
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ INSERT INTO {t} SELECT concat('k', id), timestamp'2024-01-01 10:00:00.000001', i
 INSERT INTO {t} SELECT concat('k', id), timestamp'2024-01-02 10:00:00', id, {kind}'2024-01-02' FROM range(5);
 INSERT INTO {t} SELECT concat('m', id), timestamp'2024-01-02 11:00:00', NULL, {kind}'2024-01-02' FROM range(5);
 OPTIMIZE {t}"""
-
-
-@pytest.fixture
-def instance(storages: None) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def written(spark: SparkSession, place: Path, kind: str, by_day: bool) -> str:
@@ -125,7 +118,7 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
         ("'delta.enableInCommitTimestamps' = 'true'", "", "its protocol asks of every writer: inCommitTimestamp"),
     ],
 )
-def test_what_plain_files_do_not_show_is_refused_by_name(
+def test_what_files_hide_is_refused(
     spark: SparkSession, tmp_path: Path, properties: str, change: str, words: str
 ) -> None:
     table = f"delta.`{tmp_path / 'theirs'}`"

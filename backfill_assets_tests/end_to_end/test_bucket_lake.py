@@ -146,9 +146,7 @@ def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> No
     assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
 
 
-def test_two_machines_create_a_table_at_once(
-    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_machines_create_one_at_once(bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
     create = DeltaTable.create
 

@@ -190,7 +190,7 @@ def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(lake: Lake
 
 
 @everywhere
-def test_days_of_a_reader_are_put_back_and_a_candidate_reads_what_the_lake_has_seen(
+def test_readers_days_are_put_back_and_a_candidate_reads_what_the_lake_saw(
     lake: Lake, place: str, command: Command
 ) -> None:
     command("catch-up")
@@ -206,7 +206,7 @@ def test_days_of_a_reader_are_put_back_and_a_candidate_reads_what_the_lake_has_s
     assert spent(Lake(candidate, lake.settings, shared=lake.root, own=frozenset({"spent"})), D2) == {"ada": 6, "ben": 2}
 
 
-def test_sensors_look_and_request_what_follows_and_each_changed_day_is_observed(
+def test_sensors_request_what_follows_and_each_changed_day_is_observed(
     lake: Lake, place: str, command: Command
 ) -> None:
     command("catch-up")
@@ -229,7 +229,7 @@ def test_sensors_look_and_request_what_follows_and_each_changed_day_is_observed(
 
 
 @everywhere
-def test_an_entity_is_forgotten_once_the_others_have_removed_it(
+def test_an_entity_is_forgotten_once_others_removed_it(
     lake: Lake, place: str, command: Command, tmp_path: Path
 ) -> None:
     settings = read(lake.place, FILE_NAME) + b'[features]\nentity = ["customer"]\n'

@@ -64,9 +64,7 @@ def test_six_deliveries_give_the_answers_reasoned_by_hand(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1"])
-def test_a_data_set_loaded_at_once_gives_its_known_answers_on_either_engine(
-    shared: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_data_set_loaded_at_once_gives_its_answers_on_either_engine(shared: Path, tmp_path: Path, name: str) -> None:
     backfilled(shared, name, tmp_path, "T")
     assert differences(shared, name, tmp_path, "T") == "0 differ"
     assert_sail_agrees(tmp_path)

@@ -198,7 +198,7 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
     assert not scan(lake_session).new
 
 
-def test_a_lake_in_a_bucket_keeps_no_copy_and_each_machine_fetches_what_it_reads(
+def test_a_bucket_keeps_no_copy_and_machines_fetch_what_they_read(
     world: World, tmp_path: Path, bucket_address: str
 ) -> None:
     one, two, third = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third"))

@@ -98,11 +98,8 @@ def test_another_engine_reads_values_and_fingerprints_of_every_type(tmp_path: Pa
         assert receipts[contract.name][DAYS.start] == (4, fingerprint(found, types))
         assert audit_table(lake, contract)[DAYS.start].fingerprint == fingerprint(found, types)
         assert duckdb_reads(world, contract.name) == {
-            "k0": (True, 4),
-            "k1": (False, 1),
-            "k2": (False, 0),
-            "k3": (False, 0),
-        }
+            "k0": (True, 4), "k1": (False, 1), "k2": (False, 0), "k3": (False, 0),
+        }  # fmt: skip
 
 
 def duckdb_reads(world: World, table: str) -> dict[str, tuple[bool, int]]:

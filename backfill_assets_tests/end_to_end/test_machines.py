@@ -50,7 +50,7 @@ def test_an_embedded_server_far_east_of_utc_gives_the_same_tables(at_once: World
 
 
 @pytest.mark.slow
-def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(
+def test_two_workers_west_of_utc_give_the_same_tables(
     at_once: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(FOR_SERVERS)  # the program has a driver of its own

@@ -103,7 +103,7 @@ def _opened(root: Path, *command: str) -> dict[str, int]:
         (("status", "--json"), ()),
     ],
 )
-def test_a_command_opens_a_state_and_later_commits(
+def test_commands_open_a_state_and_later_commits(
     grown: Path, command: tuple[str, ...], priced: tuple[str, ...]
 ) -> None:
     opened = _opened(grown, *command)

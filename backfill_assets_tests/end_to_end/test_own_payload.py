@@ -61,18 +61,8 @@ def orders(root: Path, *names: str) -> World:
 
 def test_orders_with_decimals_come_through_staging_and_are_corrected(tmp_path: Path) -> None:
     world = orders(tmp_path / "lake", "first", "second")
-    found = [
-        (
-            r["event_key"],
-            r["customer_id"],
-            r["country"],
-            r["total"],
-            r["is_return"],
-            r["tags"],
-            r["known_until"] is None,
-        )
-        for r in world.content("staging")
-    ]
+    names = ("event_key", "customer_id", "country", "total", "is_return", "tags")
+    found = [(*map(r.get, names), r["known_until"] is None) for r in world.content("staging")]
     assert sorted(found, key=lambda r: (r[0], r[-1])) == [
         ("o1", "c1", "DE", Decimal("19.99"), False, None, False),
         ("o1", "c1", "DE", Decimal("-0.50"), True, ["returned"], True),

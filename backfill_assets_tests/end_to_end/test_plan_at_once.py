@@ -72,16 +72,7 @@ def judge(lake: Lake, plan: str, most: int, days: int) -> None:
 @pytest.mark.parametrize("most", (1, 2, 3) if ALL else (3,))
 def test_from_the_command_line_chunks_run_ascending_as_many_at_once_as_said(spark_server: Lake, most: int) -> None:
     lake, days = spark_server, 2 * most + 1
-    asked = [
-        "--partitions",
-        f"2024-03-01..{last(days)}",
-        "--chunk",
-        "1d",
-        "--canary",
-        "0",
-        "--tables",
-        ",".join(TABLES),
-    ]
+    asked = f"--partitions 2024-03-01..{last(days)} --chunk 1d --canary 0 --tables {','.join(TABLES)}".split()
     plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--retries", "2", "--force")
     assert plan["pins"]["codes"].keys() >= set(TABLES)  # the code is frozen: another one is refused
     assert answer(lake, "run", plan["id"])["state"] == "finished"

@@ -88,9 +88,7 @@ def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: P
     assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], "nothing is copied"
 
 
-def test_a_lake_in_a_bucket_copies_a_table(
-    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lake_in_a_bucket_copies_one(tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     here, far = world_of(tmp_path / "lake", table := of_others(tmp_path)), World(local_root(bucket_address))
     place_at(far.root).write(FILE_NAME, (here.root / FILE_NAME).read_bytes())

@@ -40,19 +40,11 @@ DAYS = [f"2024-03-0{n}" for n in range(1, 5)]
 AT_MOST = 2  # whole looks of a command and its run, at its beginning and its end; a fence looks besides
 GUIDE = CHECKOUT / "backfill_assets" / "guides" / "how-it-works.md"
 STOPS: Mapping[str, CodeType] = {  # each with the code of the function whose call is the stop
-    "ask": run_if_needed.__code__,
-    "state": read_view.__code__,
-    "run": work_of.__code__,
-    "rebuild": build.__code__,
-    "compute": transform.__code__,
-    "stage": write.__code__,
-    "audit": audit.__code__,
-    "judge": judge.__code__,
-    "hand over": RebuildIOManager.handle_output.__code__,
-    "fence": replace_days_locked.__code__,
-    "commit": commit_files.__code__,
-    "show": day_metadata.__code__,
-}
+    "ask": run_if_needed.__code__, "state": read_view.__code__, "run": work_of.__code__, "rebuild": build.__code__,
+    "compute": transform.__code__, "stage": write.__code__, "audit": audit.__code__, "judge": judge.__code__,
+    "hand over": RebuildIOManager.handle_output.__code__, "fence": replace_days_locked.__code__,
+    "commit": commit_files.__code__, "show": day_metadata.__code__,
+}  # fmt: skip
 ENTERED_AT_MOST = 66  # files, without `core`, `engine` and `pipeline` (63 were counted): more are more to read
 
 

@@ -28,15 +28,8 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arriv
 
 pytestmark = pytest.mark.usefixtures("storages")
 LAST, KEPT = 40, 15
-LATE_EVERY, SCATTER_EVERY, PLAN_EVERY, SNAPSHOT_EVERY, ROLLBACK_EVERY, UPKEEP_EVERY, CANDIDATE_EVERY = (
-    3,
-    5,
-    10,
-    20,
-    30,
-    30,
-    35,
-)
+LATE_EVERY, SCATTER_EVERY, PLAN_EVERY, SNAPSHOT_EVERY = 3, 5, 10, 20
+ROLLBACK_EVERY, UPKEEP_EVERY, CANDIDATE_EVERY = 30, 30, 35
 COMMITS_A_DAY, LIVE_FILES_A_DAY, BYTES_PER_COMMIT = 9, 3, 8000  # of all tables together
 
 

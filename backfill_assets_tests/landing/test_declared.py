@@ -31,12 +31,9 @@ def test_a_manifest_beside_a_file_declares_its_rows_and_exact_sums(tmp_path: Pat
 
 
 NUMBERS = st.one_of(
-    st.text(max_size=20),
-    st.decimals(),
-    st.floats(),
-    st.integers(),
+    st.text(max_size=20), st.decimals(), st.floats(), st.integers(),
     st.from_regex(r"-?\d{1,40}(\.\d{1,20})?[eE]-?\d{1,25}"),
-).map(str)
+).map(str)  # fmt: skip
 NAMES = st.one_of(st.text(max_size=300), st.integers(200, 300).map(lambda n: "n" * n), st.just("../" * 90 + "x"))
 
 

@@ -137,12 +137,9 @@ def written(dialect: Dialect, rows: list[list[str]], end: str = "\n", quote_all:
     """The rows as Python's own csv module writes them, between the lines that the dialect has around them."""
     text = io.StringIO()
     writer = csv.writer(
-        text,
-        delimiter=dialect.separator,
-        quotechar=dialect.quote or None,
-        lineterminator=end,
+        text, delimiter=dialect.separator, quotechar=dialect.quote or None, lineterminator=end,
         quoting=csv.QUOTE_NONE if not dialect.quote else csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL,
-    )
+    )  # fmt: skip
     writer.writerows([*([] if dialect.names else [["k", "v"]]), *rows])
     around = ["#1" + end + end if dialect.preamble else "", text.getvalue(), "#end" if dialect.trailer else ""]
     return "".join(around).encode(dialect.encoding)
@@ -171,7 +168,7 @@ ODD = {"fields": "1{s}2{s}3", "number": "x{s}1.2345", "sign": "\x81{s}1", "retur
     st.lists(st.one_of(st.sampled_from([*ODD]), st.integers(-(10**7), 10**7)), max_size=12),
     st.sampled_from(";|\t"), st.integers(2, 40), st.sampled_from(["cp1252", "utf-8", "utf-16-le"]),
 )  # fmt: skip
-def test_of_any_mixture_exactly_the_wrong_rows_are_set_aside(
+def test_the_wrong_rows_alone_are_set_aside(
     items: list[str | int], separator: str, block_bytes: int, encoding: str
 ) -> None:
     dialect = Dialect(separator=separator, encoding=encoding, numbers=("v",), decimal=",", thousands=".")

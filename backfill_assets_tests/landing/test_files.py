@@ -35,7 +35,7 @@ from backfill_assets_tests.lake.landed import land, stock
 @pytest.mark.parametrize(
     ("age_seconds", "complete"), [(0.5, False), (2.0, True), (9e8, True), (-1.0, True), (-3e7, True)]
 )
-def test_a_file_is_complete_when_it_is_quiet_and_when_its_time_stamp_lies_in_the_future(
+def test_a_file_is_complete_when_quiet_or_dated_in_the_future(
     tmp_path: Path, age_seconds: float, complete: bool
 ) -> None:
     now = 1_700_000_000.0

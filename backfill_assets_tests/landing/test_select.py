@@ -130,24 +130,17 @@ def test_a_star_alone_is_refused() -> None:
 
 BEYOND = {
     "IDENTIFIER('reflect')('java.lang.System', 'getProperty', 'user.name')": "cannot be read",
-    "IDENTIFIER('entity')": "identifier is no function",
-    "(TABLE text.`/etc/hostname`)": "cannot be read",
+    "IDENTIFIER('entity')": "identifier is no function", "(TABLE text.`/etc/hostname`)": "cannot be read",
     "(FROM text.`/etc/hostname`)": "subquery",
-    "(FROM text.`/etc/hostname` SELECT value)": "subquery|not an expression",
-    "(VALUES (1))": "subquery",
-    "a IN (VALUES (1))": "subquery",
-    "exists(TABLE x)": "cannot be read",
-    "map(a)": "cannot be read",
+    "(FROM text.`/etc/hostname` SELECT value)": "subquery|not an expression", "(VALUES (1))": "subquery",
+    "a IN (VALUES (1))": "subquery", "exists(TABLE x)": "cannot be read", "map(a)": "cannot be read",
     "row_number() OVER (ORDER BY a)": "not an expression over one row",
-    "sum(a) OVER ()": "not an expression over one row",
-    "max(a)": "not an expression over one row",
-    "explode(a)": "not an expression over one row",
-    "mine(a)": "mine is no function",
+    "sum(a) OVER ()": "not an expression over one row", "max(a)": "not an expression over one row",
+    "explode(a)": "not an expression over one row", "mine(a)": "mine is no function",
     "spark_catalog.default.mine(a)": "mine is no function",
     "current_timezone()": "current_timezone is not decided by the row",
-    "python_worker_logs()": "python_worker_logs is no function",
-    "input_file_block_length()": "not decided by the row",
-}
+    "python_worker_logs()": "python_worker_logs is no function", "input_file_block_length()": "not decided by the row",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", BEYOND)

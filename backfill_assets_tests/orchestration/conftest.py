@@ -1,11 +1,10 @@
 """Fixtures that several tests of this room share.
-Here: Dagster's storage in memory, lakes without an engine, and what takes alerts. Not here: what is asked of them
-(`ticking`). A module that needs a lake of other days says how many: `DAYS`."""
+Here: lakes without an engine, and what takes alerts. Not here: what is asked of them (`ticking`). A module that needs a
+lake of other days says how many: `DAYS`."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from backfill_assets.orchestration.alerts import WEBHOOK
@@ -17,13 +16,6 @@ from backfill_assets_tests.orchestration.ticking import DAYS, Made, empty_lake
 @pytest.fixture(scope="session", autouse=True)
 def _quick_storages(migrations_read_once: None) -> None:
     """Most tests of this room make storages of Dagster's."""
-
-
-@pytest.fixture
-def instance(storages: None) -> Iterator[dg.DagsterInstance]:
-    """Dagster's storage in memory."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

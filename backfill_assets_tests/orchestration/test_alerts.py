@@ -100,7 +100,7 @@ def test_findings_of_a_run_that_succeeded_are_told_counted_and_capped_and_none_a
     assert "\nand 2 more\n" in told["text"]
 
 
-def test_without_an_address_the_sensors_are_off_and_say_so(
+def test_without_an_address_sensors_are_off(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in (WEBHOOK, MAIL_TO):
@@ -130,7 +130,7 @@ def test_findings_that_were_told_are_not_told_again_until_they_were_good_in_betw
     ]
 
 
-def test_what_needs_a_person_is_told_once_and_again_when_it_changes_or_comes_back(
+def test_what_needs_a_person_is_told_once_and_when_it_changes(
     tmp_path: Path, instance: dg.DagsterInstance, hook: Hook
 ) -> None:
     one, two = {"altered files": "1 landed file(s) altered: a"}, {"altered files": "2 landed file(s) altered: a, b"}

@@ -73,9 +73,7 @@ def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitio
             assert part in said, name
 
 
-def test_a_run_without_a_lake_fails_in_a_line(
-    fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
+def test_a_run_without_a_lake_says_so(fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path) -> None:
     job = fresh.resolve_job_def(REBUILD)
     done = job.execute_in_process(
         instance=instance, partition_key=_first(fresh), asset_selection=[dg.AssetKey("raw")], raise_on_error=False

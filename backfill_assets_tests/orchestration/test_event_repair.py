@@ -171,7 +171,7 @@ def test_facts_of_computing_are_told_again_of_the_same_content(lake: Made, insta
     assert again.asset_materialization.metadata["backfill_assets/late_share"].value == 0.5
 
 
-def test_where_no_run_failed_the_storage_is_hardly_asked(
+def test_after_no_failure_hardly_anything_is_asked(
     lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follow_receipts(instance, *seen(*lake))

@@ -71,10 +71,7 @@ def a(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]
 
 def tell(instance: dg.DagsterInstance) -> None:
     """A run over days, then events without a run."""
-    run_tags = {
-        "dagster/asset_partition_range_start": DAYS[0],
-        "dagster/asset_partition_range_end": DAYS[-1],
-    }
+    run_tags = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[-1]}
     job = dg.Definitions(assets=[a], jobs=[dg.define_asset_job("job", "*")]).resolve_job_def("job")
     assert job.execute_in_process(instance=instance, tags=run_tags, run_id=RUN).success
     instance.report_runless_asset_event(evaluation(passed=True))

@@ -21,15 +21,8 @@ from backfill_assets.orchestration.metadata import WRITE_ID
 from backfill_assets.orchestration.reconcile import follow_observations, follow_receipts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit, receipt
-from backfill_assets_tests.dagster.projects import (
-    DAYS as PARTITIONS,
-)
-from backfill_assets_tests.dagster.projects import (
-    ONE_RUN,
-    Deliveries,
-    materialize,
-    orders_asset,
-)
+from backfill_assets_tests.dagster.projects import DAYS as PARTITIONS
+from backfill_assets_tests.dagster.projects import ONE_RUN, Deliveries, materialize, orders_asset
 from backfill_assets_tests.lake.test_adopting import D2, World, rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.synthetic import START
@@ -124,9 +117,7 @@ def test_days_of_an_asset_that_returned_nothing_are_named(tmp_path: Path, instan
     assert attention(lake) == []
 
 
-def test_a_day_that_others_wrote_and_that_was_judged_is_observed_once_with_its_writer(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
+def test_a_judged_day_of_others_is_observed_once_with_its_writer(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     world = World(tmp_path, tables={"orders": {"others_may_write": True}})
     world.adopt()
     for amount in (9, 10):

@@ -103,10 +103,7 @@ def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_fu
         moved = {k for k in told.keys() | said.keys() if told.get(k) != said.get(k)}
         assert moved <= {
             f"backfill_assets/{k}" for k in ("unchanged", "seconds_per_day", "summary", "version", "phases")
-        }, (
-            table,
-            day,
-        )
+        }, (table, day)
         assert said["backfill_assets/unchanged"] is True
     assert metadata(ran.instance, "raw", FIRST)["backfill_assets/duplicate_rows"] == 1
 

@@ -139,7 +139,7 @@ def test_what_another_lake_of_the_instance_was_judged_for_says_nothing_about_thi
     assert judged(synthetic_lake(tmp_path / "other", DAYS), instance)["row_count"].passed
 
 
-def test_checks_are_behind_after_a_write_that_no_evaluation_knows_and_after_a_newer_materialization(
+def test_checks_are_behind_an_unknown_write_and_a_newer_materialization(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     def behind() -> bool:

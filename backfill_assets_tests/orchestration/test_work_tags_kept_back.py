@@ -95,9 +95,7 @@ def _states(lake: Lake) -> Any:
     return pipeline.states(read_view(lake, pipeline.contracts))
 
 
-def test_the_setting_of_a_table_is_enough_and_the_tables_made_from_it_make_the_days_that_they_can(
-    lake: Lake, instance: dg.DagsterInstance
-) -> None:
+def test_a_tables_setting_is_enough_and_readers_make_what_they_can(lake: Lake, instance: dg.DagsterInstance) -> None:
     configure(lake.root, START, gates={"tables": {"echo": {"on_bad_days": "keep_good"}}})
     assert not run(open_lake(lake.root), instance, ["echo", "sums"], {}).success
     assert snapshot(lake, toy())["sums"].keys() == ALL - {BAD}

@@ -25,6 +25,7 @@ STAGING = pa.schema([
     ("word", pa.string()), ("born", pa.date32()), ("yes", pa.bool_()), ("bytes", pa.binary()),
     ("tags", pa.list_(pa.string())), ("known_from", INSTANT), ("known_until", INSTANT), ("event_date", pa.date32()),
 ])  # fmt: skip
+Names = Sequence[str]
 ENTITY = ("first", "day")
 TYPES = {
     "number": "INT", "wide": "BIGINT", "amount": "DECIMAL(18,2)", "size": "DOUBLE", "word": "STRING", "born": "DATE",
@@ -108,13 +109,7 @@ def _event(random: Random, entity: int, key: int) -> Iterable[dict[str, Any]]:
 
 
 def answers(
-    rows: Any,
-    asked: Sequence[Asked],
-    days: DayRange,
-    *,
-    known: bool,
-    grace_hours: int = 0,
-    entity: Sequence[str] = ENTITY,
+    rows: Any, asked: Sequence[Asked], days: DayRange, *, known: bool, grace_hours: int = 0, entity: Names = ENTITY
 ) -> Any:
     """Per entity and day with an event in reach the columns asked for, as Arrow: as known now, or at the day's cut."""
     connection, who = engine(), ", ".join(entity)

@@ -125,13 +125,9 @@ def answers(raw: Any, rules: Rules, *, waits_for_cut: bool = False) -> duckdb.Du
     if waits_for_cut:
         known += f" AND x.cut <= TIMESTAMP '{rules.frontier}'"
     tables = {
-        "days": days,
-        "current": CURRENT,
-        "features": _features(rules, "current", "true"),
-        "features_as_known": _features(rules, "staging", known),
-        "labels": _labels(rules),
-        "training": TRAINING,
-    }
+        "days": days, "current": CURRENT, "features": _features(rules, "current", "true"),
+        "features_as_known": _features(rules, "staging", known), "labels": _labels(rules), "training": TRAINING,
+    }  # fmt: skip
     for name, sql in tables.items():
         answered.execute(f"CREATE TEMP TABLE {name} AS {sql}")
     return answered

@@ -68,14 +68,10 @@ def open_set(shared: Path, name: str, at: str = "T") -> Known:
     )
     rules = Rules(
         from_inclusive(date.fromisoformat(params["D0"]), date.fromisoformat(params["D1"])),
-        (params["w1"], params["w2"]),
-        params["grace_h"],
-        params["H"],
-        params["M"],
-        "flag" if params.get("label_value") == "s.flag" else "events",
-        params["label_rule"],
+        (params["w1"], params["w2"]), params["grace_h"], params["H"], params["M"],
+        "flag" if params.get("label_value") == "s.flag" else "events", params["label_rule"],
         datetime.fromisoformat(params[at]),
-    )
+    )  # fmt: skip
     staged = f"staging_as_of_{at}"
     sums = {table: golden[staged if table == "current" else said]["checksum_md5"] for table, said in ANSWERS.items()}
     return Known(raw.to_arrow_table(), rules, sums)

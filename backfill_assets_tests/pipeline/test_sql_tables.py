@@ -107,11 +107,7 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
         ),
         ("*/", "rules = { paid = 'spent >' }\n*/", "the rule paid of .*: it is no expression"),
         ("*/", "rules = { paid = { per = ['day'] } }\n*/", "rules.paid._Rule.expression: Field required"),
-        (
-            "before = 1",
-            "joined = { staging = {} }",
-            "inputs.staging: `joined` names other inputs, and `by`",
-        ),
+        ("before = 1", "joined = { staging = {} }", "inputs.staging: `joined` names other inputs, and `by`"),
         ("before = 1", "salt = 2", "input staging: .* a choice against skew needs `by`"),
         ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
     ],

@@ -31,17 +31,9 @@ TIMES = (
 ENTITIES = ("A", "A", "A", "B", "B", "NA", None)
 RAW = pa.schema(
     [
-        ("seq", pa.int64()),
-        ("arrival_ts", INSTANT),
-        ("version_ts", INSTANT),
-        ("event_ts", INSTANT),
-        ("event_key", pa.string()),
-        ("op", pa.string()),
-        ("entity", pa.string()),
-        ("value", pa.int64()),
-        ("flag", pa.int32()),
-        ("source_file", pa.string()),
-        ("arrival_date", pa.date32()),
+        ("seq", pa.int64()), ("arrival_ts", INSTANT), ("version_ts", INSTANT), ("event_ts", INSTANT),
+        ("event_key", pa.string()), ("op", pa.string()), ("entity", pa.string()), ("value", pa.int64()),
+        ("flag", pa.int32()), ("source_file", pa.string()), ("arrival_date", pa.date32()),
     ]
 )  # fmt: skip
 
@@ -80,17 +72,13 @@ def _case(random: Random, case: int, grace_hours: int) -> Iterator[dict[str, Any
         entity = random.choice(ENTITIES)
         event = datetime.combine(FIRST, time()) + ONE_DAY * random.randrange(EVENT_DAYS) + random.choice(TIMES)
         yield {
-            "arrival_ts": arrival,
-            "version_ts": version,
+            "arrival_ts": arrival, "version_ts": version,
             "event_ts": None if deleted and random.random() < 0.5 else event,
-            "event_key": f"{case}/k{random.randrange(keys)}",
-            "op": "delete" if deleted else "upsert",
+            "event_key": f"{case}/k{random.randrange(keys)}", "op": "delete" if deleted else "upsert",
             "entity": None if entity is None else f"{case}/{entity}",
-            "value": None if deleted else random.randint(-3, 3),
-            "flag": None if deleted else random.randint(0, 1),
-            "source_file": "file",
-            "arrival_date": arrival.date(),
-        }
+            "value": None if deleted else random.randint(-3, 3), "flag": None if deleted else random.randint(0, 1),
+            "source_file": "file", "arrival_date": arrival.date(),
+        }  # fmt: skip
 
 
 def _deliveries(seed: int, grace_hours: int) -> Any:
@@ -112,15 +100,11 @@ def worlds(draw: st.DrawFn) -> World:
     windows = sorted(draw(st.tuples(st.integers(1, 6), st.integers(1, 6))))
     start = datetime.combine(FIRST, time())
     rules = Rules(
-        days=days,
-        windows_days=(windows[0], windows[1]),
-        grace_hours=draw(st.sampled_from((0, 0, 1, 7, 24, 30))),
-        horizon_days=draw(st.integers(1, 5)),
-        maturity_days=draw(st.integers(0, 3)),
-        measure=draw(st.sampled_from(("events", "flag", "value"))),
-        rule=draw(st.sampled_from(("any", "rise"))),
+        days=days, windows_days=(windows[0], windows[1]), grace_hours=draw(st.sampled_from((0, 0, 1, 7, 24, 30))),
+        horizon_days=draw(st.integers(1, 5)), maturity_days=draw(st.integers(0, 3)),
+        measure=draw(st.sampled_from(("events", "flag", "value"))), rule=draw(st.sampled_from(("any", "rise"))),
         frontier=start + ONE_DAY * draw(st.integers(0, 16)) + timedelta(hours=draw(st.sampled_from((0, 12)))),
-    )
+    )  # fmt: skip
     parts = _parts(days, draw(st.sets(st.integers(1, 13), max_size=1)))
     raw = _deliveries(draw(st.integers(0, 2**32)), rules.grace_hours)
     return World(raw, rules, parts, draw(st.integers(1, 4)), draw(st.booleans()))

@@ -5,12 +5,7 @@ Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them 
 
 import pytest
 
-from backfill_assets.pipeline.transforms.aggregation import (
-    Aggregation,
-    Value,
-    result_type,
-    trailing,
-)
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, result_type, trailing
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,7 @@ from datetime import date
 import duckdb
 import pytest
 
-from backfill_assets.pipeline.transforms.queries import (
-    accounted,
-    flips,
-    lateness_of_versions,
-)
+from backfill_assets.pipeline.transforms.queries import accounted, flips, lateness_of_versions
 from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
 from backfill_assets_tests.pipeline.oracle import engine
 

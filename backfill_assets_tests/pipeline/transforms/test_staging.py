@@ -41,13 +41,8 @@ def delivery(seq: int, arrival_hours: float, op: str = "upsert", **facts: Any) -
     """A delivery of the key `k`, some hours after the noon it happened at; its version is its arrival."""
     arrival = NOON + timedelta(hours=arrival_hours)
     plain: dict[str, Any] = {
-        "event_ts": NOON,
-        "event_key": "k",
-        "entity": "A",
-        "value": seq,
-        "flag": 0,
-        "source_file": "file",
-    }
+        "event_ts": NOON, "event_key": "k", "entity": "A", "value": seq, "flag": 0, "source_file": "file",
+    }  # fmt: skip
     arrived = {"arrival_ts": arrival, "version_ts": arrival, "arrival_date": arrival.date()}
     return {"seq": seq, "op": op, **arrived, **plain, **facts}
 
@@ -68,7 +63,7 @@ FEW = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["upsert",
 
 @settings(TRIED_IN_SPARK, max_examples=15)
 @given(st.lists(FEW, min_size=1, max_size=7))
-def test_rows_are_what_is_known_from_instant_to_instant_told_once_each(
+def test_rows_are_what_is_known_between_instants(
     spark: "SparkSession", drawn: list[tuple[int, int, str, bool]]
 ) -> None:
     rows = [
