@@ -131,31 +131,26 @@ def answered(path: str, kind: str = "http", **headers: str) -> Any:
     return sent[0] if sent[0] == "passed" else sent[0].get("status", sent[0].get("code"))
 
 
+HOSTS = (HERE, "localhost:4000", "localhost")
+OF_OURS = [{"host": host, **more} for host in HOSTS for more in ({}, {"origin": f"http://{host}"})]
+OF_OTHERS = [
+    {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:8000"},
+    {"host": "evil.example:3000", "origin": "http://evil.example:3000"}, {"host": "evil.example"}, {"host": ""},
+]  # fmt: skip
+STRANGE = ("", "/", "/graphql", "/s3cre", "/s3crets", "/x/s3cret", "//s3cret", "/server_info", "/é")
+
+
 @pytest.mark.parametrize("path", ["/s3cret", "/s3cret/", "/s3cret/graphql", "/s3cret/runs/1"])
-def test_who_knows_the_secret_passes(path: str) -> None:
-    for host in (HERE, "localhost:4000", "localhost"):
-        assert answered(path, host=host) == answered(path, "websocket", host=host) == "passed"
-        assert answered(path, host=host, origin=f"http://{host}") == "passed"
+def test_who_knows_the_secret_passes_and_pages_of_another_origin_or_by_a_foreign_name_do_not(path: str) -> None:
+    for headers in OF_OURS:
+        assert answered(path, **headers) == answered(path, "websocket", **headers) == "passed"
+    for headers in OF_OTHERS:
+        assert (answered(path, **headers), answered(path, "websocket", **headers)) == (403, 1008)
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/", "/graphql", "/s3cre", "/s3crets", "/x/s3cret", "//s3cret", "/server_info", "/é"]
-)
+@pytest.mark.parametrize("path", STRANGE)
 def test_who_does_not_gets_no_answer_and_no_hint(path: str) -> None:
-    assert answered(path) == 403
-    assert answered(path, "websocket") == 1008
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:8000"},
-        {"host": "evil.example:3000", "origin": "http://evil.example:3000"}, {"host": "evil.example"}, {"host": ""},
-    ],
-)  # fmt: skip
-def test_pages_of_another_origin_or_by_a_foreign_name_do_not_pass(headers: dict[str, str]) -> None:
-    assert answered(f"{SECRET}/graphql", **headers) == 403
-    assert answered(f"{SECRET}/graphql", "websocket", **headers) == 1008
+    assert (answered(path), answered(path, "websocket")) == (403, 1008)
 
 
 def test_a_port_that_is_taken_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:

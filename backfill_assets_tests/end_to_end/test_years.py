@@ -24,7 +24,8 @@ from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival, scatter
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
+from backfill_assets_tests.operations.synthetic import arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
 LAST, KEPT = 40, 15

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
@@ -28,7 +27,7 @@ from backfill_assets_tests.builders import CODE, CONTRACTS, STAGING, WINDOW, day
 from backfill_assets_tests.copies import keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import place_of
-from backfill_assets_tests.operations.synthetic import landed
+from backfill_assets_tests.operations.synthetic import arrival, landed
 
 DAYS = 8
 BUILT = ("staging", "features")
@@ -141,14 +140,6 @@ def scatter(made: Planned, table: str, number: int) -> None:
     staged.tried = True
     rewrite_files(place_of(path), contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
     staged.keep({first.name, second.name})
-
-
-def arrival(of: date, fingerprint: str) -> dict[str, Any]:
-    """The row of the ledger `arrivals`: what arrived on a day happened on that day."""
-    return {
-        "arrival_date": of, "event_date": of, "deliveries": 1, "keys": 1, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
-    }  # fmt: skip
 
 
 def narrower(lake: Lake) -> Pipeline:

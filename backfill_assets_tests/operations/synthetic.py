@@ -67,7 +67,7 @@ def _make(root: Path, days: int, windows: tuple[int, int]) -> Pipeline:
     _land(lake, span)
     told = {d: DayEntry(1, f"F-{d}", "") for d in span}
     said = Receipt("write-arrivals", ARRIVALS.name, "manual", told, inputs={"raw": 1})
-    write_rows(lake.table_place(ARRIVALS.name).local(), ARRIVALS, [_arrival(d) for d in span], said)
+    write_rows(lake.table_place(ARRIVALS.name).local(), ARRIVALS, [arrival(d, f"F-{d}", 3) for d in span], said)
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
     return pipeline
@@ -157,10 +157,11 @@ def landed(day: date, now: datetime) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _arrival(day: date) -> dict[str, Any]:
+def arrival(of: date, fingerprint: str, rows: int = 1) -> dict[str, Any]:
+    """The row of the ledger `arrivals`: what arrived on a day happened on that day."""
     return {
-        "arrival_date": day, "event_date": day, "deliveries": 3, "keys": 3, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": f"F-{day}", "arrival_month": f"{day:%Y-%m}",
+        "arrival_date": of, "event_date": of, "deliveries": rows, "keys": rows, "moved_keys": 0,
+        "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
     }  # fmt: skip
 
 
