@@ -245,7 +245,7 @@ def is_followed(lake: Lake, contract: Contract) -> bool:
 def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
     """Judge the days of an adopted table that others wrote, by its key, rules and bounds, and give receipts to those
     that hold, in one commit; returns these days. Raises BackfillError, afterwards, for days that do not, which stay an
-    alarm; for rows without a day; and for columns that the table has not; Conflict where others write all the time."""
+    alarm; for rows without a day; for columns, or types, that the table has not; Conflict where others never rest."""
     with lake.store.lock(contract.name):
         for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
             with attempt:
@@ -260,8 +260,9 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     if not view.foreign:
         return ()
     kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
-    if new := sorted({*kinds} - {*contract.column_names}):
-        raise refused(name, f"others gave it {', '.join(new)}", "Have the asset return it, too", "judged")
+    fit = {c.name for c in contract.columns if c.kind == (there := kinds.get(c.name)) or c.kind.holds(there)}
+    if new := [f"{n} as {kind or 'no type of a table here'}" for n, kind in sorted(kinds.items()) if n not in fit]:
+        raise refused(name, f"others gave it {', '.join(new)}", "Have the asset return it so, too", "judged")
     if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
         raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
     read = rows_read(contracts, name)

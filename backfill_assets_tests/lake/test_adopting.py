@@ -217,10 +217,11 @@ def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World
     [
         (rows((None, "x", 1)), "have no day"),
         (rows((D3, "c", 1)).append_column("colour", pa.array(["red"])), "others gave it colour"),
+        (rows((D3, "c", 1)).set_column(2, "amount", pa.array(["1"])), "others gave it amount as STRING"),
     ],
 )
 def test_what_no_day_of_the_table_can_hold_is_named(shared: World, given: pa.Table, words: str) -> None:
-    write_deltalake(shared.place, given, mode="append", schema_mode="merge")
+    write_deltalake(shared.place, given, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(BackfillError, match=words):
         shared.look()
 
