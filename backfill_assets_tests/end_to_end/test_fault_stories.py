@@ -49,7 +49,8 @@ from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, 
 from backfill_assets_tests.faults import ERRORS, RAISED, end_process, raising_at
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.logs import commit_file, versions
-from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
+from backfill_assets_tests.operations.planned import BUILT, DAYS
+from backfill_assets_tests.operations.synthetic import arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.

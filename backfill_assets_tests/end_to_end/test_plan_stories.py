@@ -42,8 +42,9 @@ from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 from backfill_assets_tests.operations.planning import Killed
+from backfill_assets_tests.operations.synthetic import arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "3"))
 Draw = Callable[[st.SearchStrategy[Any]], Any]

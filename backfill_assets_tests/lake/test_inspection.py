@@ -19,7 +19,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import commit_file
-from backfill_assets_tests.operations.planned import arrival
+from backfill_assets_tests.operations.synthetic import arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
 
