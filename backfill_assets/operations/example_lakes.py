@@ -1,4 +1,4 @@
-"""New lakes to try the package with: its examples (settings copied, landed files unpacked), and the sample of `demo`.
+"""New lakes to try the package with: its examples (settings copied, landed files generated), and the sample of `demo`.
 
 The sample is a month of a small shop's orders, from a first day, a number of days and a seed alone. In it: late and
 repeated rows, a file delivered twice, corrections (some after a newer one), deletes, orders that move to another day or
@@ -10,7 +10,6 @@ import json
 import os
 import random
 import shutil
-import tarfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,8 @@ from typing import Any
 import backfill_assets.examples as package
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.core.errors import SettingsError, refuse_unknown
+from backfill_assets.examples.stories import STORIES
+from backfill_assets.examples.streams import STREAMS
 from backfill_assets.lake.in_bucket import refuse_in_bucket
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 
@@ -163,7 +164,8 @@ def _text(moment: datetime) -> str:
 
 HOME = Path(package.__file__).parent
 STEPS = "STEPS.md"
-FILES = "files.tar.gz"  # packed with times of long ago: a scan waits for files that were just written
+# A scan waits for files that were just written; these were delivered long ago.
+DELIVERED = datetime.fromisoformat("2024-01-01T00:00:00Z").timestamp()
 MARKER = ".demo"
 DAYS = 30
 SETTINGS: Mapping[str, Any] = {
@@ -187,11 +189,17 @@ def make_example(name: str, root: Path) -> None:
         raise SettingsError(
             f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"
         )
-    home, but = HOME / name.replace("-", "_"), shutil.ignore_patterns(FILES)
-    shutil.copytree(home, root, copy_function=shutil.copyfile, dirs_exist_ok=True, ignore=but)
-    if (home / FILES).exists():  # one without makes its files by a step
-        with tarfile.open(home / FILES) as files:
-            files.extractall(root, filter="data")
+    shutil.copytree(HOME / name.replace("-", "_"), root, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    generated = {**STREAMS, **STORIES}.get(name, dict[str, str])  # one without a generator makes its files by a step
+    for place, text in generated().items():
+        _write(root / place, text, DELIVERED)
+
+
+def _write(path: Path, text: str, delivered: float) -> None:
+    """Write a file as if it had been delivered at that time (seconds since 1970)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (delivered, delivered))
 
 
 def days_until(today: date, days: int = DAYS) -> DayRange:
@@ -214,10 +222,7 @@ def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     (root / MARKER).write_text(json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8")
     for name, text in sample_files(days.start, len(days)).items():
         path = root / "landing" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        delivered = end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp()
-        os.utime(path, (delivered, delivered))
+        _write(path, text, end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp())
     (root / FILE_NAME).write_text(_toml(days, engine), encoding="utf-8")
 
 

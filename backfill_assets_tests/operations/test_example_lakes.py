@@ -5,7 +5,6 @@ import time
 from datetime import date
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from backfill_assets.core.errors import SettingsError
@@ -13,7 +12,6 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.operations.example_lakes import (
-    HOME,
     MARKER,
     days_until,
     examples,
@@ -35,23 +33,12 @@ def test_a_new_lake_holds_settings_steps_and_files_that_have_landed(tmp_path: Pa
     lake = open_lake(root)
     assert [t.name for t in chosen_pipeline(lake).tables][:1]
     assert (root / "STEPS.md").is_file()
-    assert not list(root.rglob("*.tar.gz"))
+    assert not list(root.rglob("*.py"))
+    assert not list(root.rglob("__pycache__"))
     sources = lake.settings.delivered.values()
     landed = [f.path for s in sources for f in list_landing(s.files, root, s.format).files]
     assert landed or (root / "generate.sql").is_file()
     assert all(f.stat().st_mtime < time.time() - 60 for f in (*landed, *(root / "later").rglob("*.*")))
-
-
-def test_big_orders_come_of_sql_as_many_as_are_asked_for_the_same_every_time(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    query = (HOME / "big_orders" / "generate.sql").read_text(encoding="utf-8")
-    found = []
-    for _ in range(2):
-        duckdb.execute(query.replace("{lake}", str(tmp_path)).replace("{rows}", "1000"))
-        read = f"FROM read_parquet('{tmp_path}/landing/**/*.parquet') SELECT count(*), count(DISTINCT order_id)"
-        found += duckdb.execute(read + ", count(DISTINCT day), min(ordered_at)::VARCHAR, sum(cents)").fetchall()
-    assert found[0][:3] == (1_000, 1_000, 30)
-    assert found[0] == found[1]
 
 
 def test_a_folder_that_holds_anything_is_left_as_it_is(tmp_path: Path) -> None:
