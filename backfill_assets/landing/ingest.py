@@ -116,8 +116,11 @@ def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
 def decoded(stored: StoredFile, format: str) -> StoredFile:
     """The content of this format once its pages were decoded by a process that may end over them; then it is refused.
     For an engine whose rows this process decodes, where another engine was to find out before."""
+    token = stored.store.token(stored.name)
+    if token is None:
+        raise StillChanging(str(stored.parquet), frozenset([stored.sha256]))
     try:
-        examine_apart(stored.parquet, stored.parquet.stat().st_size, DEFAULT_LIMITS)
+        examine_apart(stored.parquet, token.size, DEFAULT_LIMITS)
     except Unreadable as error:
         rules = ingest_rules(format, DEFAULT_LIMITS.deciding(), {})
         new = replace(stored, name=copy_name(stored.sha256, format))

@@ -133,6 +133,7 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, mon
     assert looks.call_count == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_contents_that_another_engine_was_to_judge_are_decoded_apart_before_sail_reads_them(tmp_path: Path) -> None:
     synthetic_lake(tmp_path, 2)
     lake = open_lake(tmp_path)
