@@ -67,7 +67,10 @@ class Others:
 IN_FOLDERS: dict[str, tuple[str, ...]] = {"by the day": ("order_date",), "not laid out": ()}
 IN_BUCKETS = {"in a bucket by the day": ("bucket", "order_date"), "in a bucket, not laid out": ("bucket",)}
 everywhere = pytest.mark.parametrize(
-    "others", [*IN_FOLDERS.values(), *IN_BUCKETS.values()], ids=[*IN_FOLDERS, *IN_BUCKETS], indirect=True
+    "others",
+    [*IN_FOLDERS.values(), *(pytest.param(by, marks=pytest.mark.slow) for by in IN_BUCKETS.values())],
+    ids=[*IN_FOLDERS, *IN_BUCKETS],
+    indirect=True,
 )
 
 
