@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, lake_root
+from backfill_assets.core.addresses import address_of
 from backfill_assets.dagster.lakes import lake_for
-from backfill_assets.lake.adoptable import Adoption
+from backfill_assets.lake.adoptable import Adoption, refuse_apart
 from backfill_assets.lake.adopting import adopt as adopt_table
 from backfill_assets.lake.adopting import first_day
+from backfill_assets.lake.external import place_of
 from backfill_assets.lake.folder import readers_of
-from backfill_assets.lake.home import access_of
+from backfill_assets.lake.home import access_of, look_at
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets.lake.versions import record
 from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
@@ -21,7 +23,9 @@ from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 
 @click.command()
 @click.argument("table", type=TEXT)
-@click.option("--from", "place", required=True, metavar="DIR", type=TEXT, help="The folder of the Delta table.")
+@click.option(
+    "--from", "place", required=True, metavar="PLACE", type=TEXT, help="Its folder, or its address in a bucket."
+)
 @click.option("--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day.")
 @click.option("--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL.")
 @click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
@@ -36,11 +40,14 @@ def adopt(table: str, place: str, day: str, key: str, note: str, as_json: bool) 
     if not NAME.fullmatch(table):
         raise click.BadParameter("use small letters, digits and _, a letter first", param_hint="TABLE")
     columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
-    wanted = Adoption(table, Path(place).expanduser().resolve(), day, columns, note)
+    wanted = Adoption(table, place_of(table, place, Path.cwd()), day, columns, note)
+    refuse_apart(wanted, address_of(lake_root()))
     start = first_day(wanted)
-    lake = lake_for(lake_root(), start, readers_of(wanted.place, AccessSettings().umask))
+    is_far = wanted.there.is_store
+    lake = lake_for(lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask))
     with access_of(lake):
         adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
+        lake = look_at(lake.root)  # which knows now where the table lies
         pipeline = chosen_pipeline(lake)
         record(lake, pipeline.contracts, f"adopt {table}")
     maker = pipeline.table(table).contract.made_by

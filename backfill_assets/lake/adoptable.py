@@ -10,14 +10,16 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import kinds_of
+from backfill_assets.lake.declared import table_at
 from backfill_assets.lake.external import Reference
 from backfill_assets.lake.folder import is_taken, readers_of
 from backfill_assets.lake.home import Lake
+from backfill_assets.places.choice import others_at
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -40,10 +42,15 @@ class Adoption:
     """A table to adopt, as a person names it."""
 
     name: str  # in the lake
-    place: Path  # its folder, absolute
+    place: str  # its folder, absolute, or its address in a bucket
     day: str  # its column with a row's day, which its files are laid out by
     key: tuple[str, ...] = ()  # unique within a day, never NULL; (): rows may repeat
     note: str = ""
+
+    @property
+    def there(self) -> Place:
+        """Its folder, or its prefix in a bucket."""
+        return others_at(self.place)
 
 
 def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
@@ -55,24 +62,33 @@ def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
 def refuse_taken(lake: Lake, wanted: Adoption, opened: "DeltaTable", contracts: Sequence[Contract]) -> None:
     """Raise BackfillError for a name or a folder that the lake knows as another table, and for a folder that more users
     may read than the lake lets read."""
-    if bucket_address(lake.root):
-        raise refused(wanted.name, f"the lake {lake.address} lies in a bucket", "Use a lake in a folder")
-    table = lake.table_place(wanted.name).local()
-    if is_taken(table, wanted.place):
-        raise refused(wanted.name, f"the lake has a table {wanted.name}, in {table.resolve()}", "Give it another name")
-    named = {(lake.root / s.table).resolve() for s in lake.settings.delivered.values() if s.table}
-    named |= {Path(c.external) for c in contracts if c.external}
-    if wanted.place in named or wanted.place.is_relative_to(lake.root):
+    refuse_apart(wanted, lake.address)
+    table, is_far = table_at(lake.place, wanted.name), wanted.there.is_store
+    if bool(table.names()) and table.uri() != wanted.place if is_far else is_taken(table.local(), Path(wanted.place)):
+        raise refused(wanted.name, f"the lake has a table {wanted.name}, in {table}", "Give it another name")
+    named = {str((lake.root / s.table).resolve()) for s in lake.settings.delivered.values() if s.table}
+    named |= {c.external for c in contracts if c.external}
+    if wanted.place in named or f"{wanted.place}/".startswith(f"{lake.address}/"):
         raise refused(wanted.name, f"{wanted.place} is a source or a table of this lake already", "Name another table")
     own = next((c for c in contracts if c.name == wanted.name and not c.made_by), None)
     kinds = {name: str(kind) for name, kind in kinds_of(opened, wanted.day).items()}
     if own is not None and {c.name: c.type for c in own.columns} != kinds:
         culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
         raise refused(wanted.name, culprit, "Give both the same columns and types")
-    if readers := readers_of(wanted.place, lake.settings.access.umask):
+    if not is_far and (readers := readers_of(Path(wanted.place), lake.settings.access.umask)):
         fix = f'Write readers = "{readers}" below [access] in lake.toml, or close the folder to them'
         culprit = "other users may read its folder, and could not read what this lake writes there"
         raise refused(wanted.name, culprit, fix)
+
+
+def refuse_apart(wanted: Adoption, lake: str) -> None:
+    """Raise BackfillError where one of a table and a lake, by its address, lies in a bucket and the other does not, or
+    in a store of another kind."""
+    scheme, _, _ = lake.rpartition("://")
+    if wanted.place.rpartition("://")[0] != scheme:
+        where = f"Name a lake in that store: --lake {wanted.place.rpartition('/')[0]}/lake"
+        fix = where if wanted.there.is_store else f"Adopt it into a lake in a folder, or copy it to {scheme}:// first"
+        raise refused(wanted.name, f"{wanted.place} does not lie where the lake {lake} can lead to it", fix)
 
 
 def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:

@@ -1,14 +1,14 @@
 """The days of a table's files before it is adopted; and folders by the day for one that is laid out by nothing.
 
 Not here: adopting it (`adopting`). Each file of such a table that holds one day gets a second name in the folder of its
-day, by a hard link: no byte is copied or changed, and readers of earlier versions find the files by their first names.
+day, by a hard link, in a bucket by a copy that the store makes: no byte passes this machine, none is changed, and
+readers of earlier versions find the files by their first names.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,7 +21,6 @@ from backfill_assets.lake.columns import file_statistics, read_footer
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.external import Reference, references
 from backfill_assets.lake.log import ACTIONS, commit_name
-from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,16 +40,17 @@ def contract_of_files(wanted: Adoption, opened: "DeltaTable") -> Contract:
 def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
     """The data files of a table, each with its day as its partition. Raises BackfillError for files that are gone, and
     where nothing lays them out for a file that holds several days, or rows without one."""
-    contract, place = contract_of_files(wanted, opened), wanted.place
+    contract = contract_of_files(wanted, opened)
     there = references(opened, contract)
-    if lost := gone_or_altered(Folder(str(place)), [r.file for r in there]):
+    if lost := gone_or_altered(wanted.there, [r.file for r in there]):
         named = f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}"
         raise refused(wanted.name, named, "Restore them")
     return there if contract.partition_column else [_with_day(wanted, reference) for reference in there]
 
 
 def _with_day(wanted: Adoption, reference: Reference) -> Reference:
-    path, (first, last, without) = reference.file.path, _days_in(wanted.place / reference.file.path, wanted.day)
+    path = reference.file.path
+    first, last, without = _days_in(wanted.there, path, wanted.day)
     if without:
         raise refused(wanted.name, f"{without} row(s) have no day, in {path}", "Give them a day there, or delete them")
     if first != last:
@@ -61,15 +61,16 @@ def _with_day(wanted: Adoption, reference: Reference) -> Reference:
     return replace(reference, file=replace(reference.file, partition=str(first)))
 
 
-def _days_in(file: Path, day: str) -> tuple[date | None, date | None, int]:
+def _days_in(place: Place, name: str, day: str) -> tuple[date | None, date | None, int]:
     """The least and greatest day in a file, and how many rows have none: by the rows, since a log may be wrong."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    opened = pq.ParquetFile(file)
-    if day not in opened.schema_arrow.names:
-        return None, None, opened.metadata.num_rows
-    days = opened.read([day]).column(0)
+    with place.open(name) as content:
+        opened = pq.ParquetFile(content)
+        if day not in opened.schema_arrow.names:
+            return None, None, opened.metadata.num_rows
+        days = opened.read([day]).column(0)
     found = pc.min_max(days).as_py()
     return found["min"], found["max"], days.null_count
 
@@ -102,7 +103,8 @@ def _moved(table: Place, wanted: Adoption, reference: Reference, now: int) -> Se
         if there is not None:
             table.delete(name)
         table.link(name, table, file.path)
-    stats = file_statistics(read_footer(table.local(name)))
+    with table.open(name) as opened:
+        stats = file_statistics(read_footer(opened))
     gone = {"path": file.path, "deletionTimestamp": now, "partitionValues": {}, "size": file.size}
     added = {"path": name, "partitionValues": {wanted.day: file.partition}, "size": file.size, "stats": stats}
     return (

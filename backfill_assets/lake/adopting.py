@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stamina
@@ -30,7 +31,7 @@ from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.columns import kinds_of
 from backfill_assets.lake.committer import Conflict, commit_receipt, unless_moved
 from backfill_assets.lake.data_files import files_of
-from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
+from backfill_assets.lake.declared import DeclaredTable, declare, find_declared, place_table
 from backfill_assets.lake.external import open_external
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.gates import Judged, TableGate, judge
@@ -49,7 +50,6 @@ from backfill_assets.lake.log import (
 )
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Table, confs_of, make_pipeline
-from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -100,7 +100,7 @@ def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopte
                     receipt = _commit(lake, wanted, opened, _receipt(lake, wanted, opened))
                 _lead_there(lake, wanted, contract_there(wanted, opened), contracts)
                 rows = sum(entry.rows for entry in receipt.days.values())
-                return Adopted(wanted.name, first_of(_there(wanted)), tuple(receipt.days), rows)
+                return Adopted(wanted.name, first_of(wanted.there), tuple(receipt.days), rows)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
@@ -113,13 +113,12 @@ def first_day(wanted: Adoption) -> date:
     return min((date.fromisoformat(r.file.partition) for r in files if r.file.partition), default=utc_today())
 
 
-def _there(wanted: Adoption) -> Folder:
-    return Folder(str(wanted.place))
-
-
 def _lead_there(lake: Lake, wanted: Adoption, contract: Contract, contracts: Sequence[Contract]) -> None:
     """Let the lake's name of the table lead to its folder, and declare it, unless a table of the lake has the name."""
-    lake.place.point(f"{TABLES}/{wanted.name}", wanted.place)
+    if wanted.there.is_store:
+        place_table(lake.place, wanted.name, wanted.place)
+    else:
+        lake.place.point(f"{TABLES}/{wanted.name}", Path(wanted.place))
     known = next((c for c in contracts if c.name == wanted.name), None)
     if (known is None or known.made_by) and find_declared(lake.place, wanted.name) is None:
         declare(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
@@ -128,7 +127,7 @@ def _lead_there(lake: Lake, wanted: Adoption, contract: Contract, contracts: Seq
 def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
     """The receipt of an earlier call, which may have been killed; None without one. Raises BackfillError where another
     lake has the table."""
-    table = _there(wanted)
+    table = wanted.there
     first = first_version(table.names(LOG))
     if not first or first not in versions(table, whole=True) or ADOPTION not in commit_info(table, first):
         if read_head(table):
@@ -143,15 +142,15 @@ def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
 
 
 def _home(lake: Lake) -> str:
-    return f" by the lake {lake.root}"
+    return f" by the lake {lake.address}"
 
 
 def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     """The receipt of all days of the table as it was opened. Raises BackfillError for rows without a day or a key, for
     keys that are not unique, and for files that are gone."""
-    place, contract, there = _there(wanted), contract_there(wanted, opened), files_with_days(wanted, opened)
+    place, contract, there = wanted.there, contract_there(wanted, opened), files_with_days(wanted, opened)
     refuse_days(wanted, there)
-    profiles = audit(lake, [place.uri(r.file.path) for r in there], contract_of_files(wanted, opened))
+    profiles = audit(lake, [str(place.local(r.file.path)) for r in there], contract_of_files(wanted, opened))
     if broken := _broken(contract, profiles, TableGate(empty="allow")):
         fix = "Correct these days there, or name other columns as its --key"
         raise refused(wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix)
@@ -189,7 +188,7 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
     """Commit the receipt with the properties that keep log and files, and no file but second names of those there."""
     from deltalake import CommitProperties, Transaction
 
-    table, before = _there(wanted), opened.version()
+    table, before = wanted.there, opened.version()
     properties = {
         "delta.enableExpiredLogCleanup": "false", "delta.logRetentionDuration": "interval 36500 days",
         "delta.enableDeletionVectors": "false", RETENTION: f"interval {lake.settings.retention.rollback_days} days",
@@ -225,7 +224,8 @@ def is_adopted(lake: Lake, contract: Contract) -> bool:
 
 def adopted_names(lake: Lake) -> list[str]:
     """The names of the adopted tables, sorted: their folders lie outside the lake."""
-    return [name for name in sorted(lake.place.names(TABLES)) if first_of(lake.place.at(f"{TABLES}/{name}"))]
+    names = {*lake.place.names(TABLES), *(name for name in lake.settings.tables if lake.address_of_adopted(name))}
+    return [name for name in sorted(names) if first_of(lake.table_place(name))]
 
 
 def entity_in_logs(lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]) -> Iterator[tuple[str, str]]:

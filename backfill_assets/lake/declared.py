@@ -2,11 +2,13 @@
 
 For a table that an asset of a Dagster project returns, the IO manager writes the file with the first write and whenever
 its contract, code or bounds change, so that commands know it without the project. For a table that others write, the
-file keeps the columns that were last seen there. Not here: a contract from an asset (`dagster.contracts`), and how its
+file keeps the columns that were last seen there. Of a table that was adopted in a bucket, an empty file is named by its
+address: `LAKE/.assets/TABLE@s3@BUCKET@NAME`. Not here: a contract from an asset (`dagster.contracts`), and how its
 rows are written (`load.rebuild`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
@@ -15,11 +17,12 @@ from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import Place, Token, read_json, write_json
+from backfill_assets.core.place import AlreadyThere, Place, Token, read_json, write_json
 from backfill_assets.lake.whole import CANDIDATE_FILE, CANDIDATES, UNFINISHED
-from backfill_assets.places.choice import place_at
+from backfill_assets.places.choice import place_at, prefix_at
 
-ASSETS = ".assets"
+ASSETS, TABLES = ".assets", "tables"
+AT = "@"  # in the name of a file: between the name of a table and the parts of its address
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,30 @@ def declared(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises SettingsError for a
     file that is not what was written."""
     lake = place_at(home_of(root))
-    found = (name.removesuffix(".json") for name in sorted(lake.names(ASSETS)) if name.endswith(".json"))
+    return _declared(lake, lake.names(ASSETS))
+
+
+def _declared(lake: Place, names: Iterable[str]) -> list[DeclaredTable]:
+    found = (name.removesuffix(".json") for name in sorted(names) if name.endswith(".json"))
     return [table for name in found if (table := find_declared(lake, name)) is not None]
+
+
+def table_at(lake: Place, table: str) -> Place:
+    """The place of a table of a lake (no candidate's) as it is now, adopted in a bucket or not; by a listing."""
+    address = _places(lake.names(ASSETS)).get(table)
+    return prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
+
+
+def place_table(lake: Place, table: str, address: str) -> None:
+    """Let a table of a lake lie at an address from now on."""
+    with suppress(AlreadyThere):
+        lake.write(f"{ASSETS}/{table}{AT}{address.replace('://', '/').replace('/', AT)}", b"", if_absent=True)
+
+
+def _places(names: Iterable[str]) -> dict[str, str]:
+    """The addresses of the tables that were adopted in a bucket, by the names of files."""
+    parts = (name.split(AT) for name in sorted(names) if AT in name)
+    return {table: f"{scheme}://{'/'.join(rest)}" for table, scheme, *rest in parts}
 
 
 def home_of(root: Path) -> Path:
@@ -104,8 +129,13 @@ def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
 
 
 def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `lake.toml` with the bounds that assets declare for their tables; the file's own bounds win."""
-    bounds = {table.contract.name: table.bounds for table in declared(root) if table.bounds}
+    """The content of a `lake.toml` with the places of adopted tables, and with the bounds that assets declare for their
+    tables; the file's own bounds win."""
+    lake = place_at(home_of(root))
+    names = lake.names(ASSETS)
+    bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
+    if (places := _places(names)) and isinstance(own := settings.get("tables", {}), dict):
+        settings = {**settings, "tables": {**own, **{n: {**own.get(n, {}), "place": at} for n, at in places.items()}}}
     gates = settings.get("gates", {})
     own = gates.get("tables", {}) if isinstance(gates, dict) else None
     if not bounds or not isinstance(own, dict):

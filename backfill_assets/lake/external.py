@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
-KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+@-]+)*")  # of a table: no sign that logs write otherwise
+KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")  # of a table: no sign that logs write otherwise
 PLAIN = "Have its owner write it as plain files (spark.read of it, written to another folder), or name another table"
 
 
@@ -129,7 +129,7 @@ def place_of(name: str, table: str, base: Path) -> str:
     bucket, _, key = whole[2].strip("/").partition("/")
     key = f"{bucket}/{normpath(key)}" if key else bucket
     if whole[1] not in SCHEMES or not KEY.fullmatch(key):
-        fix = f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + @ in the names"
+        fix = f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + in the names"
         raise SettingsError(*refused(name, f"{table} is no address of a table that can be read here", fix).args)
     return f"{whole[1]}://{key}"
 

@@ -13,12 +13,12 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.lake.declared import ASSETS
+from backfill_assets.lake.declared import TABLES as TABLES
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.whole import CANDIDATES, SNAPSHOTS
-from backfill_assets.places.choice import place_at
+from backfill_assets.places.choice import place_at, prefix_at
 
 # Folders that the lake's own programs create; the rest is the user's.
-TABLES = "tables"
 RECONCILED = ".reconciled"
 FORGOTTEN = ".forgotten"
 VERSIONS = ".versions"
@@ -74,7 +74,14 @@ class LakeFolder:
 
     def table_place(self, name: str) -> Place:
         """The place of a Delta table, for this room only; `name` comes from a contract."""
+        if self.address_of_adopted(name):
+            return prefix_at(self.address_of_adopted(name), name)
         return (self.place if self.writes(name) else self.shared_place).at(f"{TABLES}/{name}")
+
+    def address_of_adopted(self, name: str) -> str:
+        """Where a table lies that was adopted in a bucket; "" for any other, and for a candidate's own one."""
+        named = self.settings.tables.get(name)
+        return named.place if named is not None and (self.shared is None or not self.writes(name)) else ""
 
     def writes(self, name: str) -> bool:
         """Whether the lake may write the table: a candidate only reads the tables of its base lake."""

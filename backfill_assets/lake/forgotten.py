@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.addresses import folder_at
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
@@ -215,8 +216,15 @@ def keeps_versions(lake: LakeFolder) -> bool:
 
 
 def _tables(lake: LakeFolder) -> list[Place]:
-    places = (lake.place.at(f"{TABLES}/{name}") for name in sorted(lake.place.names(TABLES)))
+    adopted = {name for name in lake.settings.tables if lake.address_of_adopted(name)} if lake.shared is None else set()
+    places = (lake.table_place(name) for name in sorted({*lake.place.names(TABLES), *adopted}))
     return [place for place in places if place.names(LOG)]
+
+
+def _called(lake: LakeFolder, table: Place, name: str) -> Path:
+    """What a search calls a file of a table."""
+    folder = folder_at(table.uri(), lake.root) if table.is_store else lake.root / TABLES / table.name
+    return folder / name
 
 
 def _heads(lake: LakeFolder) -> dict[str, int]:
@@ -238,7 +246,7 @@ def erase(search: Search, erasure: Erasure) -> None:
             gone = [
                 name
                 for name in data_names(table)
-                if name not in live and (name in old or search.of(lake.root / TABLES / table.name / name).held)
+                if name not in live and (name in old or search.of(_called(lake, table, name)).held)
             ]
             pinned = (pins(lake.place) if gone else {}) or {}  # None: whoever makes a snapshot now is refused
             for name in gone:

@@ -33,7 +33,8 @@ def keep_files(
     table = lake.table_place(contract.name)
     files = sorted(files_of_days(files_of(lake, contract, version), contract, days), key=lambda f: f.path)
     refuse_altered(table, files)
-    if lake.place.is_store and lake.writes(contract.name) and not contract.external:
+    is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
+    if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
         named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
         return tuple(KeptFile(name, sha256_of_bytes(table, f.path), f.size) for name, f in named), True
     kept = []

@@ -233,13 +233,13 @@ class ExportSettings(Section):
 
 
 class TableSettings(Section):
-    """A daily Delta table that others write, as an input of the lake's tables: its folder `external` (relative to
-    lake.toml) or address, and `day`, its column with the day (DATE). Of an adopted one: that `others_may_write` it."""
+    """A daily Delta table that others write, as an input of the lake's tables; or one that the lake adopted."""
 
-    external: str = ""
-    day: str = ""
+    external: str = ""  # its folder, relative to lake.toml, or its address in a bucket
+    day: str = ""  # its column with the day, a DATE
     description: str = ""
-    others_may_write: bool = Field(default=False, strict=True)
+    others_may_write: bool = Field(default=False, strict=True)  # an adopted one
+    place: str = ""  # of an adopted one in a bucket: its address, as `adopt` says
 
 
 class RetentionSettings(Section):

@@ -20,7 +20,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.place import Gone, Place, WriteHold, exists, sha256_of_bytes, size
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
-from backfill_assets.lake.folder import TABLES, LakeFolder
+from backfill_assets.lake.declared import table_at
+from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
 from backfill_assets.places.leases import Swept
 
@@ -224,7 +225,7 @@ def writing(lake: Place) -> list[str]:
 
 def _abandoned(lake: Place, table: str) -> Iterator[str]:
     """The ids of the writes of a table that no living process stages or commits."""
-    log = lake.at(f"{TABLES}/{table}")
+    log = table_at(lake, table)
     return lake.abandoned(markers(table), lambda _write, version: exists(log, commit_name(version)))
 
 

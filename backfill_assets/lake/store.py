@@ -22,7 +22,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
 from backfill_assets.lake.columns import delta_schema, kinds_of, rows_of_files
-from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, unless_moved
+from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, stale, unless_moved
 from backfill_assets.lake.data_files import (
     files_of,
     files_of_days,
@@ -31,6 +31,7 @@ from backfill_assets.lake.data_files import (
     read_frame,
     refuse_altered,
 )
+from backfill_assets.lake.declared import table_at
 from backfill_assets.lake.embedded import delta_rows
 from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.fingerprints import quoted
@@ -247,6 +248,8 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     table = lake.table_place(contract.name)
     if LOGS.head(table) >= 0:
         return
+    if table.is_store and table_at(lake.place, contract.name) != table:
+        raise stale(table, "it was adopted, and lies elsewhere")
     try:
         DeltaTable.create(
             table.uri(),
@@ -284,8 +287,7 @@ def _own_files(table: Place) -> list[str]:
 def _lost_files_error(table: Place, gone: Sequence[LiveFile]) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
-        f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",
-        "It was not read",
+        f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}", "It was not read",
         "Run `backfill-assets doctor`, which says how each table is mended; a ledger (files, arrivals) is by "
         f"{log.mend_command(table)}, then `backfill-assets catch-up`",
-    )
+    )  # fmt: skip

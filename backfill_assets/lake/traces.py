@@ -20,7 +20,7 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from backfill_assets.core.addresses import bucket_address
+from backfill_assets.core.addresses import bucket_address, folder_at
 from backfill_assets.core.place import Gone, ends
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.decoding import (
@@ -174,13 +174,15 @@ class Search:
         """This machine's folders of copies from the buckets that the lake names."""
         of = self.lake.settings
         named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
-        named += [table.contract.external for table in declared(self.lake.root)]
+        named += [t.contract.external for t in declared(self.lake.root)] + [t.place for t in of.tables.values()]
         return copies_of_others([self.lake.address, *named])
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed, but those to tables that
         were adopted. Below this machine's folder of a lake in a bucket these are the objects, too."""
         adopted = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink() and self.lake.root in roots]
+        there = [folder_at(t.place, self.lake.root) for t in self.lake.settings.tables.values() if t.place]
+        roots = [*roots, *(there if self.lake.root in roots else ())]
         paths = {p for root in (*roots, *adopted) for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
         paths |= {root / name for root in roots if is_prefix(root) for name in place_at(root).below()}
         return {path: self.of(path) for path in sorted(paths)}

@@ -43,7 +43,7 @@ def tables_at(root: Path) -> TablesOf:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         given = [Table(d.contract, code_version=d.code) for d in declared(root) if d.contract.made_by]
-        externals = ((n, t) for n, t in settings.tables.items() if t.external or not t.others_may_write)
+        externals = ((n, t) for n, t in settings.tables.items() if t.external or not (t.others_may_write or t.place))
         of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in externals)
         given += [Table(contract_of(root, table)) for table in of_others]
         if not named and not sql:

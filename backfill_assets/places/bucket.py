@@ -62,11 +62,12 @@ class Bucket:
     address: str  # of the lake: scheme, bucket and prefix
     machine: str  # the folder of this machine for what is prepared and for copies
     folder: str = ""  # below the address
+    called: str = ""  # what a table is called in a lake that adopted it; "": as the last part of its address
 
     @property
     def name(self) -> str:
-        """The last part of the place's address."""
-        return self.uri().rpartition("/")[2]
+        """The last part of the place's address, or what a lake calls it."""
+        return self.called or self.uri().rpartition("/")[2]
 
     @property
     def is_store(self) -> bool:
@@ -78,7 +79,7 @@ class Bucket:
 
     def at(self, name: str) -> Self:
         """As the port says."""
-        return replace(self, folder=self._below(name))
+        return replace(self, folder=self._below(name), called="" if name else self.called)
 
     def _below(self, name: str) -> str:
         return f"{self.folder}/{name}".strip("/")

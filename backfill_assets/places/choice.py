@@ -4,6 +4,7 @@ Not here: the fillings (`folder`, `bucket`), and the port itself (`core.place`).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.core.addresses import SCHEMES, in_bucket, local_root
@@ -28,11 +29,12 @@ def copies_of_others(named: Iterable[str]) -> list[Path]:
     return [local_root(top) / THEIRS for top in sorted(tops)]
 
 
-def prefix_at(address: str) -> Place:
-    """The place of a prefix in a bucket that others write, such as where files land. Opens nothing."""
+def prefix_at(address: str, called: str = "") -> Place:
+    """The place of a prefix in a bucket that others write, such as where files land; `called` as a lake names it (""):
+    as its last part). Opens nothing."""
     scheme, _, rest = address.partition("://")
     bucket, _, prefix = rest.partition("/")
-    return theirs(f"{scheme}://{bucket}").at(prefix.strip("/"))
+    return replace(theirs(f"{scheme}://{bucket}"), folder=prefix.strip("/"), called=called)
 
 
 def others_at(named: str) -> Place:

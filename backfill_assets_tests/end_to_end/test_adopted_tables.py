@@ -4,7 +4,6 @@ Tested here: from `adopt` on by the doors that users take, over tables of delta-
 what is refused (`lake/test_adoptable.py`), and tables that Spark wrote (`test_adopted_tables_of_spark.py`).
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from datetime import date
@@ -18,9 +17,14 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from backfill_assets.cli.app import app
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.core.place import read, sha256_of_bytes
 from backfill_assets.lake.home import look_at
+from backfill_assets.lake.log import commit_name, data_names
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.traces import Search, Trace
 from backfill_assets.lake.versions import newest
+from backfill_assets.places.choice import others_at, place_at
 from backfill_assets.reading import open_lake
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
@@ -37,11 +41,11 @@ def arrow(rows: list[tuple[date, str, int]], day: str = "day", *, is_text: bool 
 
 
 class Others:
-    """A table of others below a folder of theirs, by days as DATE or STRING, and what its readers see."""
+    """A table of others in a folder or a bucket, by days as DATE or STRING, and what its readers see."""
 
-    def __init__(self, folder: Path, day: str, *, is_text: bool = False, by_day: bool = True) -> None:
-        self.place, self.day, self.is_text = folder / "warehouse" / "orders", day, is_text
-        self.place.parent.mkdir()
+    def __init__(self, top: str, day: str, *, is_text: bool = False, by_day: bool = True) -> None:
+        self.place, self.day, self.is_text = f"{top}/warehouse/orders", day, is_text
+        self.there = others_at(self.place)
         write_deltalake(self.place, self.arrow(FIRST[:2]), partition_by=day if by_day else None)
         a_row: Any = {"target_file_size": 1, "writer_properties": WriterProperties(max_row_group_size=1)}
         rows = self.arrow(FIRST[2:])
@@ -63,8 +67,7 @@ class Others:
 
     def files(self) -> dict[str, str]:
         """The digest of each data file below the folder."""
-        found = (p for p in self.place.rglob("*.parquet") if "_delta_log" not in p.parts)
-        return {str(p.relative_to(self.place)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+        return {name: sha256_of_bytes(self.there, name) for name in data_names(self.there)}
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -73,14 +76,21 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+IN_BUCKETS = [f"in a bucket {name}" for name in LAYOUTS if "text" not in name]
+everywhere = pytest.mark.parametrize("others", [*LAYOUTS, *IN_BUCKETS], indirect=True)
+
+
 @pytest.fixture(params=LAYOUTS)
-def others(tmp_path: Path, request: pytest.FixtureRequest) -> Others:
-    return Others(tmp_path, **LAYOUTS[request.param])
+def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    is_far = request.param in IN_BUCKETS
+    top = request.getfixturevalue("bucket_address").removesuffix("/lake") if is_far else str(tmp_path)
+    return Others(top, **LAYOUTS[request.param.removeprefix("in a bucket ")])
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
+def lake(others: Others) -> Path:
+    return local_root(others.place.replace("warehouse/orders", "lake"))
 
 
 @pytest.fixture
@@ -96,10 +106,15 @@ def command(lake: Path) -> Command:
 @pytest.fixture
 def adopted(others: Others, command: Command) -> Others:
     before = others.files()
-    said = command("adopt", "orders", "--from", str(others.place), "--day", others.day, "--key", "id")
+    said = command("adopt", "orders", "--from", others.place, "--day", others.day, "--key", "id")
     assert "3 day(s), 2024-01-01..2024-01-03, 4 row(s), by version 2" in said
     assert {name: of for name, of in others.files().items() if name in before} == before
     return others
+
+
+def add(lake: Path, text: str) -> None:
+    """Add sections to lake.toml."""
+    place_at(lake).write(FILE_NAME, read(place_at(lake), FILE_NAME) + f"\n{text}\n".encode())
 
 
 def orders_asset(others: Others, by_day: dict[date, list[tuple[str, int]]]) -> dg.AssetsDefinition:
@@ -138,6 +153,7 @@ def test_its_readers_see_a_day_made_anew(
     assert "receipts equal contents" in command("doctor")
 
 
+@everywhere
 def test_days_are_put_back_and_released(
     adopted: Others, lake: Path, instance: dg.DagsterInstance, command: Command
 ) -> None:
@@ -154,6 +170,7 @@ def test_days_are_put_back_and_released(
     assert materialize(lake, [made], str(D2), instance=instance).success
 
 
+@everywhere
 def test_it_is_compared_kept_and_exported_as_any_table(
     adopted: Others, lake: Path, instance: dg.DagsterInstance, command: Command, tmp_path: Path
 ) -> None:
@@ -171,13 +188,14 @@ def test_it_is_compared_kept_and_exported_as_any_table(
     assert "all is well" in command("verify", "--deep")
 
 
+@everywhere
 def test_upkeep_leaves_the_way_back(others: Others, lake: Path, instance: dg.DagsterInstance, command: Command) -> None:
     for amount in (5, 6):
         others.overwrite([(D2, "a", amount)])
     DeltaTable(others.place).create_checkpoint()
     for version in range(3):
-        (others.place / "_delta_log" / f"{version:020d}.json").unlink()
-    command("adopt", "orders", "--from", str(others.place), "--day", others.day, "--key", "id")
+        others.there.delete(commit_name(version))
+    command("adopt", "orders", "--from", others.place, "--day", others.day, "--key", "id")
     before, files = others.rows(), others.files()
     made = orders_asset(others, {D2: [("a", 7)]})
     assert materialize(lake, [made], str(D2), instance=instance).success
@@ -225,10 +243,9 @@ GROUP BY ALL
 
 
 def test_days_that_others_write_make_what_is_made_from_them_stale(others: Others, lake: Path, command: Command) -> None:
-    command("adopt", "orders", "--from", str(others.place), "--day", others.day, "--key", "id")
-    with (lake / "lake.toml").open("a") as toml:
-        toml.write('\n[pipeline]\nsql = "*.sql"\n[tables.orders]\nothers_may_write = true\n')
-    (lake / "spent.sql").write_text(TRAILING.replace("DAY", others.day))
+    command("adopt", "orders", "--from", others.place, "--day", others.day, "--key", "id")
+    add(lake, '[pipeline]\nsql = "*.sql"\n[tables.orders]\nothers_may_write = true')
+    place_at(lake).write("spent.sql", TRAILING.replace("DAY", others.day).encode())
     command("backfill", "--from", str(D1), "--to", str(D3), "--tables", "spent")
     before = states(command, "spent")
     assert set(before.values()) == {"fresh"}
@@ -248,7 +265,7 @@ def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(others: Others, la
     body += "inputs = { sales = {} }\n"
     query = f"SELECT sold AS {others.day}, id, amount FROM sales"
     (lake / "orders.sql").write_text(f"/*\n{body}*/\n{query}\n")
-    said = command("adopt", "orders", "--from", str(others.place), "--day", others.day, "--key", "id")
+    said = command("adopt", "orders", "--from", others.place, "--day", others.day, "--key", "id")
     assert "from now on the lake makes its days" in said
     command("backfill", "--from", str(D2), "--to", str(D2), "--tables", "orders")
     assert (str(D2), "made", 7) in others.rows()
@@ -266,11 +283,11 @@ def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(others: Others, la
     assert (str(D2), "made", 14) in others.rows()
 
 
+@everywhere
 def test_an_entity_of_it_is_not_forgotten_in_silence(adopted: Others, lake: Path, command: Command) -> None:
-    with (lake / "lake.toml").open("a") as toml:
-        toml.write('\n[features]\nentity = ["id"]\n')
+    add(lake, '[features]\nentity = ["id"]')
     assert adopted.rows()
     said = command("forget", "a", "--note", "asked", "--yes", code=1)
     assert "orders was adopted: what others wrote to its log names values" in said
     found = Search(look_at(lake), Trace({"id": "a"}, in_cells=True)).below([lake])
-    assert any(r.held for p, r in found.items() if p.is_relative_to(lake / "tables" / "orders")), "through the link"
+    assert any(r.held and "orders/" in str(p) for p, r in found.items()), "through the link"

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.adoptable import Adoption, contract_there
+from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_apart
 from backfill_assets.lake.adopting import adopt
 from backfill_assets.lake.external import open_external
 from backfill_assets.lake.folder import readers_of
@@ -34,7 +34,7 @@ def refusal(folder: Path, place: Path, *, day: str = "day", key: tuple[str, ...]
     lake = new_lake(folder / "lake", D1, **{"assets_only": True, "access": {"readers": "everyone"}, **settings})
     before = {p for p in place.rglob("*") if p.is_file()} if place.exists() else set()
     with pytest.raises(BackfillError) as caught:
-        adopt(lake, Adoption("orders", place, day, key), chosen_pipeline(lake).contracts)
+        adopt(lake, Adoption("orders", str(place), day, key), chosen_pipeline(lake).contracts)
     assert before == ({p for p in place.rglob("*") if p.is_file()} if place.exists() else set())
     assert not lake.table_place("orders").local().exists()
     assert lake.place.names(".assets") == []
@@ -119,17 +119,33 @@ def test_what_a_lake_cannot_keep_as_it_lies_is_refused_by_name(case: str, tmp_pa
     assert words in refusal(tmp_path, place, **more)
 
 
+@pytest.mark.parametrize(
+    ("place", "lake", "fix"),
+    [
+        ("s3://bucket/raw/orders", "/lake", "--lake s3://bucket/raw/lake"),
+        ("az://bucket/orders", "s3://bucket/lake", "--lake az://bucket/lake"),
+        ("/orders", "s3://bucket/lake", "copy it to s3://"),
+    ],
+)
+def test_a_table_that_the_lake_cannot_lead_to_is_refused(place: str, lake: str, fix: str) -> None:
+    refuse_apart(Adoption("orders", place, "day"), f"{place}/../another")
+    with pytest.raises(BackfillError, match=f"{place} does not lie where the lake {lake} can lead to it.*{fix}"):
+        refuse_apart(Adoption("orders", place, "day"), lake)
+
+
 def test_a_name_that_the_lake_has_is_refused(tmp_path: Path) -> None:
     place, lake = written(tmp_path, PLAIN), new_lake(tmp_path / "lake", D1, assets_only=True)
     place.chmod(0o700)
     other = lake.table_place("orders").prepared("_delta_log").parent
     with pytest.raises(BackfillError, match=f"the lake has a table orders, in {other}"):
-        adopt(lake, Adoption("orders", place, "day", ("id",)), ())
+        adopt(lake, Adoption("orders", str(place), "day", ("id",)), ())
 
 
 def test_its_contract_is_what_the_table_is(tmp_path: Path) -> None:
     place = written(tmp_path, {**PLAIN, "day": ["2024-01-01", "2024-01-02"]}, description="What was sold.")
-    contract = contract_there(Adoption("shop__orders", place, "day", ("id",)), open_external("shop__orders", place))
+    contract = contract_there(
+        Adoption("shop__orders", str(place), "day", ("id",)), open_external("shop__orders", place)
+    )
     assert [(c.name, c.type, c.nullable) for c in contract.columns] == [
         ("day", "DATE", False), ("id", "STRING", False), ("amount", "BIGINT", True),
     ]  # fmt: skip

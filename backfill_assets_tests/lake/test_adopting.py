@@ -55,7 +55,7 @@ class World:
     def adopt(self, lake: Lake | None = None, note: str = "") -> Adopted:
         """Adopt the table as `orders`."""
         lake = lake or self.lake
-        return adopt(lake, Adoption("orders", self.place, "day", ("id",), note), chosen_pipeline(lake).contracts)
+        return adopt(lake, Adoption("orders", str(self.place), "day", ("id",), note), chosen_pipeline(lake).contracts)
 
     def data(self) -> dict[str, str]:
         """The digest of each data file there."""
