@@ -222,7 +222,7 @@ def test_only_the_committer_writes_tables() -> None:
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
     knowing = {
         "data_files", "folder", "housekeeping", "inspection", "observing", "restore", "staging", "store", "too_late",
-        "writing", "committer", "kept_files", "adoptable", "adopting",
+        "writing", "committer", "kept_files", "adoptable", "adopting", "forgotten",
     }  # fmt: skip
     named = {f.module.split(".")[-1] for f in sources(PACKAGE) if f.room == "lake" and ".table_place(" in f.text}
     assert named - knowing == set(), "ask `lake.store` for the table by its name"
