@@ -95,15 +95,15 @@ def commit_folders(
     table.write(commit_name(opened.version() + 1), "\n".join(lines).encode(), if_absent=True)
 
 
-def _moved(table: Place, wanted: Adoption, reference: Reference, now: int) -> Sequence[dict[str, Any]]:
+def _moved(place: Place, wanted: Adoption, reference: Reference, now: int) -> Sequence[dict[str, Any]]:
     """Give a file its second name; the actions that take the first one out and add the second."""
     file = reference.file
     name = f"{wanted.day}={file.partition}/{second_name(file.path)}"
-    if (there := size(table, name)) != file.size:  # else by a call that was killed
+    if (there := size(place, name)) != file.size:  # else by a call that was killed
         if there is not None:
-            table.delete(name)
-        table.link(name, table, file.path)
-    with table.open(name) as opened:
+            place.delete(name)
+        place.link(name, place, file.path)
+    with place.open(name) as opened:
         stats = file_statistics(read_footer(opened))
     gone = {"path": file.path, "deletionTimestamp": now, "partitionValues": {}, "size": file.size}
     added = {"path": name, "partitionValues": {wanted.day: file.partition}, "size": file.size, "stats": stats}
