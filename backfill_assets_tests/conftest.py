@@ -55,6 +55,8 @@ BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
+# Files whose tests all take a fixture that is marked.
+NEVER_QUICK = re.compile(rf'(?m)^pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"')
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code. Examples
@@ -193,8 +195,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Rooms in which nothing is quick are not even imported where only quick tests are wanted."""
-    return True if config.option.markexpr == QUICK and collection_path.name in LONG_ROOMS else None
+    """Rooms and files in which nothing is quick are not even imported where only quick tests are wanted."""
+    if config.option.markexpr != QUICK:
+        return None
+    is_long = collection_path.suffix == ".py" and NEVER_QUICK.search(collection_path.read_text("utf-8"))
+    return True if is_long or collection_path.name in LONG_ROOMS else None
 
 
 @pytest.fixture(scope="session")

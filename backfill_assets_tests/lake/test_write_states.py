@@ -187,6 +187,7 @@ def test_a_writer_that_is_paused_before_its_commit_is_swept_only_when_another_co
     assert world.late == set()
 
 
+@pytest.mark.slow
 @settings(max_examples=HISTORIES)
 @given(st.lists(MOVES, min_size=4, max_size=24))
 def test_the_log_names_no_file_that_was_swept_and_nothing_is_left(moves: list[tuple[str, Any, Any]]) -> None:

@@ -103,6 +103,7 @@ contents = st.integers(0, 4)  # of a day: none, or its rows in one of four histo
 loads = st.lists(st.dictionaries(st.sampled_from(DAYS), contents, min_size=1, max_size=2), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(9))
 @given(loads)
 @example([{d: 1} for d in DAYS] + [{DAYS[2]: 2}, {DAYS[5]: 0}])
@@ -154,6 +155,7 @@ keyed_loads = st.lists(
 EVERY_DAY = dict.fromkeys(DAYS, 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(9))
 @given(keyed_loads)
 @example([({d: 1}, "a") for d in DAYS] + [({DAYS[2]: 2}, "b"), ({DAYS[5]: 0}, "a")])
