@@ -1,8 +1,10 @@
 """A way to an object store on which answers are lost, come as errors after the request was done or instead of it, and
 on which listings are old.
-Here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Not here: any
-assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they are
-asked to, which Azurite does not do by itself."""
+
+Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
+any assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they
+are asked to, which Azurite does not do by itself.
+"""
 
 import http.client
 import json
@@ -10,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +25,7 @@ import requests
 from backfill_assets_tests.processes import PIPES, start
 
 LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = "lost answer", "500 after success", "503", "409", "old listing"
+SLOW, SLOW_SECONDS = "slow answer", (2.0, 20.0)
 CODES = {DONE_500: (500, "InternalError"), BUSY_503: (503, "SlowDown"), BUSY_409: (409, "ConditionalRequestConflict")}
 BLOB = re.compile(rb"<Blob>.*?</Blob>", re.DOTALL)
 BLOB_NAME = re.compile(rb"<Name>(.*?)</Name>")
@@ -32,12 +36,13 @@ SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 class Faults:
     """Draws a fault for a share of the requests: 409 only for writes, an old listing only for listings."""
 
-    def __init__(self, seed: int, share: float) -> None:
-        self.share = share
+    def __init__(self, seed: int, share: float, is_slow: bool) -> None:
+        self.share, self.is_slow = share, is_slow
         self.chance, self.met, self.in_a_row = random.Random(seed), Counter[str](), Counter[tuple[str, str]]()
 
     def __call__(self, method: str, path: str) -> str:
         known = [LOST, BUSY_503, DONE_500] + [BUSY_409] * (method == "PUT") + [OLD_LIST] * ("list-type" in path)
+        known += [SLOW] * self.is_slow
         in_a_row = self.in_a_row[method, path]
         fault = self.chance.choice(known) if self.chance.random() < self.share and in_a_row < MOST_IN_A_ROW else ""
         self.in_a_row[method, path] = in_a_row + 1 if fault else 0
@@ -66,6 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         answer = self.listings.get(self.path) if fault == OLD_LIST else None
         answer = answer or self._asked(body)
+        if fault == SLOW:
+            time.sleep(self.faults.chance.uniform(*SLOW_SECONDS))
         if fault == LOST:
             self.close_connection = True
             return
@@ -115,9 +122,9 @@ def _name(blob: bytes) -> str:
 
 
 @contextmanager
-def faulty(endpoint: str, seed: int = 7, share: float = SHARE) -> Iterator[str]:
+def faulty(endpoint: str, seed: int = 7, share: float = SHARE, *, is_slow: bool = False) -> Iterator[str]:
     """The address of a proxy to a store on which a request may meet a fault."""
-    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed), str(share))
+    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed), str(share), "slow" * is_slow)
     with start(*words, fresh=True, **(PIPES | {"stderr": subprocess.DEVNULL})) as process:
         try:
             assert process.stdout is not None
@@ -131,11 +138,11 @@ def faults_met(address: str) -> "Counter[str]":
     return Counter(requests.get(address + MET, timeout=60).json())
 
 
-def main(endpoint: str, seed: str, share: str) -> None:
+def main(endpoint: str, seed: str, share: str, slow: str) -> None:
     """Serve until killed; prints the port."""
     known: dict[str, object] = {
         "upstream": urlsplit(endpoint).netloc,
-        "faults": Faults(int(seed), float(share)),
+        "faults": Faults(int(seed), float(share), bool(slow)),
         "listings": {},
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))
