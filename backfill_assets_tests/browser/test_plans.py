@@ -1,5 +1,8 @@
 """A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
-Not here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`)."""
+
+Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what their runs say. Not
+tested here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`).
+"""
 
 import re
 from collections.abc import Iterator
@@ -45,6 +48,43 @@ def launch(ui: Ui, job: str, op: str, **config: str) -> None:
     ui.page.locator("button", has_text=re.compile("Launch run", re.IGNORECASE)).last.click()
     ui.page.wait_for_url("**/runs/**")
     ui.ended()
+
+
+def test_the_launchpad_is_filled_in_and_a_plan_starts_from_it(ui: Ui, spark_server: Site) -> None:
+    ui.go(launchpad("backfill_range"))
+    fields = ("start_date", "end_date", "max_parallel", "write_mode", "chunk", "canary", "retries", "note")
+    said = ui.says(*fields)
+    ui.shot("backfill_range_launchpad")
+    for name in fields:
+        assert name in said
+    first = spark_server.lake.settings.start_date
+    launch(
+        ui, "backfill_range", "run_chunks", start_date=f'"{first}"', end_date=f'"{first + ONE_DAY}"', chunk="1d",
+        tables="staging", force="true", note="from the browser",
+    )  # fmt: skip
+    assert "Success" in ui.says("Success")
+    ui.shot("backfill_range_done")
+    ours = [p for p in plans(spark_server.lake) if p.note == "from the browser"]
+    assert [state_of(spark_server.lake, p) for p in ours] == ["finished"]
+
+
+def test_an_expectation_that_does_not_hold_is_red_with_its_figures_and_a_plan_waits_where_it_was_told_to(
+    ui: Ui, spark_server: Site
+) -> None:
+    first = spark_server.lake.settings.start_date + ONE_DAY * 3
+    asked = {"start_date": f'"{first}"', "end_date": f'"{first + ONE_DAY}"', "chunk": "1d", "tables": "staging"}
+    launch(ui, "backfill_range", "run_chunks", **asked, force="true", expect="['staging.rows = 1']", note="too few")
+    said = ui.says("Failure", "expected staging.rows = 1")
+    ui.shot("expectation_red")
+    assert "expected staging.rows = 1" in said
+    ours = [p for p in plans(spark_server.lake) if p.note == "too few"]
+    assert [state_of(spark_server.lake, p) for p in ours] == ["stopped"]
+    asked |= {"start_date": f'"{first + ONE_DAY * 2}"', "end_date": f'"{first + ONE_DAY * 3}"'}
+    launch(ui, "backfill_range", "run_chunks", **asked, force="true", stop_after="canary", note="one, then wait")
+    ui.says("Success")
+    ui.shot("plan_waits")
+    ours = [p for p in plans(spark_server.lake) if p.note == "one, then wait"]
+    assert [state_of(spark_server.lake, p) for p in ours] == ["waiting"]
 
 
 def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_the_page(
