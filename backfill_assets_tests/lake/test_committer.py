@@ -27,7 +27,7 @@ from backfill_assets.lake.state_files import kept_versions
 from backfill_assets.lake.store import ensure_table
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.logs import find_write, place_of, state_file
+from backfill_assets_tests.logs import commit_file, find_write, place_of, state_file
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -157,6 +157,14 @@ def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_c
     assert settings["delta.enableDeletionVectors"] == "false"
     assert settings["delta.enableExpiredLogCleanup"] == "false"
     assert settings["delta.deletedFileRetentionDuration"] == "interval 90 days"
+
+
+def test_a_table_of_the_version_before_is_refused_with_what_to_do(lake: Lake) -> None:
+    log, plain = commit_file(path_of(lake), 0), '"minWriterVersion":2}'
+    assert plain in log.read_text()
+    log.write_text(log.read_text().replace(plain, '"minWriterVersion":7,"writerFeatures":["inCommitTimestamp"]}'))
+    with pytest.raises(BackfillError, match=r"version 0\.1 .* made it.*catch-up"):
+        commit_receipt(place_of(path_of(lake)), said("new"))
 
 
 def test_every_twentieth_commit_keeps_the_state_and_one_that_cannot_be_kept_stops_no_commit(lake: Lake) -> None:

@@ -13,9 +13,12 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
+from backfill_assets.lake.log import BEFORE, HEAD, LOG
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.lake.view import read_view
+from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import commit_file
@@ -49,6 +52,17 @@ def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, ta
     receipt = commit_file(table, 3)
     receipt.write_text(receipt.read_text().replace("test", "tset"))
     assert inspect(lake, STAGING).edited == (3,)
+
+
+def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: Lake, table: Path) -> None:
+    publish_by_hand(lake, STAGING, rows(2))
+    for commit in (commit_file(table, 1), commit_file(table, 2)):
+        assert BEFORE in commit.read_text()
+        commit.write_text(commit.read_text().replace(BEFORE, "another"))
+    (table / LOG / HEAD).unlink()
+    assert inspect(lake, STAGING).edited == ()
+    publish_by_hand(lake, STAGING, rows(3))
+    assert inspect(lake, STAGING).edited == ()
 
 
 SAID = Provenance("", tags={"by": "ann@desk"})
@@ -91,6 +105,17 @@ def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(
     assert (last.receipt.reason, last.receipt.tags) == (REASON, SAID.tags)
     with pytest.raises(BackfillError, match="nothing is wrong with it"):
         mend(lake, files, SAID)
+
+
+def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    took_stock(lake, FILES, "a")
+    lost = newest_file(lake, FILES)
+    withdrawn = scan._withdrawals(read_files(lake.store), datetime.now(UTC), "why")
+    scan._append(LakeSession(lake), withdrawn, "landing accept", "why")
+    lost.unlink()
+    mend(lake, FILES, SAID)
+    assert read_files(lake.store) == []
 
 
 @pytest.mark.parametrize("hurt", HURT.values(), ids=HURT)

@@ -215,6 +215,20 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
         seen(made)
 
 
+def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
+    for value in (6, 7, 8):
+        beside.made.write("raw", {2: value})
+        end(beside.made)
+    beside.build_all(5)
+    end(beside.there)
+    beside.made.write("raw", {2: 9})
+    end(beside.made)
+    then = versions_seen(beside.there.lake, 1)
+    assert then is not None
+    assert {t: then[t] for t in ("raw", *BUILT)} == {"raw": 4, "staging": 1, "features": 1}
+
+
 def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(tmp_path: Path) -> None:
     beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     made, marker = beside.made, beside.made.root / RUNS / "here" / "long"

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from io import BufferedReader
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -29,6 +31,7 @@ from backfill_assets.places.folder import Folder
 from backfill_assets.places.store_errors import StoreRefused
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
 from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
@@ -92,6 +95,44 @@ def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_goo
     newer = records_of(world)
     assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
     assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
+
+
+def test_a_file_that_is_still_being_written_waits_for_the_next_scan(world: World) -> None:
+    rows = [delivery(1, "2024-03-05 10:00")]
+    path, done = land(world, "a.jsonl", rows), Event()
+    path.touch()
+
+    def grow() -> None:
+        while not done.wait(0.05):
+            with path.open("ab") as growing:
+                growing.write(b" ")
+
+    writer = Thread(target=grow)
+    writer.start()
+    try:
+        assert list(scan(world.open()[0]).waiting) == ["a.jsonl"]
+    finally:
+        done.set()
+        writer.join()
+    assert files_of(world) == {}
+    land(world, "a.jsonl", rows)
+    assert scan(world.open()[0]).new == {"a.jsonl": (1, 0)}
+
+
+class Losing(LakeSession):
+    """A session on an engine that sees only the first row of a content."""
+
+    def expect(self, rows: int) -> None:
+        for path in self.lake.root.glob(".stock/*.parquet"):
+            pq.write_table(pq.read_table(path).slice(0, 1), path)
+        super().expect(rows)
+
+
+def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(world: World) -> None:
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
+    with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
+        scan(Losing(world.open()[0].lake))
+    assert files_of(world) == {}
 
 
 def test_a_deleted_or_altered_stock_is_made_again_and_a_lost_content_is_named(world: World) -> None:
@@ -194,6 +235,17 @@ def poisoned(sha: str) -> Callable[..., Any]:
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read
+
+
+def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_recorded(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES, "parquet")
+    land_bytes(world, "bomb.parquet", SKEWED)
+    land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
+    report = scan(world.open()[0])
+    assert report.new == {"bomb.parquet": (1, 1), "good.parquet": (1, 0)}
+    assert "memory" in report.unreadable["bomb.parquet"]
 
 
 class Refusing(Folder):

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.load.table_contents import take_in
@@ -87,3 +87,12 @@ def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_
     other = pa.table({"key": ["a"], "n": ["1"]})
     write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
     assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [("a", None, "1"), (None, "a", "1")]
+
+
+def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
+    rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
+    append(tmp_path / "orders", DAY, *rows, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(str(tmp_path / "orders")).update({"n": "n + 1"}, predicate="id = 'b'")
+    *_, last = brought(tmp_path / "orders")
+    assert last.feed
+    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
