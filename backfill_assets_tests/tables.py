@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.place import read
+from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.source_log import TableFile, contents, versions
+from backfill_assets.places.choice import others_at
 
 SCHEMA = pa.schema({"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()})
 SELECT = "id AS event_key, at AS event_ts, who AS entity, n AS value, 0 AS flag"
@@ -24,26 +27,28 @@ def rows_of_orders(rows: Iterable[Sequence[Any]], schema: pa.Schema = SCHEMA) ->
     return pa.Table.from_pylist(found, schema)
 
 
-def append(table: Path, at: str, *rows: Sequence[Any], schema: pa.Schema = SCHEMA, **options: Any) -> None:
+def append(table: Path | str, at: str, *rows: Sequence[Any], schema: pa.Schema = SCHEMA, **options: Any) -> None:
     """Append rows by a commit of that time."""
     write_deltalake(str(table), rows_of_orders(rows, schema), **{"mode": "append", **options})
     committed(table, at)
 
 
-def committed(table: Path, at: str, last: int = 1) -> None:
+def committed(table: Path | str, at: str, last: int = 1) -> None:
     """Let the newest commits say that they were made then."""
     time = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000)
-    for log in sorted((table / "_delta_log").glob("*.json"))[-last:]:
-        actions = [json.loads(line) for line in log.read_text().splitlines()]
+    place = others_at(str(table))
+    for name in map(commit_name, versions(place)[-last:]):
+        actions = [json.loads(line) for line in read(place, name).splitlines()]
         for info in (action["commitInfo"] for action in actions if "commitInfo" in action):
             info.pop("inCommitTimestamp", None)
             info["timestamp"] = time
-        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+        place.write(name, "".join(json.dumps(action) + "\n" for action in actions).encode())
 
 
-def brought(table: Path, first: int = 0) -> list[TableFile]:
+def brought(table: Path | str, first: int = 0) -> list[TableFile]:
     """What every commit in the log brought."""
-    return [*contents(table, versions(table), first)[0]]
+    place = others_at(str(table))
+    return [*contents(place, versions(place), first)[0]]
 
 
 def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> str:
@@ -54,18 +59,18 @@ def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> 
     )
 
 
-def rows_in(table: Path) -> list[Mapping[str, Any]]:
+def rows_in(table: Path | str) -> list[Mapping[str, Any]]:
     """The rows of the table now, by `id`."""
     return sorted(DeltaTable(str(table)).to_pyarrow_table().to_pylist(), key=lambda r: str(r["id"]))
 
 
-def compacted(table: Path, at: str) -> None:
+def compacted(table: Path | str, at: str) -> None:
     """Rewrite the table's files into fewer, as OPTIMIZE does."""
     DeltaTable(str(table)).optimize.compact()
     committed(table, at)
 
 
-def vacuumed(table: Path, at: str) -> None:
+def vacuumed(table: Path | str, at: str) -> None:
     """Take every data file that the table has no more; the log says so in two commits."""
     DeltaTable(str(table)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     committed(table, at, last=2)

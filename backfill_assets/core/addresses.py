@@ -6,6 +6,7 @@ Not here: reading and writing what lies there (`places.bucket`), and which lake 
 import os
 import re
 from pathlib import Path
+from posixpath import normpath
 
 from backfill_assets.core.errors import SettingsError
 
@@ -14,6 +15,7 @@ BUCKETS = "backfill_assets/buckets"  # in the state's folder; no other folder be
 ADDRESS = re.compile(r"(s3|az|gs|s3a|abfss|https?):/+(.*)")  # `Path` leaves one slash
 SCHEMES = ("s3", "az", "gs")
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
+KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")  # of a table: no sign that logs write otherwise
 PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")  # what no engine takes for a pattern
 
 
@@ -34,6 +36,24 @@ def local_root(named: str | Path) -> Path:
         )  # fmt: skip
     state = os.environ.get(STATE_VARIABLE) or os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *parts))
+
+
+def table_address(named: str, base: Path, what: str) -> str:
+    """The whole address of a table of others in a bucket; "" for one in a folder. `named` is relative to `base`, which
+    may be this machine's folder of a lake in a bucket. Raises SettingsError, naming `what`, for an address that none
+    can have."""
+    home = bucket_address(base)
+    is_below = bool(home) and not Path(named).expanduser().is_absolute() and ":/" not in named
+    if (whole := ADDRESS.fullmatch(f"{home}/{named}" if is_below else named)) is None:
+        return ""
+    bucket, _, key = whole[2].strip("/").partition("/")
+    key = f"{bucket}/{normpath(key)}" if key else bucket
+    if whole[1] in SCHEMES and KEY.fullmatch(key):
+        return f"{whole[1]}://{key}"
+    raise SettingsError(
+        what, f"{named} is no address of a table that can be read here", "Nothing was read or recorded",
+        f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + in the names",
+    )  # fmt: skip
 
 
 def in_bucket(root: Path | str) -> tuple[str, Path, str]:

@@ -7,15 +7,13 @@ of the others is ever written.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.addresses import ADDRESS, SCHEMES, bucket_address
+from backfill_assets.core.addresses import table_address
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.digests import digest_of
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
-KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")  # of a table: no sign that logs write otherwise
 PLAIN = "Have its owner write it as plain files (spark.read of it, written to another folder), or name another table"
 
 
@@ -122,16 +119,8 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
 def place_of(name: str, table: str, base: Path) -> str:
     """The address of a table of others in a bucket, or its absolute folder; relative to `base`, which may be this
     machine's folder of a lake in a bucket. Raises SettingsError for an address that none can have."""
-    path, home = Path(table).expanduser(), bucket_address(base)
-    is_below = bool(home) and not path.is_absolute() and "://" not in table
-    if (whole := ADDRESS.fullmatch(f"{home}/{table}" if is_below else table)) is None:
-        return str((base / path).resolve())
-    bucket, _, key = whole[2].strip("/").partition("/")
-    key = f"{bucket}/{normpath(key)}" if key else bucket
-    if whole[1] not in SCHEMES or not KEY.fullmatch(key):
-        fix = f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + in the names"
-        raise SettingsError(*refused(name, f"{table} is no address of a table that can be read here", fix).args)
-    return f"{whole[1]}://{key}"
+    address = table_address(table, base, f"the external table {name}")
+    return address or str((base / Path(table).expanduser()).resolve())
 
 
 def open_external(name: str, place: Path | str, version: int | None = None) -> "DeltaTable":

@@ -1,4 +1,4 @@
-"""Where a source's deliveries lie: the folder, or the prefix in a bucket, of `[source] files`, or a table's folder.
+"""Where a source's deliveries lie: the folder, or the prefix in a bucket, of `[source] files` or `table`.
 
 Not here: what is listed there (`landing.listing`, `landing.object_listing`), and the log of a table (`source_log`).
 """
@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from backfill_assets.core.addresses import bucket_address, folder_at
+from backfill_assets.core.addresses import bucket_address, folder_at, table_address
+from backfill_assets.core.place import Place
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.landing.listing import Glob, Listing, list_landing, parse_pattern
 from backfill_assets.landing.object_listing import list_objects
-from backfill_assets.places.choice import prefix_at
+from backfill_assets.places.choice import others_at, prefix_at
 
 
 def list_files(pattern: str, base: Path, format: str) -> Listing:
@@ -28,11 +29,16 @@ def root_of(source: SourceSettings, base: Path) -> Path:
     return path_of(source.table, base)
 
 
+def table_of(source: SourceSettings, base: Path) -> Place:
+    """The place of a source's table. Raises SettingsError for an address that none can have."""
+    return others_at(_address(source, base) or str(root_of(source, base)))
+
+
 def searched_root(source: SourceSettings, base: Path) -> Path:
     """As `root_of`, also of objects: this machine's folder of their prefix, which need not exist."""
     if not is_in_bucket(source, base):
         return root_of(source, base)
-    return folder_at(_glob(source.files, base).address, base)
+    return folder_at(_address(source, base), base)
 
 
 def path_of(named: str, base: Path) -> Path:
@@ -47,7 +53,15 @@ def roots_here(sources: Iterable[SourceSettings], base: Path) -> list[Path]:
 
 def is_in_bucket(source: SourceSettings, base: Path) -> bool:
     """Whether a source's deliveries are objects of a bucket."""
-    return source.table is None and bool(_glob(source.files, base).scheme)
+    return bool(_address(source, base))
+
+
+def _address(source: SourceSettings, base: Path) -> str:
+    """The address of a source's deliveries in a bucket; "" in a folder."""
+    if source.table is not None:
+        return table_address(source.table, base, f"[source] table = {source.table!r}")
+    glob = _glob(source.files, base)
+    return glob.address if glob.scheme else ""
 
 
 def _glob(pattern: str, base: Path) -> Glob:

@@ -20,7 +20,7 @@ from backfill_assets.landing.key_day import KeyDay
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
-ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:|.*[*?]")  # no place on a disk
+ELSEWHERE = re.compile(r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]")  # neither on a disk nor in a bucket
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 Text = Annotated[str, Field(min_length=1)]
@@ -59,7 +59,8 @@ class SourceSettings(Section):
         if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
             raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
         if ELSEWHERE.match(str(table)):
-            raise ValueError(f"table = {table!r}: stores and catalogs are not read yet; name a path or file:///…")
+            fix = "name a path, file:///…, or s3://…, az://…, gs://…"
+            raise ValueError(f"table = {table!r}: catalogs and other stores are not read yet; {fix}")
         return {**body, **as_files}
 
     @model_validator(mode="after")

@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.place import exists
+from backfill_assets.core.place import Place, read, sizes
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import is_delta, not_delta
-from backfill_assets.lake.landings import list_files, path_of, root_of
+from backfill_assets.lake.landings import list_files, path_of, table_of
 from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_position import Position, TableState, column_names, log_digest
-from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.files import NOT_HERE, LandedFile
 from backfill_assets.landing.listing import Listing
-from backfill_assets.places.folder import Folder
+from backfill_assets.places.store_errors import refuse_lost
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
 
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
@@ -46,20 +45,23 @@ MILLISECOND = 1_000_000  # in nanoseconds
 class DataFile:
     """A data file of a table, and the values of the table's partition columns in all of its rows, as texts."""
 
-    path: Path
+    path: Path  # of an object: of its copy on this machine; empty until it is fetched
     size: int
     partition: Mapping[str, str | None]
+    name: str = ""  # of an object, in the table's place
 
 
 @dataclass(frozen=True)
 class TableFile(LandedFile):
-    """A content that a commit brought: `name` is VERSION/FILE or VERSION/changes, `mtime_ns` the commit's time."""
+    """A content that a commit brought: `name` is VERSION/FILE or VERSION/changes, `mtime_ns` the commit's time, `place`
+    that of a table in a bucket."""
 
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
     feed: tuple[DataFile, ...] = ()  # of the change feed, which then says what the commit changed
     partition_types: Mapping[str, str] = field(default_factory=dict)  # partition column -> type of Spark SQL
     schemas: tuple[str, ...] = ()  # of the table after the commit and before it, as Delta writes them
+    is_there: bool = True  # whether the listing found all its objects
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -69,7 +71,7 @@ class TableFile(LandedFile):
     @property
     def is_readable(self) -> bool:
         """Whether all data files are still there: vacuum takes those that the table no longer has."""
-        return bool(self.files) and all(f.path.exists() for f in self.files)
+        return bool(self.files) and self.is_there and all(f.name or f.path.exists() for f in self.files)
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,18 @@ def list_source(source: SourceSettings, base: Path, known: Position | None = Non
     """
     if source.table is None:
         return list_files(source.files, base, source.format)
-    table = root_of(source, base)
-    if not table.exists():
+    table = table_of(source, base)
+    if not (table.names() if table.is_store else table.local().exists()):
         return Listing(root_missing=True)
-    if not is_delta(Folder(str(table))):
-        culprit, fix = not_delta(Folder(str(table)))
+    if not is_delta(table):
+        culprit, fix = not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first = versions(table), source.first_version
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits
     files, state = contents(table, read, first, known.state if known else None)
     end = known if not read else Position(commits[-1], log_digest(table, commits), first, state)
-    return TableListing(files, commits=commits, read=read, position=end)
+    return TableListing(_looked_up(table, files) if table.is_store else files, commits=commits, read=read, position=end)
 
 
 def version_of(name: str) -> int:
@@ -109,28 +111,34 @@ def version_of(name: str) -> int:
     return int(name.partition("/")[0])
 
 
-def is_there(table: Path, name: str) -> bool:
-    """Whether the data file of an appended content is still there, by its name."""
-    return exists(Folder(str(table)), name.partition("/")[2])
+def are_there(table: Place, names: Sequence[str]) -> list[bool]:
+    """Whether the data files of appended contents are still there, by the contents' names."""
+    of_data = [name.partition("/")[2] for name in names]
+    found = sizes(table, of_data)
+    return [found[name] is not None for name in of_data]
 
 
-def empty_tables(file: TableFile) -> "list[pa.Table]":
-    """Tables without rows, with the columns that the table had after and before the commit of a content."""
-    import pyarrow as pa
-    from deltalake import Schema
-
-    return [pa.schema(Schema.from_json(schema).to_arrow()).empty_table() for schema in file.schemas]
+def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str) -> TableFile:
+    """A content whose commit is not read again: nobody knows the data files that its rows come from."""
+    here, there = (NOT_HERE, table) if table.is_store else (table.local(), None)
+    return TableFile(name, here, size, mtime_ns, sha256, there)
 
 
-def versions(table: Path) -> range:
+def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
+    """The contents of a table in a bucket, with whether their objects are there, which one listing tells."""
+    found = sizes(table, [f.name for content in files for f in content.files])
+    return tuple(replace(c, is_there=all(found[f.name] is not None for f in c.files)) for c in files)
+
+
+def versions(table: Place) -> range:
     """The versions whose commits are in the log. Raises LandingError where one between the first and the last lacks."""
-    found = versions_in_log(Folder(str(table)), whole=True)
+    found = versions_in_log(table, whole=True)
     if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
         raise missing_versions(table, *gaps[0])
     return range(found[0], found[-1] + 1) if found else range(0)
 
 
-def missing_versions(table: Path, first: int, last: int) -> LandingError:
+def missing_versions(table: Place, first: int, last: int) -> LandingError:
     """The error for versions, `last` included, whose commits the log lost before they were read."""
     named = f"version {first}, which was" if first == last else f"versions {first} to {last}, which were"
     return LandingError(
@@ -141,7 +149,7 @@ def missing_versions(table: Path, first: int, last: int) -> LandingError:
 
 
 def contents(
-    table: Path, commits: range, first: int = 0, state: TableState | None = None
+    table: Place, commits: range, first: int = 0, state: TableState | None = None
 ) -> tuple[tuple[TableFile, ...], TableState]:
     """What these commits brought, by version, and the state after them; the one of version `first`, if that is not 0,
     brought all that the table holds then, and earlier ones nothing. `state`: before them, None if it is not known.
@@ -150,7 +158,7 @@ def contents(
     if state is None:
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
-        raw = (table / commit_name(version)).read_bytes()
+        raw = read(table, commit_name(version))
         try:
             actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
         except ValueError as error:
@@ -163,11 +171,11 @@ def contents(
     return tuple(found), state
 
 
-def _refused(table: Path, version: int, culprit: str, advice: str) -> LandingError:
+def _refused(table: Place, version: int, culprit: str, advice: str) -> LandingError:
     return LandingError(f"the Delta table {plain(str(table))}", f"version {version} {culprit}", NOTHING, advice)
 
 
-def _state_at(table: Path, version: int) -> TableState:
+def _state_at(table: Place, version: int) -> TableState:
     """What the table's checkpoint says of it, where the first commits are cleaned away."""
     opened = _opened(table, version)
     metadata, protocol = opened.metadata(), opened.protocol()
@@ -176,19 +184,20 @@ def _state_at(table: Path, version: int) -> TableState:
     return TableState(str(metadata.id), schema, partitioned_by, columns=frozenset(column_names(schema)))
 
 
-def _opened(table: Path, version: int) -> "DeltaTable":
+def _opened(table: Place, version: int) -> "DeltaTable":
     """The table at a version, whose files delta-rs knows by a checkpoint or by all commits before."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(str(table), version=version)
+        return DeltaTable(table.uri(), version=version)
     except (DeltaError, OSError) as error:
+        refuse_lost(table, error)
         culprit = f"cannot be opened, as by a lost commit before it ({' '.join(str(error).split())[:200]})"
         raise _refused(table, version, culprit, "Put _delta_log back from a copy") from None
 
 
-def _held(table: Path, version: int) -> list[dict[str, Any]]:
+def _held(table: Place, version: int) -> list[dict[str, Any]]:
     """The files of the table at a version, as if one commit had added them."""
     import pyarrow as pa
 
@@ -206,7 +215,7 @@ def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
-def _next(table: Path, version: int, state: TableState, actions: Sequence[Mapping[str, Any]]) -> TableState:
+def _next(table: Place, version: int, state: TableState, actions: Sequence[Mapping[str, Any]]) -> TableState:
     """The state after a commit."""
     for action in actions:
         if protocol := action.get("protocol"):
@@ -225,7 +234,7 @@ def _next(table: Path, version: int, state: TableState, actions: Sequence[Mappin
     return replace(state, time=max(int(time), state.time + 1))
 
 
-def _refuse_features(table: Path, version: int, features: Sequence[str], configuration: Mapping[str, str]) -> None:
+def _refuse_features(table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]) -> None:
     if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
         raise _refused(table, version, f"needs the feature {unknown[0]}, which is not known here",
                        "Drop the feature, or deliver files")  # fmt: skip
@@ -235,7 +244,7 @@ def _refuse_features(table: Path, version: int, features: Sequence[str], configu
 
 
 def _brought(
-    table: Path,
+    table: Place,
     version: int,
     actions: Sequence[Mapping[str, Any]],
     digest: str,
@@ -252,8 +261,8 @@ def _brought(
     )
     schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
     types = {n: t for n, t in _types(after.schema).items() if n in after.partitioned_by}
-    whole = TableFile(f"{version}/{CHANGES}", table / commit_name(version), 0, after.time * MILLISECOND,
-                      removed=gone, feed=feed, partition_types=types, schemas=schemas)  # fmt: skip
+    whole = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
+    whole = replace(whole, removed=gone, feed=feed, partition_types=types, schemas=schemas)
     parts = [(CHANGES, news)] if gone or feed else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
     for name, files in parts if (added or removed or feed) else ():
         one = replace(whole, name=f"{version}/{unquote(name)}", added=files)
@@ -262,7 +271,7 @@ def _brought(
 
 
 def _data_files(
-    table: Path, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
+    table: Place, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
 ) -> tuple[DataFile, ...]:
     found = []
     for action in actions:
@@ -271,11 +280,17 @@ def _data_files(
             raise _refused(table, version, f"does not say of which partition {action['path']} is",
                            "Have the table written by Spark or delta-rs, or deliver files")  # fmt: skip
         partition = {column: given.get(column) for column in state.partitioned_by}  # Spark leaves NULLs out
-        if "://" in (place := action["path"]) and not place.startswith("file:"):
-            raise _refused(table, version, f"has files elsewhere ({place})", "Name the table that holds them itself")
-        found.append(DataFile(path_of(place if place.startswith("file:") else unquote(place), table),
-                              int(action.get("size") or 0), partition))  # fmt: skip
+        found.append(_data_file(table, version, action["path"], int(action.get("size") or 0), partition))
     return tuple(found)
+
+
+def _data_file(table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]) -> DataFile:
+    is_uri, is_store = named.startswith("file:"), table.is_store
+    if ("://" in named and not is_uri) or (is_store and (is_uri or named.startswith("/"))):
+        raise _refused(table, version, f"has files elsewhere ({named})", "Name the table that holds them itself")
+    if is_store:
+        return DataFile(NOT_HERE, size, partition, unquote(named))
+    return DataFile(path_of(named if is_uri else unquote(named), table.local()), size, partition)
 
 
 def _types(schema: str) -> dict[str, str]:

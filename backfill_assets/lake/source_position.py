@@ -7,12 +7,11 @@ it was up to the position need not be opened there; one that is not is read from
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.lake.log import commit_digest, commit_name
-from backfill_assets.places.folder import Folder
+from backfill_assets.core.place import Place
+from backfill_assets.lake.log import LOG, commit_digest, commit_name
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,11 @@ class Position:
     """How far a log was read, and what it was like then."""
 
     version: int  # the newest one that was read
-    digest: str  # of that commit's bytes, and of size and time of each commit up to it
+    digest: str  # see `log_digest`
     first: int  # `first_version` of the settings
     state: TableState
 
-    def holds(self, table: Path, commits: range) -> bool:
+    def holds(self, table: Place, commits: range) -> bool:
         """Whether the commits up to it are still those that were read; `commits`: those in the log now."""
         return self.version in commits and self.digest == log_digest(table, range(commits.start, self.version + 1))
 
@@ -55,11 +54,12 @@ def position_of(kept: Mapping[str, Any]) -> Position | None:
         return None
 
 
-def log_digest(table: Path, commits: range) -> str:
-    """The digest of the last of these commits, and of size and time of each of them."""
-    place = Folder(str(table))
-    tokens = [place.token(commit_name(version)) for version in commits]
-    return digest_of([commit_digest(place, commits[-1]), [[t.size, t.changed_at] for t in tokens if t]])
+def log_digest(table: Place, commits: range) -> str:
+    """The digest of the last of these commits, and of size and time of each of them, of an object also of its ETag."""
+    found = table.tokens(LOG)
+    tokens = [token for version in commits if (token := found.get(commit_name(version)))]
+    etags = [t.mark[0] for t in tokens if table.is_store]  # a listing tells no more of the mark
+    return digest_of([commit_digest(table, commits[-1]), [[t.size, t.changed_at] for t in tokens], *etags])
 
 
 def column_names(schema: str) -> list[str]:

@@ -67,8 +67,9 @@ def ingest(
         return _parsed(here, sha256, new, limits, dialect, rules)
 
 
-def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
-    """Put a data file of a table into the store of `new` as a link to it, once it was examined."""
+def refer(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> StoredFile:
+    """Put a data file of a table into the store of `new` as a link to it, once it was examined; the file itself where
+    it was fetched."""
     rules = table_rules()
     discard_described(new.store, new.sha256)
     try:
@@ -80,6 +81,8 @@ def refer(data: Path, size: int, new: StoredFile) -> StoredFile:
         if readable != data:
             new = replace(new, name=in_microseconds_name(new.sha256), inexact=inexact)
             return put(new, rules, readable)
+    if is_fetched:
+        return put(replace(new, inexact=inexact), rules, data)
     new.store.point(new.name, data.absolute())
     return put(replace(new, inexact=inexact), rules)
 

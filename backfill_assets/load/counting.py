@@ -272,12 +272,12 @@ def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None =
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
     as `by_path` says. Sail's rows are numbered by this process, for which pages are decoded in advance."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
+    is_local = lake.stock.is_store and lake_session.engine.computes_here
     if isinstance(file, TableFile):
-        return take_in(lake, file)
+        return take_in(lake, file, is_local)
     by_path = uses_path(source.select) if by_path is None else by_path
     stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
     if stays:
-        is_undecoded, is_here = lake.settings.spark.engine != SAIL, lake_session.engine.computes_here
-        like = StoredFile("", lake.stock, "", is_undecoded=is_undecoded, is_local=lake.stock.is_store and is_here)
+        like = StoredFile("", lake.stock, "", is_undecoded=lake.settings.spark.engine != SAIL, is_local=is_local)
         return landed_in_place(file, like, by_path)
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)

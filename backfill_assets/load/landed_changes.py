@@ -13,7 +13,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.lake.landings import root_of
+from backfill_assets.lake.landings import table_of
 from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -94,7 +94,7 @@ def listing_and_ledger(lake_session: LakeSession, *, whole: bool = False) -> tup
     known = position_in(lake.stock, records) if source.table and not whole else None
     listing = list_source(source, base, known)
     if isinstance(listing, TableListing):
-        listing = with_known(listing, root_of(source, base), records, lake.stock, source.first_version)
+        listing = with_known(listing, table_of(source, base), records, lake.stock, source.first_version)
     if not listing.manifests:
         return listing, records
     declared = read_declared(listing.manifests, listing.files)
@@ -123,7 +123,7 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     if isinstance(listing, TableListing):
         live, lake = [r for r in records if not r.withdrawn], lake_session.lake
         note_read(listing, records, lake.stock)
-        table = root_of(lake.settings.source, lake.shared or lake.root)
+        table = table_of(lake.settings.source, lake.shared or lake.root)
         gone = vanished(listing, live, lake.stock, table)
         comparison = replace(_of_table(comparison), vanished=gone)
         if to_scan and not comparison.held:

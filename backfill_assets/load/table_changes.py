@@ -6,7 +6,6 @@ Not here: reading the log (`lake.source_log`), taking contents in (`table_conten
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
@@ -17,7 +16,15 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_log import CHANGES, TableFile, TableListing, is_there, missing_versions, version_of
+from backfill_assets.lake.source_log import (
+    CHANGES,
+    TableFile,
+    TableListing,
+    are_there,
+    known_content,
+    missing_versions,
+    version_of,
+)
 from backfill_assets.lake.source_position import Position, position_of
 from backfill_assets.landing.content_store import is_in
 from backfill_assets.landing.files import LandedFile
@@ -41,7 +48,7 @@ def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
 
 
 def with_known(
-    listing: TableListing, table: Path, records: Sequence[FileRecord], stock: Place, begun: int = 0
+    listing: TableListing, table: Place, records: Sequence[FileRecord], stock: Place, begun: int = 0
 ) -> TableListing:
     """The listing, with the recorded contents of versions that were not read, or that the log no longer has. `begun`:
     the first version that is read at all.
@@ -54,7 +61,7 @@ def with_known(
     if first > (last := max(seen)) + 1:
         raise missing_versions(table, last + 1, first - 1)
     known = [
-        TableFile(r.path, table, r.size, r.mtime_ns, r.sha256)
+        known_content(table, r.path, r.size, r.mtime_ns, r.sha256)
         for r in records
         if not r.withdrawn and version_of(r.path) < listing.read.start
     ]
@@ -101,11 +108,12 @@ def never_loaded(file: LandedFile) -> FileRecord:
     return FileRecord(file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)})
 
 
-def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place, table: Path) -> list[FileRecord]:
+def vanished(listing: Listing, live: Sequence[FileRecord], stock: Place, table: Place) -> list[FileRecord]:
     """Recorded contents whose rows neither the table nor the content store has any more."""
     readable, stored = {f.name for f in listing.files if not is_lost(f)}, {*stock.names()}
     gone = [r for r in live if r.path not in readable and not is_in(stock, r.sha256, stored)]
-    return [r for r in gone if not is_there(table, r.path)]
+    there = are_there(table, [r.path for r in gone])
+    return [r for r, is_there in zip(gone, there, strict=True) if not is_there]
 
 
 def given_up(chosen: Sequence[FileRecord], records: Sequence[FileRecord]) -> tuple[list[FileRecord], list[FileRecord]]:

@@ -7,37 +7,65 @@ most of its rows.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.place import Place
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile, empty_tables
+from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile
 from backfill_assets.landing.content_store import StoredFile, copy_name, discard_described, find, put, scratch
+from backfill_assets.landing.files import at_hand, landed_object
 from backfill_assets.landing.ingest import refer, table_rules
 from backfill_assets.landing.select import CHANGE
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed that the table no longer has
 
 
-def take_in(lake: LakeFolder, file: TableFile) -> StoredFile:
-    """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if vacuum took it."""
+def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False) -> StoredFile:
+    """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if vacuum took it. An
+    appended object is fetched; `is_local`: its bytes stay on this machine."""
+    is_changed = file.name.endswith(f"/{CHANGES}")
+    is_local = is_local and file.place is not None and not is_changed
     new = StoredFile(file.sha256, lake.stock, copy_name(file.sha256, "delta"))
     known = find(lake.stock, file.sha256, rules=table_rules())
     if known is not None:
-        return known
+        return replace(known, is_local=is_local)
     if not file.is_readable:
         raise FileNotFoundError(file.name)
-    if file.name.endswith(f"/{CHANGES}"):
-        return _changed(lake, file, new)
-    partition = {n: (file.partition_types[n], value) for n, value in file.added[0].partition.items()}
-    new = replace(new, partition=partition, is_undecoded=lake.settings.spark.engine != SAIL)
-    return refer(file.added[0].path, file.size, new)
+    with ExitStack() as stack:
+        here = _at_hand(file, lake.stock, stack)
+        if is_changed:
+            return _changed(lake, here, new)
+        (data,) = here.added
+        partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
+        new = replace(new, partition=partition, is_undecoded=lake.settings.spark.engine != SAIL, is_local=is_local)
+        return refer(data.path, file.size, new, is_fetched=bool(data.name))
+
+
+def _at_hand(file: TableFile, store: Place, stack: ExitStack) -> TableFile:
+    """The content with the paths of its data files; objects are fetched beside the content store, until the stack
+    ends."""
+    if (place := file.place) is None:
+        return file
+    wanted = (file.feed, (), ()) if file.feed else ((), file.added, file.removed)
+    feed, added, removed = (tuple(_fetched(data, place, store, stack) for data in files) for files in wanted)
+    return replace(file, feed=feed, added=added, removed=removed)
+
+
+def _fetched(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
+    token = place.token(data.name)
+    if token is None:
+        raise FileNotFoundError(data.name)
+    here = stack.enter_context(at_hand(landed_object(place, data.name, token), store))
+    return replace(data, path=here.path)
 
 
 def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
@@ -61,13 +89,21 @@ def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
 def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
     """The columns that the table has or had, with the types of DuckDB that hold their values."""
     names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
-    for name, table in zip(names, empty_tables(file), strict=True):
+    for name, table in zip(names, _empty_tables(file), strict=True):
         engine.register(name, table)
     every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
     found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
     for name in names:
         engine.unregister(name)
     return found
+
+
+def _empty_tables(file: TableFile) -> "list[pa.Table]":
+    """Tables without rows, with the columns that the table had after and before the commit of a content."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    return [pa.schema(Schema.from_json(schema).to_arrow()).empty_table() for schema in file.schemas]
 
 
 def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:

@@ -3,7 +3,6 @@
 Not here: what such a source gives otherwise (`test_table_sources`).
 """
 
-import shutil
 from datetime import date
 from pathlib import Path
 
@@ -12,20 +11,36 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
+from backfill_assets.core.place import read
+from backfill_assets.lake.log import commit_name
 from backfill_assets.load.scan import accept, scan_all
-from backfill_assets_tests.end_to_end.test_table_sources import DAYS, ROWS, UP_TO_DATE, of_others, world_of
+from backfill_assets_tests.end_to_end.test_table_sources import (
+    DAYS,
+    ROWS,
+    UP_TO_DATE,
+    Apart,
+    apart,
+    deliver,
+    everywhere,
+    world_of,
+)
 from backfill_assets_tests.tables import append, compacted, rows_in, vacuumed
 
+__all__ = ("apart",)
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(tmp_path: Path) -> None:
-    table = of_others(tmp_path)
-    world = world_of(tmp_path / "lake", table)
+@everywhere
+def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(apart: Apart) -> None:
+    deliver(table := apart.table)
+    world = apart.world()
     world.backfill(DAYS)
     before = world.contents()
     compacted(table, "2024-03-05 20:00")
     vacuumed(table, "2024-03-05 20:30")
+    if apart.log.is_store:
+        assert scan_all(world.open()[0]).vanished == {}, "this machine has fetched its rows"
+        world.open()[0].lake.stock.delete_below("")
     report = scan_all(world.open()[0])
     assert (len(report.vanished), report.is_clean, report.blocked) == (4, True, frozenset())
     world.backfill(DAYS)
@@ -62,18 +77,19 @@ def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person
     assert scan_all(world.open()[0]).is_clean
 
 
+@everywhere
 @pytest.mark.parametrize("how", ["edited", "anew"])
-def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(tmp_path: Path, how: str) -> None:
-    table = of_others(tmp_path)
-    world = world_of(tmp_path / "lake", table)
+def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(apart: Apart, how: str) -> None:
+    deliver(table := apart.table)
+    world = apart.world()
     world.backfill(DAYS)
     before = world.contents()
     if how == "edited":
-        log = table / "_delta_log" / f"{1:020d}.json"
-        log.write_text(log.read_text().replace("2024", "2025").replace('"add"', '"add" '))
+        edited = read(apart.log, name := commit_name(1)).replace(b"2024", b"2025").replace(b'"add"', b'"add" ')
+        apart.log.write(name, edited)
         append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
     else:
-        shutil.rmtree(table)
+        apart.log.delete_below("")
         for at, rows in ROWS.items():
             append(table, at, *[(f"n{i}", *others) for i, *others in rows])
     report = scan_all(world.open()[0])
@@ -89,21 +105,22 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
     assert keys == ({*"abcdefg"} if how == "edited" else {f"n{i}" for i in "abcdef"})
 
 
-def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(tmp_path: Path) -> None:
-    table = of_others(tmp_path)
-    world = world_of(tmp_path / "lake", table)
+@everywhere
+def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(apart: Apart) -> None:
+    deliver(table := apart.table)
+    world = apart.world()
     world.backfill(DAYS)
     before = world.contents()
     DeltaTable(str(table)).create_checkpoint()
     for version in range(3):
-        (table / "_delta_log" / f"{version:020d}.json").unlink()
+        apart.log.delete(commit_name(version))
     append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
     world.backfill(DAYS)
     assert len(world.content("raw")) == len(before["raw"]) + 1, "what was read is not needed again"
-    other = world_of(tmp_path / "other", table)
+    other = apart.world("other")
     with pytest.raises(LandingError, match=r"its log lacks versions 0 to 2, which were not read yet"):
         scan_all(other.open()[0])
-    begun = world_of(tmp_path / "begun", table, "first_version = 3")
+    begun = apart.world("begun", "first_version = 3")
     begun.backfill(DAYS)
     held = [(r["id"], r["n"]) for r in rows_in(table)]
     assert sorted((r["event_key"], r["value"]) for r in begun.content("raw")) == sorted(held)

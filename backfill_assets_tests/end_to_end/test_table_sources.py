@@ -8,6 +8,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from deltalake import DeltaTable
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.place import Place
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.source_log import TableListing
 from backfill_assets.load.counting import ingested
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.scan import scan_all
-from backfill_assets.places.choice import place_at
+from backfill_assets.places.choice import others_at, place_at
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.tables import (
     SCHEMA,
@@ -51,16 +54,57 @@ UP_TO_DATE = {"fresh", "pending"}  # the day behind the frontier
 PLACES = ("seq", "source_file", "row_number", "row", "fingerprint")
 
 
+@dataclass(frozen=True)
+class Apart:
+    """Where a table of others and the lakes over it lie: below folders, or below prefixes of a bucket."""
+
+    of_others: Path | str
+    of_lakes: Path | str
+
+    @property
+    def table(self) -> str:
+        return f"{self.of_others}/raw/orders"
+
+    @property
+    def log(self) -> Place:
+        return others_at(self.table)
+
+    def world(self, name: str = "lake", others: str = "") -> World:
+        """A lake over the table, which it names by its address or relative to itself."""
+        named = "../raw/orders" if self.of_others == self.of_lakes else self.table
+        return world_of(local_root(f"{self.of_lakes}/{name}"), named, others)
+
+
+EVERYWHERE = ("in folders", "the table in a bucket", "both in a bucket")
+everywhere = pytest.mark.parametrize(
+    "apart",
+    [EVERYWHERE[0], *(pytest.param(far, marks=pytest.mark.slow) for far in EVERYWHERE[1:])],
+    indirect=True,
+)
+
+
+@pytest.fixture
+def apart(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Apart:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    if request.param == EVERYWHERE[0]:
+        return Apart(tmp_path, tmp_path)
+    address = request.getfixturevalue("bucket_address")
+    return Apart(address, tmp_path if request.param == EVERYWHERE[1] else address)
+
+
 def of_others(folder: Path) -> Path:
     """A table that others write: an append for each of `ROWS`."""
-    for at, rows in ROWS.items():
-        append(folder / "orders", at, *rows)
+    deliver(folder / "orders")
     return folder / "orders"
 
 
-def world_of(root: Path, table: Path, others: str = "", select: str = SELECT) -> World:
-    root.mkdir(parents=True)
-    (root / "lake.toml").write_text(settings_text(table, select, others) + SHARED)
+def deliver(table: Path | str) -> None:
+    for at, rows in ROWS.items():
+        append(table, at, *rows)
+
+
+def world_of(root: Path, table: Path | str, others: str = "", select: str = SELECT) -> World:
+    place_at(root).write(FILE_NAME, (settings_text(table, select, others) + SHARED).encode())
     return World(root)
 
 
@@ -103,7 +147,7 @@ def copies_in(world: World) -> list[str]:
     return [name for name in world.open()[0].lake.stock.names() if name.endswith(".parquet")]
 
 
-def story(table: Path, **options: Any) -> None:
+def story(table: Path | str, **options: Any) -> None:
     """Five commits of two partitions: an append, a new column, an UPDATE, a DELETE and a MERGE that moves an event."""
     options = {"partition_by": ["who"], **options}
     append(table, "2024-03-01 20:00", *ROWS["2024-03-01 20:00"], ("z", "2024-03-01 09:00", None, 9), **options)
@@ -119,15 +163,15 @@ def story(table: Path, **options: Any) -> None:
     committed(table, "2024-03-05 20:00")
 
 
+@everywhere
 @pytest.mark.parametrize("feed", ["false", "true"])
-def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(tmp_path: Path, feed: str) -> None:
-    table = tmp_path / "orders"
-    story(table, configuration={"delta.enableChangeDataFeed": feed})
-    world = world_of(tmp_path / "lake", table)
+def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(apart: Apart, feed: str) -> None:
+    story(apart.table, configuration={"delta.enableChangeDataFeed": feed})
+    world = apart.world()
     world.backfill(DAYS)
     newest = {r["event_key"]: r for r in world.content("staging") if r["known_until"] is None}
     assert {k: (r["entity"], r["value"], r["event_ts"]) for k, r in newest.items()} == {
-        r["id"]: (r["who"], r["n"], r["at"].replace(tzinfo=None)) for r in rows_in(table)
+        r["id"]: (r["who"], r["n"], r["at"].replace(tzinfo=None)) for r in rows_in(apart.table)
     }
     by_day = Counter((str(r["arrival_date"]), r["op"]) for r in world.content("raw"))
     assert by_day == {
@@ -138,9 +182,10 @@ def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(tmp_path
     assert world.content("quarantine") == []
 
 
-def test_a_late_commit_makes_days_stale_and_a_compaction_none(tmp_path: Path) -> None:
-    table = of_others(tmp_path)
-    world = world_of(tmp_path / "lake", table)
+@everywhere
+def test_a_late_commit_makes_days_stale_and_a_compaction_none(apart: Apart) -> None:
+    deliver(table := apart.table)
+    world = apart.world()
     world.backfill(DAYS)
     before = world.fingerprints()
     compacted(table, "2024-03-05 20:00")
@@ -161,20 +206,21 @@ def read_again(world: World) -> range:
     return listing.read
 
 
-def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    story(table)
-    world, whole = world_of(tmp_path / "lake", table), world_of(tmp_path / "whole", table)
+@everywhere
+def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(apart: Apart) -> None:
+    story(apart.table)
+    world, whole = apart.world(), apart.world("whole")
     whole.backfill(DAYS)
     session = world.open()[0]
     for file in compared(session)[0].fresh[:4]:
         ingested(session, file)
     world.backfill(DAYS)
     assert world.contents() == whole.contents()
-    (copy,) = [p for p in (world.root / ".stock").glob("*.parquet") if not p.is_symlink()][:1]
-    copy.unlink()
+    stock = session.lake.stock
+    changes = [r.sha256 for r in read_files(session.lake.store) if r.path.endswith("/changes")]
+    stock.delete(next(name for name in stock.names() if name.startswith(changes[0]) and name.endswith(".parquet")))
     assert [*read_again(world)] == [*range(5)], "who wants the copy again must know where its rows lie"
-    shutil.rmtree(world.root / ".stock")
+    stock.delete_below("")
     world.backfill(DAYS, force=True)
     assert world.contents() == whole.contents()
 

@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.place import load_lock
 from backfill_assets.core.states import States
+from backfill_assets.lake.embedded import is_delta
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
@@ -27,6 +28,7 @@ from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.places.choice import place_at
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
 from backfill_assets_tests.lakes import land_bytes as land_in_folder
 from backfill_assets_tests.lakes import prepared
@@ -77,10 +79,10 @@ class World:
 
     def content(self, table: str, *leave_out: str) -> list[Row]:
         """The rows of a table as delta-rs reads them, ordered; instants in UTC without zone."""
-        path = self.root / "tables" / table
-        if not (path / "_delta_log").exists():
+        place = place_at(self.root).at(f"tables/{table}")
+        if not is_delta(place):
             return []
-        found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        found = DeltaTable(place.uri()).to_pyarrow_table().to_pylist()
         return ordered({k: plain(v) for k, v in row.items() if k not in leave_out} for row in found)
 
     def contents(self, *leave_out: str) -> dict[str, list[Row]]:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.lake.landings import is_in_bucket, list_files, path_of, root_of, roots_here
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.landings import is_in_bucket, list_files, path_of, root_of, roots_here, table_of
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets_tests.lake.landed import land
 
@@ -31,6 +32,27 @@ def test_a_relative_glob_begins_where_the_lake_lies(
     far = local_root("s3://bucket/lake")
     assert (is_in_bucket(source(files), tmp_path), is_in_bucket(source(files), far)) == (of_folder, of_bucket)
     assert roots_here([source(files)], tmp_path) == ([] if of_folder else [root_of(source(files), tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("table", "of_folder", "of_bucket"),
+    [
+        ("../raw/orders", "{lake}/../raw/orders", "s3://bucket/raw/orders"),
+        ("/data/orders", "/data/orders", "/data/orders"),
+        ("file:///data/a%20b", "/data/a b", "/data/a b"),
+        ("az://other/orders/", "az://other/orders", "az://other/orders"),
+    ],
+)
+def test_a_relative_table_lies_beside_its_lake_in_the_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, of_folder: str, of_bucket: str
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    far, of_table = local_root("s3://bucket/lake"), SourceSettings(table=table, select="*")
+    found = [str(table_of(of_table, base)) for base in (tmp_path, far)]
+    assert found == [of_folder.format(lake=tmp_path), of_bucket]
+    assert [is_in_bucket(of_table, base) for base in (tmp_path, far)] == ["://" in place for place in found]
+    with pytest.raises(SettingsError, match=r"\[source\] table = 's3://b/a b'.*no address.*Nothing was read"):
+        table_of(SourceSettings(table="s3://b/a b", select="*"), far)
 
 
 def test_files_of_a_folder_are_listed_and_a_file_uri_is_a_path(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import versions
+from backfill_assets.places.choice import others_at
 from backfill_assets_tests.tables import append, brought, committed, compacted, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
@@ -41,7 +42,7 @@ def test_an_append_brings_its_files_and_a_compaction_nothing(table: Path) -> Non
     assert (first.name.split("/")[0], second.name.split("/")[0]) == ("0", "1")
     assert [f.path.exists() for f in (*first.added, *second.added)] == [True, True]
     assert second.mtime_ns - first.mtime_ns == 24 * 3600 * 10**9
-    assert versions(table) == range(3)
+    assert versions(others_at(str(table))) == range(3)
 
 
 def test_a_commit_that_takes_files_out_brings_one_content(table: Path) -> None:
@@ -116,7 +117,7 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
     log.write_text(whole)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(LandingError, match="its log lacks version 1, which was not read yet"):
-        versions(table)
+        versions(others_at(str(table)))
 
 
 def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) -> None:
@@ -130,14 +131,15 @@ def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"orders"', '"s3://bucket/orders"', "stores and catalogs are not read yet"),
+        ('"orders"', '"s3a://bucket/orders"', "catalogs and other stores are not read yet"),
+        ('"orders"', '"unity:main.shop.orders"', "catalogs and other stores are not read yet"),
         ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
         ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
         ('table = "orders"', 'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3', "first_version is of a table"),
         ('table = "orders"', 'table = "orders"\ndialect = { separator = ";" }', "dialect.separator"),
     ],
 )
-def test_settings_that_name_no_table_on_a_disk_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_settings_that_name_no_table_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
     (tmp_path / "lake.toml").write_text(settings_text("orders").replace(old, new))
     with pytest.raises(SettingsError, match=told):
         load_settings(tmp_path)

@@ -16,6 +16,7 @@ from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import TableListing, list_source, versions
 from backfill_assets.lake.source_position import Position, position_of
+from backfill_assets.places.choice import others_at
 from backfill_assets_tests.tables import append, settings_text
 
 ROW = ("a", "2024-03-01 10:00", "A", 1)
@@ -86,7 +87,8 @@ def test_a_log_that_is_not_the_one_that_was_read_is_read_whole(table: Path, how:
             os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
     else:
         log.unlink()
-    assert not known.holds(table, versions(table))
+    place = others_at(str(table))
+    assert not known.holds(place, versions(place))
 
 
 def test_another_beginning_reads_the_log_whole(table: Path) -> None:

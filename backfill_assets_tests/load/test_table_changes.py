@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import TableFile, TableListing
+from backfill_assets.lake.source_log import TableFile, TableListing, known_content
 from backfill_assets.lake.source_position import Position, TableState
 from backfill_assets.load.table_changes import (
     first_day,
@@ -35,22 +35,22 @@ def listing(commits: range, *files: TableFile) -> TableListing:
 
 
 def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(tmp_path: Path) -> None:
-    found = with_known(listing(range(4, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+    found = with_known(listing(range(4, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
     assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
     with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
-        with_known(listing(range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+        with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
 
 
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
     note_read(listing(range(5)), [record()], Folder(str(tmp_path)), is_scanned=True)
-    found = with_known(listing(range(5, 6)), tmp_path, [record()], Folder(str(tmp_path)))
+    found = with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
     assert found.commits == range(5, 6)
     assert position_in(Folder(str(tmp_path)), [record()]) is None, "the ledger has what the table has not"
 
 
 def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) -> None:
     known, stock = record(), Folder(str(tmp_path))
-    file = TableFile(known.path, tmp_path, known.size, known.mtime_ns, known.sha256)
+    file = known_content(stock, known.path, known.size, known.mtime_ns, known.sha256)
     note_read(listing(range(5), file), [known], stock)
     assert position_in(stock, [known, record("9/later")]) == listing(range(5)).position
     assert position_in(stock, [replace(known, withdrawn=True)]) is None

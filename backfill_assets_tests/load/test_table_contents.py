@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.load.table_contents import take_in
+from backfill_assets.places.choice import others_at, place_at
 from backfill_assets_tests.tables import append, brought, settings_text
 
 DAY = "2024-03-01 20:00"
@@ -27,6 +29,27 @@ def lake(tmp_path: Path) -> Lake:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "lake.toml").write_text(settings_text(tmp_path / "orders"))
     return open_lake(tmp_path / "lake")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_local", [True, False])
+def test_an_appended_object_of_any_name_is_fetched_once(
+    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch, is_local: bool
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    table, who = f"{bucket_address.rpartition('/')[0]}/raw/orders", "Ü b%/+=?#"
+    append(table, DAY, ("a", "2024-03-01 10:00", who, 1), partition_by=["who"])
+    place_at(local_root(bucket_address)).write("lake.toml", settings_text("../raw/orders").encode())
+    far, (file,) = open_lake(local_root(bucket_address)), brought(table)
+    stored = take_in(far, file, is_local)
+    assert (stored.rows, dict(stored.partition)) == (1, {"who": ("string", who)})
+    others_at(table).delete_below("")
+    again = take_in(far, file, is_local)
+    assert (again.sha256, again.name, again.is_local) == (stored.sha256, stored.name, is_local)
+    assert len(pq.read_table(again.parquet)) == 1
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "another machine"))
+    seen = place_at(local_root(bucket_address)).at(far.stock.name).names()
+    assert (stored.name in seen) == (not is_local), "only another machine's engine needs it in the lake"
 
 
 def newest(lake: Lake) -> list[dict[str, Any]]:
