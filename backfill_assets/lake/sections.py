@@ -59,8 +59,7 @@ class SourceSettings(Section):
         if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
             raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
         if ELSEWHERE.match(str(table)):
-            fix = "name a path, file:///…, or s3://…, az://…, gs://…"
-            raise ValueError(f"table = {table!r}: catalogs and other stores are not read yet; {fix}")
+            raise ValueError(f"table = {table!r}: catalogs and other stores are not read yet; name a path or s3://…")
         return {**body, **as_files}
 
     @model_validator(mode="after")

@@ -7,11 +7,14 @@ it was up to the position need not be opened there; one that is not is read from
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import Place
 from backfill_assets.lake.log import LOG, commit_digest, commit_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -65,3 +68,11 @@ def log_digest(table: Place, commits: range) -> str:
 def column_names(schema: str) -> list[str]:
     """The columns of a table's schema."""
     return [f["name"] for f in json.loads(schema)["fields"]]
+
+
+def empty_table(schema: str) -> "pa.Table":
+    """A table without rows, with the columns of a table's schema."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    return pa.schema(Schema.from_json(schema).to_arrow()).empty_table()

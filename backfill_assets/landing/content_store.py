@@ -1,8 +1,8 @@
 """The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
 
 Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies,
-and links: to data files of Delta tables, which nobody alters, and to landed files that are read where they lie, each
-with a mark that tells when to look again. It may be deleted at any time and is filled again.
+and links: to data files of Delta tables in folders, which nobody alters, and to landed files that are read where they
+lie, each with a mark that tells when to look again. It may be deleted at any time and is filled again.
 """
 
 import hashlib

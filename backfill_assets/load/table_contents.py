@@ -17,13 +17,13 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.source_log import CHANGES, DataFile, TableFile
+from backfill_assets.lake.source_position import empty_table
 from backfill_assets.landing.content_store import StoredFile, copy_name, discard_described, find, put, scratch
 from backfill_assets.landing.files import at_hand, landed_object
 from backfill_assets.landing.ingest import refer, table_rules
 from backfill_assets.landing.select import CHANGE
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed that the table no longer has
@@ -89,21 +89,13 @@ def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
 def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
     """The columns that the table has or had, with the types of DuckDB that hold their values."""
     names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
-    for name, table in zip(names, _empty_tables(file), strict=True):
+    for name, table in zip(names, map(empty_table, file.schemas), strict=True):
         engine.register(name, table)
     every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
     found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
     for name in names:
         engine.unregister(name)
     return found
-
-
-def _empty_tables(file: TableFile) -> "list[pa.Table]":
-    """Tables without rows, with the columns that the table had after and before the commit of a content."""
-    import pyarrow as pa
-    from deltalake import Schema
-
-    return [pa.schema(Schema.from_json(schema).to_arrow()).empty_table() for schema in file.schemas]
 
 
 def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
