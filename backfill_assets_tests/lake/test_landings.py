@@ -34,6 +34,10 @@ def test_a_relative_glob_begins_where_the_lake_lies(
     assert roots_here([source(files)], tmp_path) == ([] if of_folder else [root_of(source(files), tmp_path)])
 
 
+def of(table: str) -> SourceSettings:
+    return SourceSettings.model_validate({"table": table, "select": "*"})
+
+
 @pytest.mark.parametrize(
     ("table", "of_folder", "of_bucket"),
     [
@@ -47,12 +51,12 @@ def test_a_relative_table_lies_beside_its_lake_in_the_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, of_folder: str, of_bucket: str
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
-    far, of_table = local_root("s3://bucket/lake"), SourceSettings(table=table, select="*")
+    far, of_table = local_root("s3://bucket/lake"), of(table)
     found = [str(table_of(of_table, base)) for base in (tmp_path, far)]
     assert found == [of_folder.format(lake=tmp_path), of_bucket]
     assert [is_in_bucket(of_table, base) for base in (tmp_path, far)] == ["://" in place for place in found]
     with pytest.raises(SettingsError, match=r"\[source\] table = 's3://b/a b'.*no address.*Nothing was read"):
-        table_of(SourceSettings(table="s3://b/a b", select="*"), far)
+        table_of(of("s3://b/a b"), far)
 
 
 def test_files_of_a_folder_are_listed_and_a_file_uri_is_a_path(tmp_path: Path) -> None:
