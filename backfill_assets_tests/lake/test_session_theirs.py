@@ -75,8 +75,10 @@ def their_session(kind: str) -> Iterator[Any]:
             made = made.config(name, value)
         yield made.getOrCreate()
     else:
-        with spark_server() as port:
-            yield SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        with spark_server() as port:  # not `getOrCreate`: it hands back another test's session, whose server has ended
+            session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+            yield session
+            session.stop()
 
 
 @contextmanager
