@@ -128,7 +128,7 @@ def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
         lake.delete(_file(name))
 
 
-def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """The content of a `lake.toml` with the places of adopted tables, and with the bounds that assets declare for their
     tables; the file's own bounds win."""
     lake = place_at(home_of(root))

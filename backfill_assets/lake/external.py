@@ -123,13 +123,13 @@ def place_of(name: str, table: str, base: Path) -> str:
     return address or str((base / Path(table).expanduser()).resolve())
 
 
-def open_external(name: str, place: Path | str, version: int | None = None) -> "DeltaTable":
+def open_external(name: str, place: str, version: int | None = None) -> "DeltaTable":
     """The table of others in a folder or a bucket, at a version (None: the newest). Raises BackfillError, naming why,
     for one that is not there, and for deleted rows and renamed columns that plain files do not show."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    if not is_delta(there := others_at(str(place))):
+    if not is_delta(there := others_at(place)):
         raise refused(name, *not_delta(there))
     try:
         opened = DeltaTable(there.uri(), version=version)

@@ -22,7 +22,7 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.place import exists, read
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
-from backfill_assets.lake.declared import with_bounds
+from backfill_assets.lake.declared import with_declared
 from backfill_assets.lake.gates import ColumnGate, GateSettings, TableGate, in_lake_toml
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
@@ -222,7 +222,7 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_newer(address_of(lake), body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
-        return LakeSettings.model_validate(with_bounds(lake, body))
+        return LakeSettings.model_validate(with_declared(lake, body))
     except ValidationError as error:
         refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"

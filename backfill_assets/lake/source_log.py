@@ -93,9 +93,9 @@ def list_source(source: SourceSettings, base: Path, known: Position | None = Non
     if source.table is None:
         return list_files(source.files, base, source.format)
     table = table_of(source, base)
-    if not (table.names() if table.is_store else table.local().exists()):
-        return Listing(root_missing=True)
     if not is_delta(table):
+        if not (table.names() if table.is_store else table.local().exists()):
+            return Listing(root_missing=True)
         culprit, fix = not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first = versions(table), source.first_version

@@ -13,7 +13,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract, Input, InputKind, reads
 from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
 from backfill_assets.core.digests import days_of, is_required
-from backfill_assets.core.downstream import will_change
+from backfill_assets.core.downstream import following
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import first_unready, needed_days
 from backfill_assets.core.ownership import BY
@@ -262,14 +262,14 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     commits = [c for c in lake.store.commits(table) if c.names(day)]
     history = tuple(DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None)
     reasons = in_full(states, table, day, history[0].receipt if history else None)
-    inputs, changing = tuple(_inputs(states, contract, day)), will_change(states)
+    inputs = tuple(_inputs(states, contract, day))
     if not contract.is_landed:
-        again = {name: days | changing[name] for name, days in needed_days(states).items()}
+        changing = following(states, needed := needed_days(states))
+        again = {name: days | changing[name] for name, days in needed.items()}
         first = first_unready(states, table, day, again, {}) if day in changing[table] else None
-        after = f"{first[0]} {first[1]}" if first else ""
         return DayReport(
             table, day, states.of(table, day), reasons, inputs, history,
-            will_change=day in changing[table], changes_after=after,
+            will_change=day in changing[table], changes_after=" ".join(map(str, first or ())),
         )  # fmt: skip
     records = [r for r in read_files(lake.store, contract.source) if day in r.days]
     files = tuple(LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared) for r in records)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 D1, D2, D3 = date(2024, 3, 1), date(2024, 3, 2), date(2024, 3, 3)
 Command = Callable[..., Any]
-CHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
 TRAILING = '''"""Money per customer over two days."""
 
 from backfill_assets import Column, Contract, Input, Table

@@ -144,7 +144,7 @@ def test_a_name_that_the_lake_has_is_refused(tmp_path: Path) -> None:
 def test_its_contract_is_what_the_table_is(tmp_path: Path) -> None:
     place = written(tmp_path, {**PLAIN, "day": ["2024-01-01", "2024-01-02"]}, description="What was sold.")
     contract = contract_there(
-        Adoption("shop__orders", str(place), "day", ("id",)), open_external("shop__orders", place)
+        Adoption("shop__orders", str(place), "day", ("id",)), open_external("shop__orders", str(place))
     )
     assert [(c.name, c.type, c.nullable) for c in contract.columns] == [
         ("day", "DATE", False), ("id", "STRING", False), ("amount", "BIGINT", True),

@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.lake.declared import DeclaredTable, declare, with_bounds
+from backfill_assets.lake.declared import DeclaredTable, declare, with_declared
 from backfill_assets_tests.logs import place_of
 
 COLUMNS = (Column("day", "DATE", "the day"), Column("total", "DECIMAL(18,2)", "", nullable=True))
@@ -20,9 +20,9 @@ TABLE = DeclaredTable(WEEKLY, ("weekly",), "1", {"min_rows": 1})
 def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:
     declare(place_of(tmp_path), TABLE)
     own = {"gates": {"tables": {"weekly": {"max_rows": 9}, "raw": {"min_rows": 5}}, "incomplete": "refuse"}}
-    assert with_bounds(tmp_path, own)["gates"] == {
+    assert with_declared(tmp_path, own)["gates"] == {
         "tables": {"weekly": {"min_rows": 1, "max_rows": 9}, "raw": {"min_rows": 5}}, "incomplete": "refuse",
     }  # fmt: skip
     over = {"gates": {"tables": {"weekly": {"min_rows": 0}}}}
-    assert with_bounds(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
-    assert with_bounds(tmp_path / "elsewhere", own) == own
+    assert with_declared(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
+    assert with_declared(tmp_path / "elsewhere", own) == own

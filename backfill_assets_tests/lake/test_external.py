@@ -40,7 +40,7 @@ ROWS = pa.table({"day": pa.array([D1, D2], pa.date32()), "id": [1, 2], "region":
 
 
 def contract_at(place: Path, day: str = "day") -> Contract:
-    return seen_contract(ExternalTable("orders", str(place), day), open_external("orders", place))
+    return seen_contract(ExternalTable("orders", str(place), day), open_external("orders", str(place)))
 
 
 def edited(place: Path, action: str, changes: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ def test_renamed_columns_are_refused_by_name(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     edited(tmp_path, "metaData", {"configuration": {"delta.columnMapping.mode": "name"}})
     with pytest.raises(BackfillError, match=r"renamed by column mapping \(name\)"):
-        open_external("orders", tmp_path)
+        open_external("orders", str(tmp_path))
 
 
 @pytest.mark.parametrize("has_one", [True, False])
@@ -137,13 +137,13 @@ def test_deletion_vectors_are_refused_by_name_once_rows_are_deleted_by_them(tmp_
         "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features
     })  # fmt: skip
     if not has_one:
-        assert open_external("orders", tmp_path).version() == 0
+        assert open_external("orders", str(tmp_path)).version() == 0
         return
     vector = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
               "sizeInBytes": 40, "cardinality": 6}  # fmt: skip
     edited(tmp_path, "add", {"deletionVector": vector})
     with pytest.raises(BackfillError, match="it has deletion vectors"):
-        open_external("orders", tmp_path)
+        open_external("orders", str(tmp_path))
 
 
 def test_a_file_outside_of_its_folder_is_refused_by_name(tmp_path: Path) -> None:
