@@ -2,7 +2,7 @@
 Not here: the right answers (`oracle`)."""
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
@@ -10,7 +10,9 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.daily.labels import label_from_rule
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.pipeline.transforms.aggregation import Outcome, built_in_columns
-from backfill_assets_tests.engines import DataFrame
+
+if TYPE_CHECKING:  # not by `engines`, which reads the environment: this is code of tables
+    from pyspark.sql import DataFrame
 
 ENTITY = ("entity",)
 SOURCE = {"files": "landing/**", "format": "jsonl", "select": "seq"}

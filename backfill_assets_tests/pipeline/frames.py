@@ -4,14 +4,16 @@ the smallest case which differs. Not here: what the right answer is (`oracle`)."
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets_tests.engines import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.worlds import World
+
+if TYPE_CHECKING:  # as in `built_in`
+    from pyspark.sql import DataFrame, SparkSession
 
 Row = tuple[Any, ...]
 SHOWN_ROWS = 5
