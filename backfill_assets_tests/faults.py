@@ -110,7 +110,8 @@ def doing_before(function: Callable[..., Any], act: Callable[[], object], **give
     code = function.__code__
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
-        if frame.f_code is code and frame.f_locals.items() >= given.items():
+        # A dict of them: Python 3.13's `f_locals.items()` is a list, which knows no subsets (PEP 667).
+        if frame.f_code is code and dict(frame.f_locals).items() >= given.items():
             sys.settrace(None)
             act()
 
