@@ -5,10 +5,12 @@ them. The mark is a name beside the commits, which every listing of the log show
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 MARK = ".adopted."  # begins the name, beside the commits, that ends with the first version
+WHOLE_MARK = re.compile(rf"{re.escape(MARK)}\d{{20}}")  # not one that is being written, or was by a killed process
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
 
 
@@ -19,7 +21,7 @@ def mark_of(version: int) -> str:
 
 def first_version(names: Iterable[str]) -> int:
     """The version with which a table's history begins, by the names in its log: 0 unless the table was adopted."""
-    return max((int(name.removeprefix(MARK)) for name in names if name.startswith(MARK)), default=0)
+    return max((int(name.removeprefix(MARK)) for name in names if WHOLE_MARK.fullmatch(name)), default=0)
 
 
 def second_name(path: str) -> str:

@@ -236,13 +236,16 @@ key = ["day"]
 columns = { day = "DATE", cents = "BIGINT" }
 inputs = { orders = { before = 1, columns = ["DAY", "amount"] } }
 */
-SELECT d AS day, sum(amount) AS cents
-FROM orders LATERAL VIEW explode(sequence(DAY, date_add(DAY, 1))) t AS d
-GROUP BY ALL
+SELECT d AS day, try_sum(amount) AS cents
+FROM (SELECT DAY AS d, amount FROM orders UNION ALL SELECT date_add(DAY, 1) AS d, amount FROM orders)
+GROUP BY d
 """
 
 
-def test_days_that_others_write_make_what_is_made_from_them_stale(others: Others, lake: Path, command: Command) -> None:
+@everywhere
+def test_days_that_others_write_make_what_is_made_from_them_stale(
+    spark: object, others: Others, lake: Path, command: Command
+) -> None:
     command("adopt", "orders", "--from", others.place, "--day", others.day, "--key", "id")
     add(lake, '[pipeline]\nsql = "*.sql"\n[tables.orders]\nothers_may_write = true')
     place_at(lake).write("spent.sql", TRAILING.replace("DAY", others.day).encode())

@@ -18,6 +18,7 @@ from backfill_assets.lake.adopted import files_before, first_version, mark_of
         (["00000000000000000003.json", ".head"], 0),
         ([mark_of(7), "00000000000000000007.json"], 7),
         ([mark_of(7), mark_of(12)], 12),  # a killed adoption left the earlier one
+        ([mark_of(7), f"{mark_of(8)}.ae584a17d1854b8db8336b1c60e53264"], 7),  # killed, or about to name it
     ],
 )
 def test_the_newest_mark_in_a_log_says_where_the_history_begins(names: list[str], first: int) -> None:

@@ -3,31 +3,35 @@ Not here: what is refused (`test_adoptable.py`), and everything else done to suc
 (`end_to_end/test_adopted_tables.py`)."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import State
 from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopted import mark_of
 from backfill_assets.lake.adopting import ADOPT, FROM_NOTHING, JUDGE, Adopted, adopt
 from backfill_assets.lake.declared import find_declared
 from backfill_assets.lake.external import Observed
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.observing import observe, observe_each, unseen
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
 from backfill_assets.testing import new_lake, rows_of
 
@@ -42,9 +46,9 @@ def rows(*given: tuple[date | None, str | None, int]) -> pa.Table:
 class World:
     """A table of others and a lake that may adopt it."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, by: str | None = "day", **settings: Any) -> None:
         self.folder, self.place = folder, folder / "theirs"
-        write_deltalake(self.place, rows((D1, "a", 1), (D1, "b", 2)), partition_by="day")
+        write_deltalake(self.place, rows((D1, "a", 1), (D1, "b", 2)), partition_by=by)
         write_deltalake(self.place, rows((D2, "a", 4)), mode="append")
         self.lake = self.another("lake", **settings)
 
@@ -125,18 +129,59 @@ def test_a_log_whose_beginning_was_cleaned_is_adopted(world: World) -> None:
     assert (found.checkpoints_torn, found.foreign, found.day_rows) == (False, (), {D1: 2, D2: 1})
 
 
-def test_of_two_lakes_at_once_one_adopts_it(world: World) -> None:
-    lakes = [world.lake, world.another("second")]
+class Meeting(list[Contract]):
+    """Asked for once the table was read and before it is adopted: then both calls wait, and neither holds its lock."""
 
-    def tried(lake: Lake) -> list[Lake]:
-        with suppress(BackfillError):
-            world.adopt(lake)
-            return [lake]
-        return []
+    def __init__(self, lake: Lake, both: Barrier) -> None:
+        self.lake, self.both = lake, [both]
+
+    def __iter__(self) -> Iterator[Contract]:
+        while self.both:
+            if self.lake.place.is_store:
+                self.lake.place.delete(f"{LOCKS}/orders.lock")
+            self.both.pop().wait(timeout=60)
+        return super().__iter__()
+
+
+def in_folders(_: str, folder: Path, by: str | None) -> tuple[str, list[Lake]]:
+    world = World(folder, by=by)
+    return str(world.place), [world.lake, world.another("second")]
+
+
+def in_a_bucket(address: str, folder: Path, by: str | None, *names: str) -> tuple[str, list[Lake]]:
+    bucket, lakes = address.removesuffix("/lake"), list[Lake]()
+    for day in (D1, D2):
+        write_deltalake(f"{bucket}/theirs", rows((day, "a", 1)), partition_by=by, mode="append")
+    for number, name in enumerate(names or ("one", "two")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(STATE_VARIABLE, str(folder / str(number)))
+            root = local_root(f"{bucket}/{name}")
+        place_at(root).write(FILE_NAME, f"start_date = {D1}\nassets_only = true\n".encode())
+        lakes.append(open_lake(root))
+    return f"{bucket}/theirs", lakes
+
+
+def one_lake_of_two_machines(address: str, folder: Path, by: str | None) -> tuple[str, list[Lake]]:
+    return in_a_bucket(address, folder, by, "lake", "lake")
+
+
+@pytest.mark.parametrize("by", ["day", None])
+@pytest.mark.parametrize("where", [in_folders, in_a_bucket, one_lake_of_two_machines])
+def test_of_two_calls_at_once_one_adopts_it(
+    where: Callable[..., tuple[str, list[Lake]]], by: str | None, bucket_address: str, tmp_path: Path
+) -> None:
+    (there, lakes), both = where(bucket_address, tmp_path, by), Barrier(2)
+
+    def said(lake: Lake) -> str:
+        try:
+            return str(adopt(lake, Adoption("orders", there, "day", ("id",)), Meeting(lake, both)))
+        except BackfillError as error:
+            return str(error)
 
     with ThreadPoolExecutor(2) as pool:
-        (winner,) = (lake for done in pool.map(tried, lakes) for lake in done)
-    assert [c.version for c in winner.store.commits("orders")] == [2]
+        one, two = sorted(pool.map(said, lakes))
+    assert one.startswith("adopted    orders: 2 day(s), 2024-01-01..2024-01-02")
+    assert two == one if where is one_lake_of_two_machines else "a lake has adopted it already" in two
 
 
 def test_what_a_killed_call_left_is_no_obstacle(world: World) -> None:
