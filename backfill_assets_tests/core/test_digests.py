@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Input
 from backfill_assets.core.days import midnight
-from backfill_assets.core.digests import DIGEST_CHARS, days_of, digest_of, is_required, raw_digest
+from backfill_assets.core.digests import DIGEST_CHARS, digest_of, is_required, raw_digest
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import Deliveries, LandedDay
@@ -91,22 +90,6 @@ def test_staging_is_the_arrivals_rows_of_its_day() -> None:
     assert [story.digest("staging", day(n)) for n in (0, 2)] == [before[0], before[2]]
 
 
-def test_staging_notices_that_an_arrival_day_says_something_else() -> None:
-    story = loaded(2)
-    before = story.digest("staging", day(1))
-    story.land(day(1), "more").load(day(1))
-    assert story.digest("staging", day(1)) != before
-
-
-def test_staging_does_not_depend_on_the_order_in_which_raw_was_loaded() -> None:
-    forth, back = Story(), Story()
-    for story in (forth, back):
-        story.land(day(0), "a").land(day(1), "b")
-    forth.load(day(0), touching=[day(0)]).load(day(1), touching=[day(0)])
-    back.load(day(1), touching=[day(0)]).load(day(0), touching=[day(0)])
-    assert forth.digest("staging", day(0)) == back.digest("staging", day(0))
-
-
 def test_a_raw_day_that_is_rewritten_with_the_same_content_moves_nothing_below() -> None:
     story = loaded(2)
     before = story.digest("staging", day(1))
@@ -126,13 +109,6 @@ def test_features_cover_exactly_their_window(number: int, inside: bool) -> None:
     assert 7 - WINDOW + 1 == 5
 
 
-def test_a_window_begins_at_the_lakes_first_day() -> None:
-    wanted, view = Input("staging", before=WINDOW - 1), Story().view()
-    assert days_of(wanted, day(0), view) == [day(0)]
-    assert days_of(wanted, day(1), view) == [day(0), day(1)]
-    assert days_of(wanted, day(3), view) == [day(1), day(2), day(3)]
-
-
 def test_days_before_the_lakes_first_are_neither_required_nor_seen() -> None:
     story = loaded(2)
     story.build("staging", day(0), day(1))
@@ -146,14 +122,6 @@ def test_a_missing_day_differs_from_an_empty_one() -> None:
     missing.build("staging", day(0), day(2))
     empty.build("staging", day(0), day(2)).build("staging", day(1), rows=0)
     assert missing.digest("features", day(2)) != empty.digest("features", day(2))
-
-
-def test_features_do_not_move_when_staging_is_rewritten_with_the_same_content() -> None:
-    story = loaded(3)
-    story.build("staging", *map(day, range(3)))
-    before = story.digest("features", day(2))
-    story.rewrite("staging", day(1), input_digest="of other inputs")
-    assert story.digest("features", day(2)) == before
 
 
 def test_a_new_scheme_of_fingerprints_moves_nothing_until_a_day_is_made_again_by_it() -> None:
@@ -182,14 +150,6 @@ def test_what_is_made_from_an_edited_day_is_made_again_when_the_day_is_repaired(
     assert story.build("staging", day(1)).digest("features", day(2)) == honest
 
 
-def test_staging_made_from_an_edited_raw_day_is_made_again_when_raw_is_repaired() -> None:
-    story = loaded(3)
-    honest = story.digest("staging", day(1))
-    story.edit("raw", day(1))
-    assert story.digest("staging", day(1)) != honest
-    assert story.load(day(1)).digest("staging", day(1)) == honest
-
-
 # labels: a horizon, with days that may not exist yet
 
 
@@ -198,12 +158,6 @@ def _labelled(days: int, staged: int) -> Story:
     story = loaded(days)
     story.build("staging", *map(day, range(staged)))
     return story.build("features_as_known", *map(day, range(staged)))
-
-
-def test_the_horizon_begins_after_the_day_itself() -> None:
-    wanted, view = Input("staging", before=-1, after=HORIZON), Story().view()
-    assert days_of(wanted, day(4), view) == [day(5), day(6)]
-    assert days_of(Input("staging", before=-1, after=0), day(4), view) == []
 
 
 @pytest.mark.parametrize(("number", "inside"), [(3, False), (4, False), (5, True), (6, True), (7, False)])

@@ -28,10 +28,6 @@ def test_there_is_no_frontier_before_anything_was_loaded() -> None:
     assert Story(as_of=MIDDAY_OF_3).frontier() is None
 
 
-def test_it_is_midnight_after_the_newest_loaded_day() -> None:
-    assert loaded(4).frontier() == midnight(day(4))
-
-
 def test_it_stops_at_the_start_of_the_oldest_day_that_landed_and_is_not_loaded() -> None:
     story = Story().land(day(0), "a").land(day(1), "b").land(day(2), "c").land(day(3), "d")
     assert story.load(day(0), day(3)).frontier() == midnight(day(1))

@@ -200,16 +200,6 @@ def test_neighbouring_days_are_one_request_that_names_only_the_days_that_need_it
     assert list(ask.needed) == [str(day(2)), str(day(5))]
 
 
-def test_the_same_look_gives_the_same_key_and_a_changed_input_another() -> None:
-    story = stale(2)
-    (first,), _ = requested(story, {}, 2)
-    (again,), _ = requested(story, {}, 2)
-    assert first.key == again.key
-    story.land(day(11), "later").load(day(11), touching=[day(2)])
-    (changed,), _ = requested(story, {}, 2)
-    assert changed.key != first.key
-
-
 def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_write_in_between() -> None:
     story = stale(2)
     (first,), _ = requested(story, {}, 2)

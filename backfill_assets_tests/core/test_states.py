@@ -75,10 +75,6 @@ def test_raw_is_stale_until_arrivals_names_its_version() -> None:
     assert story.finish().state("raw", day(3)) is State.FRESH
 
 
-def test_raw_is_stale_when_another_file_lands_on_its_day() -> None:
-    assert loaded(3).land(day(1), "late").state("raw", day(1)) is State.STALE
-
-
 def test_raw_of_another_select_is_outdated_and_stale_when_another_file_lands_on_its_day() -> None:
     story = loaded(3)
     story.codes["raw"] = Codes(CODE.code_digest, "settings-2")
@@ -120,15 +116,6 @@ def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
     assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
 
 
-def test_a_label_is_stale_when_the_frontier_passes_a_missing_day_of_its_horizon() -> None:
-    story = loaded(4)
-    story.build("staging", *ALL_DAYS[:4]).build("features_as_known", *ALL_DAYS[:4]).build("labels", day(3))
-    assert story.state("labels", day(3)) is State.FRESH
-    story.land(day(4), "file-4").load(day(4))
-    assert story.state("labels", day(3)) is State.STALE
-    assert story.build("labels", day(3)).state("labels", day(3)) is State.INCOMPLETE
-
-
 def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists() -> None:
     story = loaded(5)
     story.build("staging", day(2), day(3)).build("features", day(3))
@@ -162,21 +149,6 @@ def test_the_first_match_counts() -> None:
     story.rewrite(table, last)
     seen.append(story.state(table, last))
     assert seen == [State.HELD, State.PENDING, State.STALE, State.INCOMPLETE, State.OUTDATED, State.FRESH]
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("held", [False, True])
-def test_a_fresh_day_is_settled_and_a_missing_stale_or_held_one_is_not(late: bool, held: bool) -> None:
-    story = _built()
-    if late:
-        story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
-    if held:
-        story.rewrite("staging", day(6), built=Built.HELD)
-    states = story.states()
-    for table, asked in ((c.name, day(n)) for c in CONTRACTS for n in range(13)):
-        found = states.of(table, asked)
-        assert states.is_settled(table, asked) or found is not State.FRESH
-        assert not states.is_settled(table, asked) or found in (State.FRESH, State.INCOMPLETE, State.PENDING)
 
 
 def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:

@@ -1,35 +1,18 @@
-"""The view of a lake as plain values: tables that do not exist yet, and which arrival days may be loaded,
-and which must be loaded again because another program changed a ledger.
+"""Which arrival days must be loaded again because another program changed a ledger.
 
-Tested here: `core.view`, and what states and needs make of ledgers that are not ours any more.
-Not tested here: reading one (`lake/test_view.py`).
+Tested here: what states and needs make of such views. Not tested here: reading one (`lake/test_view.py`), and which
+arrival days may be loaded (`test_frontier.py`).
 """
 
-from datetime import date, timedelta
+from datetime import date
 
 import pytest
 
-from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.needs import needed_days, needs
 from backfill_assets.core.states import State
 from backfill_assets.core.view import TableView
 from backfill_assets_tests.builders import Story, day, loaded
-
-
-@pytest.mark.parametrize(
-    ("after_midnight", "due"),
-    [(timedelta(microseconds=-1), False), (timedelta(), False), (timedelta(microseconds=1), True)],
-    ids=["before it", "at its midnight", "just within it"],
-)
-def test_a_day_is_due_when_it_begins_before_as_of(after_midnight: timedelta, due: bool) -> None:
-    view = Story(as_of=midnight(day(3)) + after_midnight).view()
-    assert view.is_due(day(3)) is due
-    assert view.is_due(day(2))
-    assert not view.is_due(day(4))
-
-
-# ledgers that another program changed
 
 
 def hurt(*days: date) -> Story:

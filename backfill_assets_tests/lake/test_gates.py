@@ -67,8 +67,6 @@ def test_a_key_that_holds_too_many_rows_of_the_day(gate: TableGate, most: int, v
         assert finding.message == "one key of (entity) holds 51% of the rows, more than max_key_share = 0.5"
 
 
-# row_count: bounds
-
 NOBODY, NONE = Surroundings(), Surroundings((0,) * MEDIAN_NEEDS_DAYS)
 STRICT = TableGate(min_rows=5, max_relative_change=0.1, max_absolute_change=1, empty="refuse")
 BOUNDS: dict[str, tuple[TableGate, int, str, Surroundings | None]] = {
@@ -109,14 +107,6 @@ def test_a_bound_holds_up_to_itself(gate: TableGate, rows: int, verdict: str, ar
     if gate is STRICT:
         assert finding.message == "empty, as expected"
 
-
-# row_count: emptiness
-
-
-# not_null and unique_key
-
-
-# profile
 
 ABSENT = (("staging", day(-2)), ("staging", day(-1)))
 LACKING = "incomplete: 2 input day(s) missing or lacking columns: staging 2024-02-24"
