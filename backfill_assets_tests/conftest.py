@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +56,14 @@ BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
-# Files whose tests all take a fixture that is marked.
-NEVER_QUICK = re.compile(rf'(?m)^pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"')
+DEAR = ("dagster", "pyspark")  # to import them takes each process a second; pyarrow imports pandas in any case
+IMPORTING_THEM = r"dagster|orchestration|end_to_end|engine import channel|pipeline\.frames"  # of ours
+# Files whose tests all take a fixture that is marked, and those that import what is dear.
+NEVER_QUICK = re.compile(
+    rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'
+    rf"|(from|import) ({'|'.join(DEAR)}|backfill_assets(_tests)?\.({IMPORTING_THEM}))\b)"
+)
+ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster", "orchestration"}
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code. Examples
@@ -68,7 +75,7 @@ settings.load_profile("thorough")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every program that this process starts is noted, for the police of the quick tests.
+    """Every program that this process starts, and each dear import, is noted for the police of the quick tests.
 
     Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen. Java
     compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU. Python
@@ -87,11 +94,14 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event not in STARTS:  # first: a million of other events are heard
+        if event == "import" and args[0] in DEAR:
+            started.append(f"imported {args[0]}: mark it `slow`")
+        if event not in STARTS:  # a million of other events are heard
             return
         is_decoder = event == "subprocess.Popen" and DECODER in list(args[1])  # type: ignore[call-overload]
         if not is_decoder and BY_LIBRARIES.isdisjoint(args[:1]):
-            started.append(f"{event} {args[0] if args else ''}")
+            leave = f"take the fixture `{PROCESSES_FIXTURE}`, and the marker follows by itself"
+            started.append(f"started {event} {args[0] if args else ''}: {leave}")
 
     sys.addaudithook(note)
 
@@ -172,8 +182,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for marker in markers:
         item.add_marker(marker)
     is_slow = item.get_closest_marker("slow") is not None
-    if not (needs_spark or markers or is_slow) and item.path.parent.name not in LONG_ROOMS:
+    if not (needs_spark or markers or is_slow or _is_never_quick(item.path)):
         item.add_marker(pytest.mark.quick)
+
+
+@cache
+def _is_never_quick(path: Path) -> bool:
+    """Whether no test below this folder, or in this file, is quick."""
+    is_dear = path.suffix == ".py" and NEVER_QUICK.search(path.read_text("utf-8"))
+    return bool(is_dear) or not ROOMS_NEVER_QUICK.isdisjoint((path.name, path.parent.name))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -185,21 +202,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A quick test, or a fixture of it, that started a program fails."""
+    """A quick test, or a fixture of it, that started a program fails, or that was the first to import what is dear."""
     yield
     started = item.config.stash[STARTED]
     if started and item.get_closest_marker(QUICK):
-        pytest.fail(
-            f"it started {started[0]}: take the fixture `{PROCESSES_FIXTURE}`, and the marker follows by itself"
+        pytest.fail(f"it {started[0]}")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Files of the quick part import nothing dear, by whichever way: the rules above would not have seen it."""
+    imported = [name for name in DEAR if name in sys.modules]
+    if imported and session.config.option.markexpr == QUICK:
+        raise pytest.UsageError(
+            f"a file with quick tests imports {imported[0]}. Nothing was run. Name what it imports in IMPORTING_THEM"
         )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Rooms and files in which nothing is quick are not even imported where only quick tests are wanted."""
-    if config.option.markexpr != QUICK:
-        return None
-    is_long = collection_path.suffix == ".py" and NEVER_QUICK.search(collection_path.read_text("utf-8"))
-    return True if is_long or collection_path.name in LONG_ROOMS else None
+    return True if config.option.markexpr == QUICK and _is_never_quick(collection_path) else None
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ Here: listing files and answering questions about their syntax trees, standard l
 themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can start."""
 
 import ast
-import gc
+import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +17,8 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = "backfill_assets"
 TESTS = "backfill_assets_tests"
+
+SIGN = re.compile(r'(?:#.*\n|\s)*r?"""(.*?)"""', re.DOTALL)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
@@ -32,11 +34,21 @@ class Import(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its place in the checkout, its text and its syntax tree."""
+    """A Python file: its place in the checkout and its text; parsed where a rule asks for more than these."""
 
     place: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def sign(self) -> str:
+        """The module's docstring, found without parsing; empty where there is none."""
+        found = SIGN.match(self.text)
+        return found[1] if found else ""
 
     @property
     def module(self) -> str:
@@ -120,18 +132,9 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 @cache
 def _parsed(folder: str) -> tuple[Source, ...]:
-    """The files of one folder: whichever folders a rule looks at, each file is parsed once.
-
-    Trees are many small objects that stay: looking for garbage among them would take longer than making them.
-    """
+    """The files of one folder: whichever folders a rule looks at, each file is read, and parsed, once."""
     paths = (CHECKOUT / folder).rglob("*.py")
-    texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
-    gc.disable()
-    try:
-        return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
-    finally:
-        gc.freeze()
-        gc.enable()
+    return tuple(Source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8")) for path in paths)
 
 
 @cache

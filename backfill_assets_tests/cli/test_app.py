@@ -130,7 +130,9 @@ def test_the_lake_may_be_named_before_and_after_the_verb_and_by_the_environment(
     assert read(run("--lake", tmp_path / "b", "status", "--json", "--lake", tmp_path / "a"))["to"] == str(START)
 
 
-@pytest.mark.parametrize("command", [("server", "status"), ("doctor",), ("status",)])
+@pytest.mark.parametrize(
+    "command", [("server", "status"), pytest.param(("doctor",), marks=pytest.mark.slow), ("status",)]
+)
 def test_no_command_prints_the_token_of_an_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:

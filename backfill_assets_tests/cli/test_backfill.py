@@ -142,6 +142,7 @@ def asked_for(lake: Path, *args: object) -> Work:
     return asked[0]
 
 
+@pytest.mark.slow
 def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(tmp_path: Path) -> None:
     synthetic_lake(tmp_path, 5)
     listed, days = tmp_path / "days.txt", some_days([START, START + ONE_DAY * 2, START + ONE_DAY * 3])

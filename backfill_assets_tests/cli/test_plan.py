@@ -87,6 +87,7 @@ def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, wor
     assert not (root / ".plans").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
     plan = forced(root)["id"]
 

@@ -21,6 +21,7 @@ def lake(tmp_path: Path) -> Made:
     return synthetic_lake(tmp_path / "lake", 10)
 
 
+@pytest.mark.slow
 def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: Made) -> None:
     plan = planned(*lake, force=False)
     done = run("--lake", lake[0].root, "run", plan.id, "--json")
@@ -31,6 +32,7 @@ def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: Made) -> None:
     assert "it is finished" in again.output
 
 
+@pytest.mark.slow
 def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake: Made) -> None:
     plan, words = planned(*lake, force=False, stop_after="canary"), ("--lake", lake[0].root, "run")
     done = run(*words, plan.id, "--json")
@@ -50,6 +52,7 @@ def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: Ma
     assert all("exit code 2" in cause for cause in chunk_maker(lake[0]).make(lost))
 
 
+@pytest.mark.slow
 def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: Made) -> None:
     plan, words = planned(*lake), ("--lake", lake[0].root, "run")
     before = lake[0].store.view("staging", "event_date").version

@@ -153,6 +153,7 @@ def test_who_does_not_gets_no_answer_and_no_hint(path: str) -> None:
     assert (answered(path), answered(path, "websocket")) == (403, 1008)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:
     bare_lake(tmp_path)
     with socket.socket() as taken:

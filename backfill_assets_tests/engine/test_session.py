@@ -124,6 +124,7 @@ print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
         stop_server(tmp_path, force=True)
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_listens_is_a_lost_engine_at_once_and_shows_no_secret(tmp_path: Path) -> None:
     settings = EngineSettings(engine="sc://localhost:1/;token=abc", confs={"spark.k": "hunter2"})
     with pytest.raises(EngineLost, match="cannot be reached") as lost:

@@ -5,6 +5,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,17 +65,19 @@ class Others:
         self.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 
-IN_FOLDERS: dict[str, tuple[str, ...]] = {"by the day": ("order_date",), "not laid out": ()}
-IN_BUCKETS = {"in a bucket by the day": ("bucket", "order_date"), "in a bucket, not laid out": ("bucket",)}
-everywhere = pytest.mark.parametrize(
-    "others",
-    [*IN_FOLDERS.values(), *(pytest.param(by, marks=pytest.mark.slow) for by in IN_BUCKETS.values())],
-    ids=[*IN_FOLDERS, *IN_BUCKETS],
-    indirect=True,
-)
+def _slow(by: tuple[str, ...], name: str) -> Any:
+    return pytest.param(by, marks=pytest.mark.slow, id=name)
 
 
-@pytest.fixture(params=[*IN_FOLDERS.values()], ids=[*IN_FOLDERS])
+IN_FOLDERS = [pytest.param(("order_date",), id="by the day"), _slow((), "not laid out")]
+IN_BUCKETS = [
+    _slow(("bucket", "order_date"), "in a bucket by the day"),
+    _slow(("bucket",), "in a bucket, not laid out"),
+]
+everywhere = pytest.mark.parametrize("others", [*IN_FOLDERS, *IN_BUCKETS], indirect=True)
+
+
+@pytest.fixture(params=IN_FOLDERS)
 def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     is_far, by = "bucket" in request.param, [name for name in request.param if name != "bucket"]

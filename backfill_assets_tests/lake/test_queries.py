@@ -96,12 +96,16 @@ def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake
     assert "nowhere" in told
 
 
+LOGGING = "enable_logging(storage_path=$${}$$)"
+
+
 @pytest.mark.parametrize(
-    "wrap", ["SELECT * FROM {}", "SELECT 1 IN (FROM {})", "FROM query('FROM {}')", "FROM staging, {}"]
-)
-@pytest.mark.parametrize(
-    "effect",
-    ["enable_profiling(save_location=$${}$$, format=$$json$$)", "enable_logging(storage_path=$${}$$)", "checkpoint()"],
+    ("wrap", "effect"),
+    [
+        ("SELECT * FROM {}", "enable_profiling(save_location=$${}$$, format=$$json$$)"),
+        ("SELECT * FROM {}", "checkpoint()"),
+        *((wrap, LOGGING) for wrap in ("SELECT 1 IN (FROM {})", "FROM query('FROM {}')", "FROM staging, {}")),
+    ],
 )
 def test_a_table_function_that_may_do_more_than_read_fails(lake: Lake, tmp_path: Path, effect: str, wrap: str) -> None:
     file = tmp_path / "settings.json"

@@ -118,6 +118,7 @@ def test_a_mistake_in_the_header_is_told_with_the_file(tmp_path: Path, old: str,
         written(tmp_path, SPENDING.replace(old, new, 1))
 
 
+@pytest.mark.slow
 def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> None:
     """Spark Connect takes frames or parameters with a query, not both."""
     asked: list[str] = []
