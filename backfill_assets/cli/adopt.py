@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, lake_root
+from backfill_assets.cli.common import TEXT, json_and_lake, lake_root
+from backfill_assets.cli.output import answer
 from backfill_assets.core.addresses import address_of
 from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.lake.adoptable import Adoption, refuse_apart
@@ -30,7 +31,7 @@ from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 @click.option("--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL.")
 @click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
 @json_and_lake
-def adopt(table: str, place: str, day: str, key: str, note: str, as_json: bool) -> None:
+def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
     """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its name there.
 
     No data file is touched or copied. One commit to the table's own log gives each day a receipt; from then on days are
@@ -52,4 +53,4 @@ def adopt(table: str, place: str, day: str, key: str, note: str, as_json: bool) 
         record(lake, pipeline.contracts, f"adopt {table}")
     maker = pipeline.table(table).contract.made_by
     who = f"the asset {maker} makes its days, by a LakeIOManager" if maker else "the lake makes its days"
-    answer(adopted.to_dict(), as_json, [adopted, f"from now on {who}"])
+    answer(adopted, [adopted, f"from now on {who}"])

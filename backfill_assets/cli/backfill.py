@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 import click
 
@@ -16,13 +17,13 @@ from backfill_assets.cli.common import (
     json_and_lake,
     keep_good_option,
     overrides,
-    print_json,
     say_unusable,
     some_days_options,
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
 from backfill_assets.cli.landing import opened_now
+from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
@@ -53,9 +54,7 @@ from backfill_assets.operations.check_history import warnings
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
 @target_option
 @json_and_lake
-def backfill(  # noqa: PLR0913 - the options of a command are its arguments
-    days: DayRange, named: str | None, force: bool, keep_good_days: bool, note: str, profile: bool, as_json: bool
-) -> None:
+def backfill(days: DayRange, named: str | None, force: bool, keep_good_days: bool, note: str, profile: bool) -> None:
     """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
 
     Where all of them are as their inputs say, no run is made.
@@ -66,12 +65,8 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))
     known = Known(lake, pipeline)
     outcome = run_if_needed(known, request)
-    if as_json:
-        print_json({**days.to_dict(), **outcome.to_dict()})
-    else:
-        _draw_outcome(lake, request, outcome)
-        if profile:
-            draw_phases(outcome)
+    phases = [partial(draw_phases, outcome)] if profile else []
+    answer({**days.to_dict(), **outcome.to_dict()}, [partial(_draw_outcome, lake, request, outcome), *phases])
     say_unusable(lake)
     if outcome.success:
         say_warnings(known, dict.fromkeys(tables, days))

@@ -15,15 +15,14 @@ from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import (
     TARGET_KEY,
     TEXT,
-    answer,
     days_options,
     json_and_lake,
     lake_option,
     newest_option,
     opened,
-    print_json,
 )
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import TextTable, number
+from backfill_assets.cli.output import answer
 from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.lake.home import Lake
@@ -61,7 +60,7 @@ def candidate() -> None:
 @click.option("--tables", "named", required=True, help="The tables that it builds, comma-separated.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the candidate.")
 @json_and_lake
-def create(name: str, named: str, note: str, as_json: bool) -> None:
+def create(name: str, named: str, note: str) -> None:
     """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed there. All tables
     that it does not build it reads from the lake, as they are.
     """
@@ -71,7 +70,7 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
         f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(created.address)}",
         f"backfill-assets candidate publish {name}",
     )
-    answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, as_json, lines)
+    answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, lines)
 
 
 def make_target(named: str | None) -> None:
@@ -93,12 +92,11 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 
 @candidate.command("list", short_help="All candidates of the lake.")
 @json_and_lake
-def list_candidates(as_json: bool) -> None:
+def list_candidates() -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
     found = candidate_statuses(opened()[0], chosen_pipeline)
-    answer(
-        found, as_json, (f"{status} in {address_of(status.folder)}" for status in found), "This lake has no candidates."
-    )
+    lines = (f"{status} in {address_of(status.folder)}" for status in found)
+    answer(found, lines, "This lake has no candidates.")
 
 
 @candidate.command("publish", short_help="Make its days current (--yes).")
@@ -109,9 +107,7 @@ def list_candidates(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def publish_candidate(  # noqa: PLR0913 - the options of a command are its arguments
-    name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str, as_json: bool
-) -> None:
+def publish_candidate(name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str) -> None:
     """Make the days of the candidate NAME current: per table one commit that names its files, upstream first. Shows
     them first.
 
@@ -122,15 +118,15 @@ def publish_candidate(  # noqa: PLR0913 - the options of a command are its argum
     lake, pipeline = opened()
     candidate_lake = find_candidate(lake, name)
     if catch_up and yes:
-        _bring_up(candidate_lake, note, as_json)
+        _bring_up(candidate_lake, note)
     request = PublishRequest(
         lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note, not no_compare
     )
     publication = publish(request, act=yes)
-    answer(publication, as_json, _publication_lines(lake, name, publication))
+    answer(publication, _publication_lines(lake, name, publication))
 
 
-def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
+def _bring_up(candidate_lake: Lake, note: str) -> None:
     """Run what the candidate needs; ends as `report` does if days are left."""
     context = click.get_current_context()
     context.meta[TARGET_KEY] = candidate_lake.root.name
@@ -139,7 +135,7 @@ def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
     finally:
         del context.meta[TARGET_KEY]
     if not outcome.success:
-        report(outcome, as_json)
+        report(outcome)
 
 
 def _publication_lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
@@ -156,13 +152,13 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is deleted.")
 @json_and_lake
-def discard(name: str, yes: bool, as_json: bool) -> None:
+def discard(name: str, yes: bool) -> None:
     """Delete the candidate NAME with all that it built. Days that were published stay current."""
     lake, _ = opened()
     discard_candidate(lake, name, act=yes)
     folder = address_of(folder_of_candidate(lake, name))
     line = f"{folder} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
-    answer({"name": name, "folder": folder, "done": yes}, as_json, [line])
+    answer({"name": name, "folder": folder, "done": yes}, [line])
 
 
 @click.group()
@@ -182,9 +178,7 @@ def snapshot() -> None:
 )  # fmt: skip
 @newest_option
 @json_and_lake
-def create_snapshot_now(
-    name: str, days: DayRange | None, named: str | None, note: str, as_json: bool, **options: Any
-) -> None:
+def create_snapshot_now(name: str, days: DayRange | None, named: str | None, note: str, **options: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
@@ -192,43 +186,39 @@ def create_snapshot_now(
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
-    _draw_snapshot(kept, as_json)
+    _answer_snapshot(kept)
 
 
 @snapshot.command("list", short_help="All snapshots of the lake.")
 @json_and_lake
-def list_snapshots(as_json: bool) -> None:
+def list_snapshots() -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
     lake, _ = opened()
     snapshots = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
-    if as_json:
-        print_json([{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots])
-        return
+    document = [{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots]
     rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in snapshots]
-    if rows:
-        draw_table(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
-    else:
-        click.echo("This lake has no snapshot.")
+    table = TextTable(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
+    answer(document, [table] if rows else [], "This lake has no snapshot.")
 
 
 @snapshot.command("show", short_help="What it keeps, proven.")
 @click.argument("name")
 @json_and_lake
-def show_snapshot(name: str, as_json: bool) -> None:
+def show_snapshot(name: str) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
     lake, _ = opened()
     shown = find_snapshot(lake, name)
     for table in shown.tables.values():
         for file in table.files:
             file_of(lake, name, table, file)
-    _draw_snapshot(shown, as_json)
+    _answer_snapshot(shown)
 
 
 @snapshot.command("drop", short_help="Let go of it.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it.")
 @json_and_lake
-def drop(name: str, yes: bool, as_json: bool) -> None:
+def drop(name: str, yes: bool) -> None:
     """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
     lake, _ = opened()
     held = held_bytes(lake, name)
@@ -236,16 +226,13 @@ def drop(name: str, yes: bool, as_json: bool) -> None:
         drop_snapshot(lake, name)
     size = f"{number(held)} bytes"
     line = f"dropped {name}; {size} are free" if yes else f"would drop {name}, and free {size}; do it with --yes"
-    answer({"name": name, "held_bytes": held, "dropped": yes}, as_json, [line])
+    answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
 
 
-def _draw_snapshot(shown: "Snapshot", as_json: bool) -> None:
-    if as_json:
-        print_json(shown)
-        return
-    say(f"snapshot {shown.name}, made {shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}")
+def _answer_snapshot(shown: "Snapshot") -> None:
+    made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}"
     rows = [
         (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in shown.tables.items()
     ]
-    draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
-    click.echo(f"digest {shown.digest}")
+    table = TextTable(["table", "version", "rows", "days", "data files", "which days"], rows)
+    answer(shown, [f"snapshot {shown.name}, made {made}", table, f"digest {shown.digest}"])

@@ -5,9 +5,10 @@ Not here: which days need it, and their requests (`core.needs`), and the sensors
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 
 import click
 
@@ -19,11 +20,12 @@ from backfill_assets.cli.common import (
     keep_good_option,
     named_lake,
     opened,
-    print_json,
     say_unusable,
+    wants_json,
 )
-from backfill_assets.cli.drawing import draw_table, number, remark
+from backfill_assets.cli.drawing import TextTable, number, remark
 from backfill_assets.cli.landing import scan_what_can_be
+from backfill_assets.cli.output import Part, answer, draw
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, from_inclusive
@@ -67,7 +69,7 @@ class CaughtUp:
 @keep_good_option
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def catch_up(keep_good_days: bool, note: str, as_json: bool) -> None:
+def catch_up(keep_good_days: bool, note: str) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
     Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, a source
@@ -81,7 +83,7 @@ def catch_up(keep_good_days: bool, note: str, as_json: bool) -> None:
         blocked=blocked,
         unscanned=tuple(map(str, failed)),
     )
-    report(replace(done, fruitless=say_unusable(lake).fruitless), as_json)
+    report(replace(done, fruitless=say_unusable(lake).fruitless))
 
 
 def _look(lake: Lake) -> tuple[Known, Needs]:
@@ -182,16 +184,13 @@ def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list
     return with_downstream(states, requests, found, alone)
 
 
-def report(done: CaughtUp, as_json: bool) -> None:
+def report(done: CaughtUp) -> None:
     """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit code 1 if a run
     failed or a day is left."""
-    if as_json:
-        runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({**vars(done), "runs": runs, "blocked": sorted(done.blocked)})
-    else:
-        draw_outcomes(done.runs)
-        if not (done.runs or done.held_back or done.unscanned):
-            click.echo("Nothing to do: every day that can be is up to date.")
+    runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
+    found = [partial(draw_outcomes, done.runs)] if done.runs or done.held_back or done.unscanned else []
+    document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
+    answer(document, found, "Nothing to do: every day that can be is up to date.")
     failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
     for request, cause in failed:
         remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
@@ -220,7 +219,7 @@ def _warn_of_written_days(done: CaughtUp) -> None:
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
 @json_and_lake
-def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None:
+def replay_late(days: DayRange, note: str, dry_run: bool) -> None:
     """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
 
     Exit code 1 if a run fails or a day still needs making afterwards.
@@ -230,24 +229,22 @@ def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None
     lake = named_lake()
     if dry_run:
         found = late_rows(lake, days)
-        if as_json:
-            print_json([{"event_date": e, "arrival_date": a, "rows": rows} for (a, e), rows in found.items()])
-        else:
-            _draw_late(found, "would count")
+        document = [{"event_date": e, "arrival_date": a, "rows": rows} for (a, e), rows in found.items()]
+        answer(document, _late(found, "would count"))
         return
     others = {(name, day) for name, found in _look(lake)[1].needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
-    if not as_json:
-        _draw_late(released, "count now")
+    if not wants_json():
+        draw(_late(released, "count now"))
     done = until_settled(lake, note.strip(), "replay-late", others)
     say_unusable(lake)
-    report(done, as_json)
+    report(done)
 
 
-def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
+def _late(found: Mapping[tuple[date, date], int], verb: str) -> Iterator[Part]:
     if not found:
-        click.echo("Nothing is kept in too_late for these days.")
+        yield "Nothing is kept in too_late for these days."
         return
     rows = [(event, arrived, rows) for (arrived, event), rows in found.items()]
-    draw_table(["event day", "arrived", "rows"], sorted(rows))
-    click.echo(f"{number(sum(found.values()))} row(s) that came too late {verb}.")
+    yield TextTable(["event day", "arrived", "rows"], sorted(rows))
+    yield f"{number(sum(found.values()))} row(s) that came too late {verb}."

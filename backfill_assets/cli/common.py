@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -29,37 +29,30 @@ if TYPE_CHECKING:
     from backfill_assets.lake.view import Known
     from backfill_assets.operations.rejected import Unusable
 
-LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
+LAKE_KEY, TARGET_KEY, JSON_KEY = "backfill_assets.lake", "backfill_assets.target", "backfill_assets.json"
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def _keep_lake(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value:
-        ctx.meta[LAKE_KEY] = value
+def _kept_option(key: str, *spelled: str, **words: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option whose value is kept under `key` in click's `meta`, and no argument of the command."""
 
+    def keep(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.meta[key] = value
 
-def _keep_target(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value:
-        ctx.meta[TARGET_KEY] = value
+    return click.option(*spelled, expose_value=False, callback=keep, **words)
 
-
-target_option = click.option(
-    "--target", metavar="NAME", expose_value=False, callback=_keep_target, help="A candidate of the lake, in its place."
-)
 
 # Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
-lake_option = click.option(
-    LAKE_OPTION,
-    metavar="DIR",
-    expose_value=False,
-    callback=_keep_lake,
-    help="The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]",
-)
+lake_help = "The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]"
+lake_option = _kept_option(LAKE_KEY, LAKE_OPTION, metavar="DIR", help=lake_help)
+target_option = _kept_option(TARGET_KEY, "--target", metavar="NAME", help="A candidate of the lake, in its place.")
+json_option = _kept_option(JSON_KEY, "--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
 def json_and_lake(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options `--json` and `--lake`."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(lake_option(command))
+    return json_option(lake_option(command))
 
 
 newest_option = click.option(
@@ -225,33 +218,16 @@ def opened() -> "tuple[Lake, Pipeline]":
     return lake, chosen_pipeline(lake)
 
 
+def wants_json() -> bool:
+    """Whether the command answers a program (`--json`) in place of people."""
+    context = click.get_current_context(silent=True)
+    return context is not None and JSON_KEY in context.meta
+
+
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
     text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False, allow_nan=False)
     click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
-
-
-def answer(document: Any, as_json: bool, lines: Iterable[object], nothing: str = "") -> None:
-    """Write the document as JSON, or the lines for people; the line `nothing` where there are none."""
-    from backfill_assets.cli.drawing import say
-
-    if as_json:
-        print_json(document)
-        return
-    for line in [*lines] or filter(None, [nothing]):
-        say(str(line), 2)
-
-
-def list_known(heads: Sequence[str], known: Mapping[str, str], as_json: bool, hint: str = "") -> None:
-    """Write what can be named and what each is, as JSON or as a table with a `hint` below."""
-    from backfill_assets.cli.drawing import draw_table
-
-    if as_json:
-        print_json(known)
-        return
-    draw_table(heads, [*known.items()])
-    if hint:
-        click.echo(hint)
 
 
 def say_unusable(lake: "Lake") -> "Unusable":

@@ -5,13 +5,15 @@ Not here: making them (`operations.example_lakes`), and a lake of one's own (`in
 
 import shutil
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import click
 
 from backfill_assets.cli.backfill import allowed, work
-from backfill_assets.cli.common import DAY, answer, json_and_lake, lake_root, list_known, opened, print_json
-from backfill_assets.cli.drawing import draw_table, number, remark
+from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened
+from backfill_assets.cli.drawing import TextTable, draw_table, number, remark
+from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -36,7 +38,7 @@ from backfill_assets.operations.status import DayStatus, StatusReport, status
 @click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
 @json_and_lake
 @click.pass_context
-def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None, as_json: bool) -> None:
+def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
     stop = last + ONE_DAY if last else utc_today()
     span = prepare(lake_root(), allowed(samples.days_until(stop, days), date.min), new, engine)
@@ -50,10 +52,8 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
             ctx.exit(1)
     report = status(lake, pipeline, span)
     refused = refused_rows(lake, "")
-    if as_json:
-        print_json({"lake": lake.address, "runs": outcomes, "quarantine": refused, "status": report})
-    else:
-        _draw(lake, report, refused, outcomes)
+    document = {"lake": lake.address, "runs": outcomes, "quarantine": refused, "status": report}
+    answer(document, [partial(_draw, lake, report, refused, outcomes)])
 
 
 def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) -> DayRange:
@@ -124,7 +124,7 @@ def _cell(day: DayStatus) -> str:
 @click.command()
 @click.argument("name", required=False)
 @json_and_lake
-def example(name: str | None, as_json: bool) -> None:
+def example(name: str | None) -> None:
     """List the lakes to learn from, or make the one called NAME in the folder of --lake, which must be empty.
 
     Each tells in its STEPS.md what it shows, which commands to run, and what comes out.
@@ -132,10 +132,10 @@ def example(name: str | None, as_json: bool) -> None:
     known = examples()
     if name is None:
         hint = "`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it."
-        list_known(("example", "shows"), known, as_json, hint)
+        answer(known, [TextTable(("example", "shows"), [*known.items()]), hint])
         return
     root = lake_root()
     make_example(name, root)
     read = f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of its own."
     document = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
-    answer(document, as_json, [f"made {root}: {known[name]}", read])
+    answer(document, [f"made {root}: {known[name]}", read])

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import answer, days_options, json_and_lake, lake_root, opened
+from backfill_assets.cli.common import days_options, json_and_lake, json_option, lake_root, opened
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
-from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.output import Output, answer, reporting
 from backfill_assets.cli.rollback import provenance
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Contract
@@ -140,7 +140,7 @@ def _draw_items(items: "Sequence[Item]") -> None:
 )
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @json_and_lake
-def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
+def maintain(named: str, keep_days: int | None, yes: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
     checkpoints; and ledgers and days in many small files, or in too large
     ones. With --yes it is done.
@@ -156,14 +156,14 @@ def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> Non
     lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:
         lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
-    answer(found, as_json, lines)
+    answer(found, lines)
 
 
 @click.command("copy-lake")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def copy_lake(source: str, target: str, as_json: bool) -> None:
+@json_option
+def copy_lake(source: str, target: str) -> None:
     """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every byte.
 
     TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A lake that is
@@ -171,4 +171,4 @@ def copy_lake(source: str, target: str, as_json: bool) -> None:
     stay where they are; Dagster's runs, locks and scratch are not copied.
     """
     copied = do(open_lake(local_root(source)), local_root(target))
-    answer(copied, as_json, [copied])
+    answer(copied, [copied])

@@ -62,6 +62,10 @@ class TextTable:
         """Whether a cell holds a sentence, which may be broken between its words."""
         return len(cell) > PROSE_CHARS and " " in cell
 
+    def draw(self) -> None:
+        """Draw it on stdout."""
+        draw_table(self.columns, self.rows, self.title)
+
 
 def text_of(value: object) -> str:
     """Write a whole number with thousands separated, `-` for None, an instant in UTC, and a sequence with commas."""
@@ -226,7 +230,7 @@ class PageSection:
     def draw(self) -> None:
         """Draw tables and lines on stdout."""
         for table in self.tables:
-            draw_table(table.columns, table.rows, table.title)
+            table.draw()
         for line in self.lines:
             say(line)
 

@@ -13,9 +13,10 @@ import click
 
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
+from backfill_assets.cli.common import TEXT, json_and_lake, opened, wants_json
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.cli.output import answer
 from backfill_assets.core.addresses import bucket_address, called
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
@@ -57,7 +58,7 @@ def forget(
     """
     lake, pipeline = opened()
     if renamed is not None or not entity:
-        _rename(lake, entity, renamed or "", note, flags["as_json"])
+        _rename(lake, entity, renamed or "", note)
         return
     home = os.environ.get("DAGSTER_HOME")
     homes = (Path(home) if home else project_root() / DAGSTER_FOLDER,)
@@ -69,7 +70,7 @@ def forget(
         raise obstacles[0]
     if yes:
         with table_lock(lake.place, FORGOTTEN):
-            found = _erased(request, flags["despite_differences"])
+            found = _erased(request, **flags)
     holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
     lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in holding.items()]
     within = "hold it only within longer values of others, which stay"
@@ -79,19 +80,19 @@ def forget(
     where = lake.place.uri(FORGOTTEN)
     done = f"The certificate lies in {where}." if yes else "Nothing was done. --yes erases it for good."
     document = {"holding": holding, "mentions": mentions, "not_searched": unread}
-    answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, flags["as_json"], [*lines, done])
+    answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, [*lines, done])
     if yes and bucket_address(lake.root):
         remark("Other machines keep copies of the lake's files: delete them in each one's $BACKFILL_ASSETS_STATE.")
     if yes and keeps_versions(lake):
         remark("The bucket keeps versions: its owner deletes those from before now, which nothing here can.")
-    for obstacle in () if flags["as_json"] else obstacles:
+    for obstacle in () if wants_json() else obstacles:
         remark(f"Error: {obstacle}")
     if yes and (holding or unread):
         _advise(request, found)
         click.get_current_context().exit(1)
 
 
-def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str, as_json: bool) -> None:
+def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str) -> None:
     """Record what a column of earlier erasures is called now; raises UsageError unless OLD=NEW stands alone."""
     old, sign, new = (part.strip() for part in renamed.partition("="))
     if entity or not old or not sign:
@@ -99,7 +100,7 @@ def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str, as_json:
     with table_lock(lake.place, FORGOTTEN):
         changed = rename(lake, old, new, note)
     text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
-    answer({"erasures": [e.name for e in changed], "old": old, "new": new}, as_json, [text, *doubts(lake)])
+    answer({"erasures": [e.name for e in changed], "old": old, "new": new}, [text, *doubts(lake)])
 
 
 def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
@@ -161,7 +162,7 @@ def settle(request: steps.ForgetRequest) -> None:
                 done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
         done = until_settled(request.lake, request.note, "forget") if done.success else done
     if not done.success:
-        report(done, as_json=False)
+        report(done)
 
 
 def _forget_runs(instance: "dg.DagsterInstance", request: steps.ForgetRequest) -> int:

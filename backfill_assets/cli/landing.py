@@ -8,8 +8,9 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, opened, say_unusable
+from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, opened, say_unusable
 from backfill_assets.cli.drawing import number, remark
+from backfill_assets.cli.output import answer
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, raise_first
 from backfill_assets.core.scans import ScanReport, shown
@@ -29,7 +30,7 @@ UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts
 @click.command()
 @json_and_lake
 @click.pass_context
-def scan(ctx: click.Context, as_json: bool) -> None:
+def scan(ctx: click.Context) -> None:
     """Take stock of the landing folder, and of tables that others write. Exit code 1 if a file is altered, missing,
     refused or unreadable, or not one row of a source is usable. A source that cannot be scanned holds up no other."""
     from backfill_assets.load.scan import scan_each
@@ -38,7 +39,7 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     report, failed = scan_each(LakeSession(lake))
     observed, unread = observe_each(lake, _contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
-    answer(document, as_json, [*_report_lines(report), *map(str, observed)])
+    answer(document, [*_report_lines(report), *observed])
     raise_first([*failed, *unread])
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
@@ -140,7 +141,7 @@ def landing() -> None:
 @click.argument("paths", nargs=-1)
 @json_and_lake
 @click.pass_context
-def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
+def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
     """Follow what lies in the landing folder now: files that are altered, missing, or disagree with their manifests
     (all, or PATHS as `scan` prints them)."""
     from backfill_assets.load.scan import accept_all
@@ -156,7 +157,7 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
     stale = "its days are stale now, `backfill-assets status --stale` lists them"
     lines = [f"accepted   {path}: {stale}" for path in followed]
     lines += [f"unchanged  {path}: {why}" for path, why in unknown.items()]
-    answer(document, as_json, lines, "Nothing is altered or missing, or loaded against its declared totals.")
+    answer(document, lines, "Nothing is altered or missing, or loaded against its declared totals.")
     if unknown:
         ctx.exit(1)
 

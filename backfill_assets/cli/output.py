@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from backfill_assets.cli.common import FILE, json_and_lake, print_json
-from backfill_assets.cli.drawing import PageSection, say, write_whole
+from backfill_assets.cli.common import FILE, json_and_lake, print_json, wants_json
+from backfill_assets.cli.drawing import PageSection, TextTable, say, write_whole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -25,7 +25,7 @@ HELP = {
     "prometheus": "Write metrics in Prometheus' text format.",
     "parquet": "Write the table `audit`, a row per write and day, for any engine.",
 }
-Part = str | PageSection | Callable[[], None]  # a line, a section, or what draws itself
+Part = object  # a table, a section, a function that draws; of anything else its text is a line
 HANG = 2  # characters: where a line goes on that does not fit
 PREFIX = "backfill_assets_"  # of metrics
 Gauge = tuple[
@@ -51,15 +51,12 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
 
     def decorate(command: Callable[..., Output]) -> Callable[..., None]:
         @functools.wraps(command)
-        def reported(*args: Any, as_json: bool, **options: Any) -> None:
+        def reported(*args: Any, **options: Any) -> None:
             asked = {name: path for name in files if (path := options.pop(name)) is not None}
             output = command(*args, **options)
             for name, path in asked.items():
                 output.files[name](path)
-            if as_json:
-                print_json(output.document() if callable(output.document) else output.document)
-            elif not asked:
-                draw(output.parts)
+            answer(output.document, () if asked else output.parts)
             if output.failed:
                 click.get_current_context().exit(1)
 
@@ -70,15 +67,24 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
     return decorate
 
 
+def answer(document: Any, parts: Iterable[Part] = (), nothing: str = "") -> None:
+    """Write the document (or what makes it) as JSON on stdout for a program, else draw the parts for people; the line
+    `nothing` where there are none."""
+    if wants_json():
+        print_json(document() if callable(document) else document)
+        return
+    draw([*parts] or filter(None, [nothing]))
+
+
 def draw(parts: Iterable[Part]) -> None:
     """Draw parts on stdout."""
     for part in parts:
-        if isinstance(part, str):
-            say(part, HANG)
-        elif isinstance(part, PageSection):
+        if isinstance(part, PageSection | TextTable):
             part.draw()
-        else:
+        elif callable(part):
             part()
+        else:
+            say(str(part), HANG)
 
 
 RANGES: Mapping[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}

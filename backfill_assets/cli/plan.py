@@ -17,17 +17,16 @@ from backfill_assets.cli.common import (
     FILE,
     TEXT,
     Parsed,
-    answer,
     days_options,
     json_and_lake,
     opened,
-    print_json,
     target_option,
     usage,
 )
+from backfill_assets.cli.drawing import TextTable
 from backfill_assets.cli.landing import opened_now
-from backfill_assets.cli.output import given_options, options_of
-from backfill_assets.cli.plan_page import draw_list, show_progress
+from backfill_assets.cli.output import answer, given_options, options_of
+from backfill_assets.cli.plan_page import runbook, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.pipeline.own_files import reached
@@ -64,7 +63,7 @@ def _canary(text: str) -> int | DayRange:
 @click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
 @target_option
 @json_and_lake
-def plan(as_json: bool, **options: Any) -> None:
+def plan(**options: Any) -> None:
     """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
 
     Days that need nothing make no plan. Exit code 1 if the preflight failed: such a plan is refused when it is run.
@@ -75,12 +74,12 @@ def plan(as_json: bool, **options: Any) -> None:
     make_target(options["named"])
     code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
     with working_by(code):
-        may_run = _make({**options, "code": code}, as_json)
+        may_run = _make({**options, "code": code})
     if not may_run:
         ctx.exit(1)
 
 
-def _make(options: dict[str, Any], as_json: bool) -> bool:
+def _make(options: dict[str, Any]) -> bool:
     """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
     its JSON has no id."""
     if options["days"] is None:
@@ -99,10 +98,10 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
     if new_plan.nothing_to_do and not options["look"]:
         span = [str(days.start), str(days.last)]
         document = {"id": None, "state": "nothing to do", "days": span, "tables": tables}
-        answer(document, as_json, [new_plan.nothing_to_do])
+        answer(document, [new_plan.nothing_to_do])
         return True
     keep_plan(lake, new_plan)
-    show_progress(progress(lake, pipeline, new_plan), "json" if as_json else "")
+    show_progress(progress(lake, pipeline, new_plan))
     return not new_plan.failed_ticks
 
 
@@ -123,16 +122,16 @@ def _policy(options: dict[str, Any]) -> Policy:
 @plan.command("list", short_help="All plans of the lake.")
 @target_option
 @json_and_lake
-def list_plans(as_json: bool) -> None:
+def list_plans() -> None:
     """All plans of the lake, oldest first."""
     lake, _ = opened()
     states = [(p, state_of(lake, p)) for p in plans(lake)]
-    if as_json:
-        print_json([{"id": p.id, "state": s, "from": str(p.days.start), "to": str(p.days.last),
-                     "tables": p.tables, "chunks": len(p.chunks), "user": p.user, "reason": p.reason,
-                     "note": p.note} for p, s in states])  # fmt: skip
-    else:
-        draw_list(states)
+    document = [{"id": p.id, "state": s, "from": str(p.days.start), "to": str(p.days.last), "tables": p.tables,
+                 "chunks": len(p.chunks), "user": p.user, "reason": p.reason, "note": p.note}
+                for p, s in states]  # fmt: skip
+    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in states]
+    table = TextTable(["plan", "state", "days", "chunks", "by", "why"], rows)
+    answer(document, [table] if rows else [], "No plans yet. Make one with: backfill-assets plan --from DAY --to DAY")
 
 
 @plan.command("show", short_help="A plan and how far it is.")
@@ -140,12 +139,12 @@ def list_plans(as_json: bool) -> None:
 @click.option("--markdown", is_flag=True, help="As a runbook.")
 @target_option
 @json_and_lake
-def show_plan(plan_id: str, markdown: bool, as_json: bool) -> None:
+def show_plan(plan_id: str, markdown: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
     shown = find_plan(opened()[0], plan_id)
     with working_by(shown.code):
-        lake, pipeline = opened()
-    show_progress(progress(lake, pipeline, shown), "markdown" if markdown else "json" if as_json else "")
+        current = progress(*opened(), shown)
+    click.echo(runbook(current)) if markdown else show_progress(current)
 
 
 @plan.command("pause", short_help="Stop after the current chunk.")
@@ -153,13 +152,13 @@ def show_plan(plan_id: str, markdown: bool, as_json: bool) -> None:
 @click.option("--note", type=TEXT, default="", help="Why.")
 @target_option
 @json_and_lake
-def pause(plan_id: str, note: str, as_json: bool) -> None:
+def pause(plan_id: str, note: str) -> None:
     """Let a plan stop after the chunk that it is at."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "paused", note or "no note")
     line = f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}"
-    answer({"id": found.id, "done": "paused"}, as_json, [line])
+    answer({"id": found.id, "done": "paused"}, [line])
 
 
 @plan.command("resume", short_help="Take a pause or a stop back.")
@@ -167,13 +166,12 @@ def pause(plan_id: str, note: str, as_json: bool) -> None:
 @click.option("--reason", type=TEXT, default="", help="Why; needed after --stop-after. It is kept with your name.")
 @target_option
 @json_and_lake
-def resume(plan_id: str, reason: str, as_json: bool) -> None:
+def resume(plan_id: str, reason: str) -> None:
     """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan stood."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     resume_plan(lake, found, reason)
-    line = f"plan {found.id} may run again: backfill-assets run {found.id}"
-    answer({"id": found.id, "done": "resumed"}, as_json, [line])
+    answer({"id": found.id, "done": "resumed"}, [f"plan {found.id} may run again: backfill-assets run {found.id}"])
 
 
 @plan.command("cancel", short_help="End it; what is written stays.")
@@ -181,10 +179,9 @@ def resume(plan_id: str, reason: str, as_json: bool) -> None:
 @click.option("--note", type=TEXT, default="", help="Why.")
 @target_option
 @json_and_lake
-def cancel(plan_id: str, note: str, as_json: bool) -> None:
+def cancel(plan_id: str, note: str) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
-    line = f"plan {found.id}: {marked(lake, found.id, 'ended')}"
-    answer({"id": found.id, "done": "cancelled"}, as_json, [line])
+    answer({"id": found.id, "done": "cancelled"}, [f"plan {found.id}: {marked(lake, found.id, 'ended')}"])

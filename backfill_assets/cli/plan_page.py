@@ -5,13 +5,15 @@ Elsewhere: the figures (`plans.model`, `plans.progress`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
+from typing import Any
 
 import click
 
 from backfill_assets.backfill.gate import whole_command
 from backfill_assets.backfill.gates import described
-from backfill_assets.cli.common import print_json
-from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
+from backfill_assets.cli.drawing import PageSection, TextTable, number, say, size
+from backfill_assets.cli.output import answer
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
 from backfill_assets.plans.progress import Progress, Took
@@ -23,40 +25,30 @@ LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range
 LISTED_DAYS = 31
 
 
-def draw_list(states: Sequence[tuple[Plan, str]]) -> None:
-    """One line per plan."""
-    if not states:
-        say("No plans yet. Make one with: backfill-assets plan --from DAY --to DAY")
-        return
-    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in states]
-    draw_table(["plan", "state", "days", "chunks", "by", "why"], rows)
+def show_progress(current: "Progress", outcome: bool = False) -> None:
+    """Answer with the plan and how far it is; as its `outcome` people get only its chunks and what they cost, once it
+    is finished also its tables."""
+    answer(partial(_document, current), [partial(_draw, current, outcome)])
 
 
-def show_progress(current: "Progress", form: str = "") -> None:
-    """The plan and how far it is, as `json`, as a runbook in `markdown`, only its chunks (once it is finished also its
-    tables) and what they cost as `outcome`, or else drawn."""
-    if form == "json":
-        print_json(
-            plan_dict(current.plan)
-            | {"state": current.state, "stopped": current.why, "progress": [c.to_dict() for c in current.chunks]}
-            | {"resumed": [asdict(r) for r in current.resumed], "hours": ""}  # `hours`: a key of earlier versions
-            | {"accepted": [asdict(a) for a in current.accepted]}
-            | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
-        )
-    elif form == "markdown":
-        click.echo(runbook(current))
-    else:
-        for line in _head(current):
-            say(line)
-        made = (
-            [_window_section(current), _steps_section(current)]
-            if current.state == "finished"
-            else [_steps_section(current)]
-        )
-        for section in made if form == "outcome" else report(current):
-            click.echo()
-            section.draw()
-        say(f"next: {_next_command(current)}")
+def _document(current: "Progress") -> dict[str, Any]:
+    return (
+        plan_dict(current.plan)
+        | {"state": current.state, "stopped": current.why, "progress": [c.to_dict() for c in current.chunks]}
+        | {"resumed": [asdict(r) for r in current.resumed], "hours": ""}  # `hours`: a key of earlier versions
+        | {"accepted": [asdict(a) for a in current.accepted]}
+        | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
+    )
+
+
+def _draw(current: "Progress", outcome: bool) -> None:
+    for line in _head(current):
+        say(line)
+    tables = [_window_section(current)] if current.state == "finished" else []
+    for section in [*tables, _steps_section(current)] if outcome else report(current):
+        click.echo()
+        section.draw()
+    say(f"next: {_next_command(current)}")
 
 
 def _head(current: "Progress") -> Iterator[str]:

@@ -8,14 +8,16 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 
 import click
 
-from backfill_assets.cli.common import FILE, json_and_lake, lake_root, list_known, print_json
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, html_of, remark, say, write_whole
+from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json, wants_json
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, html_of, remark, say, write_whole
+from backfill_assets.cli.output import answer
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
@@ -24,19 +26,19 @@ from backfill_assets.labs.model import LABS, LabStep, run_lab
 @click.argument("name", required=False)
 @click.option("--html", type=FILE, help="Also write the lab as one page.")
 @json_and_lake
-def lab(name: str | None, html: Path | None, as_json: bool) -> None:
+def lab(name: str | None, html: Path | None) -> None:
     """List the labs, or run the one called NAME: it makes a lake of its own, and deletes it at its end.
 
     Every step that says WRONG is the unsafe form, which really ran.
     """
     if name is None:
-        list_known(("lab", "shows"), LABS, as_json)
+        answer(LABS, [TextTable(("lab", "shows"), [*LABS.items()])])
         return
     done = []
     with tempfile.TemporaryDirectory(prefix="backfill-assets-lab-") as folder:
         for step in run_lab(name, Path(folder) / "lake"):
             done.append(step)
-            if not as_json:
+            if not wants_json():
                 click.secho(f"\n{step.title or step.form}", bold=True)
                 for line in step.text.splitlines():
                     say(line)
@@ -44,8 +46,7 @@ def lab(name: str | None, html: Path | None, as_json: bool) -> None:
     if html:
         page = Page(f"lab {name}", LABS[name], "a lake of its own", [_section(s) for s in done])
         write_whole(html, html_of(page))
-    if as_json:
-        print_json({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})
+    answer({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})
 
 
 def _section(step: LabStep) -> PageSection:
@@ -63,7 +64,7 @@ def _section(step: LabStep) -> PageSection:
 @click.option("--sample", is_flag=True, help="Drill on a sample lake, not on a copy of the lake.")
 @click.option("--plant-only", is_flag=True, help="Make the copy, plant the fault, name both, and leave them.")
 @json_and_lake
-def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_json: bool) -> None:
+def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> None:
     """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none), to be mended in
     another terminal. The lake itself is only read. Exit code 1 if the copy was not well in time.
     """
@@ -72,7 +73,7 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
 
     if name is None:
         known = {plant: (function.__doc__ or "").strip() for plant, function in PLANTS.items()}
-        list_known(("drill", "fault"), known, as_json)
+        answer(known, [TextTable(("drill", "fault"), [*known.items()])])
         return
     refuse_unknown("drill", [name], PLANTS, "Nothing was planted")
     folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
@@ -87,7 +88,7 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
         return
     score = practise(watch, Desk(_reader(), remark), seconds)
     figures = {**vars(score), "points": score.points}
-    print_json(figures) if as_json else draw_table(["figure", "value"], list(figures.items()))
+    answer(figures, [TextTable(["figure", "value"], [*figures.items()])])
     remark(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
     if score.mended_s is None:
         click.get_current_context().exit(1)
@@ -129,7 +130,7 @@ def guides() -> dict[str, Path]:
 @click.command()
 @click.argument("name", required=False)
 @json_and_lake
-def guide(name: str | None, as_json: bool) -> None:
+def guide(name: str | None) -> None:
     """List the guides, or print the one called NAME as Markdown, without a pager.
 
     A test runs the commands of every guide and compares what they print with what the guide shows.
@@ -137,11 +138,8 @@ def guide(name: str | None, as_json: bool) -> None:
     known = guides()
     if name is None:
         titles = {n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for n, path in known.items()}
-        list_known(("guide", "about"), titles, as_json, "`backfill-assets guide NAME` prints one.")
+        answer(titles, [TextTable(("guide", "about"), [*titles.items()]), "`backfill-assets guide NAME` prints one."])
         return
     refuse_unknown("guide", [name], known, "Nothing was printed")
     text = known[name].read_text(encoding="utf-8")
-    if as_json:
-        print_json({"guide": name, "text": text})
-    else:
-        click.echo(text, nl=False)
+    answer({"guide": name, "text": text}, [partial(click.echo, text, nl=False)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.checks import drift_sections
-from backfill_assets.cli.common import DAY, opened
+from backfill_assets.cli.common import DAY, opened, wants_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
 from backfill_assets.cli.lateness import lateness_gauges
 from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
@@ -85,8 +85,8 @@ def report() -> Output:
 
     No JVM starts.
     """
-    (lake, pipeline), asked = opened(), click.get_current_context().params
-    lake_report = report_of(lake, pipeline, utc_now(), with_checks=bool(asked["as_json"] or asked["html"]))
+    (lake, pipeline), is_page = opened(), click.get_current_context().params["html"] is not None
+    lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.orchestration.history import runs_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, days_options, json_and_lake, opened
-from backfill_assets.cli.output import given_options, options_of
+from backfill_assets.cli.common import TEXT, days_options, json_and_lake, opened
+from backfill_assets.cli.output import answer, given_options, options_of
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
@@ -34,7 +34,7 @@ def which_options(command: Command) -> Command:
 @options_of(PutBack, types={"note": TEXT})
 @which_options
 @json_and_lake
-def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> None:
+def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
     """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a table to a version.
 
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
@@ -50,7 +50,7 @@ def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) ->
     report = roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
     then = [f"Held until: {hold.release}"] if report.is_done else [UNDONE] if report.tables else []
-    answer(report, as_json, [*report.lines(), *then])
+    answer(report, [*report.lines(), *then])
 
 
 @click.command()
@@ -58,7 +58,7 @@ def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) ->
 @options_of(Undone, types={"note": TEXT}, without=["table"])
 @which_options
 @json_and_lake
-def release(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> None:
+def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE. Their own inputs then
     decide which are fresh and which are stale and rebuilt."""
     asked = RollbackRequest(**given_options(Undone, options), days=days)
@@ -70,7 +70,7 @@ def release(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> 
     lines += [] if yes else [UNDONE]
     if yes and asked.plan in plan_ids(lake):  # a publication has no plan of its own
         lines.append(f"Make them again with: backfill-assets run {asked.plan}")
-    answer({"done": yes, "tables": spans(found)}, as_json, lines)
+    answer({"done": yes, "tables": spans(found)}, lines)
 
 
 def provenance() -> Provenance:

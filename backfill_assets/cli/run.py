@@ -42,14 +42,13 @@ WAITS = 3  # the exit code of a plan that waits as it was told to
 @click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
 @target_option
 @json_and_lake
-def run(  # noqa: PLR0913 - the options of a command are its arguments
+def run(
     plan_id: str,
     accepts: tuple[str, ...],
     reason: str,
     daemon: bool,
     only: int | None,
     parent: tuple[str, str] | None,
-    as_json: bool,
 ) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
     waits for a person, as `plan --stop-after` chunk.
@@ -66,7 +65,7 @@ def run(  # noqa: PLR0913 - the options of a command are its arguments
         return
     with working_by(plan.code):
         current = _run_plan(lake, plan, accepted, daemon)
-        show_progress(current, "json" if as_json else "outcome")
+        show_progress(current, outcome=True)
     say_unusable(lake)
     say_warnings(Known(lake, pipeline), dict.fromkeys(plan.tables, plan.days))
     if current.state == "waiting":

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import answer, json_and_lake, lake_option, lake_root, named_lake, opened
+from backfill_assets.cli.common import json_and_lake, lake_option, lake_root, named_lake, opened
+from backfill_assets.cli.output import answer
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import remove_rights
 from backfill_assets.engine.confs import scrub
@@ -48,31 +49,31 @@ def server() -> None:
 
 @server.command(short_help="Start it now.")
 @json_and_lake
-def start(as_json: bool) -> None:
+def start() -> None:
     """Start it now, so that the next command need not wait."""
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
-    _draw(lake.root, as_json)
+    _answer_status(lake.root)
 
 
 @server.command(short_help="Stop it; the next use starts one.")
 @click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
 @json_and_lake
-def stop(force: bool, as_json: bool) -> None:
+def stop(force: bool) -> None:
     """Stop it; the next use starts a fresh one."""
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
         _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
-    answer({"stopped": stopped}, as_json, ["stopped" if stopped else "it was not running"])
+    answer({"stopped": stopped}, ["stopped" if stopped else "it was not running"])
 
 
 @server.command(short_help="Whether it runs, since when.")
 @json_and_lake
-def status(as_json: bool) -> None:
+def status() -> None:
     """Whether it runs, since when, and how much memory it takes. Starts nothing."""
     if server_status(lake_root()) is None:
         _lake()
-    _draw(lake_root(), as_json)
+    _answer_status(lake_root())
 
 
 def _lake() -> Lake:
@@ -82,11 +83,11 @@ def _lake() -> Lake:
     return lake
 
 
-def _draw(lake: Path, as_json: bool) -> None:
+def _answer_status(lake: Path) -> None:
     if (running := server_status(lake)) is None:
-        answer({"running": False}, as_json, ["not running; it starts at the first use"])
-        return
-    answer({"running": True, **vars(running)}, as_json, [f"{running}, {running.version}"])
+        answer({"running": False}, ["not running; it starts at the first use"])
+    else:
+        answer({"running": True, **vars(running)}, [f"{running}, {running.version}"])
 
 
 @click.command()

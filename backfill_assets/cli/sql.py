@@ -9,14 +9,16 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Any, TextIO
 from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, answer, json_and_lake, newest_option, opened, print_json
+from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, newest_option, opened, wants_json
 from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
+from backfill_assets.cli.output import answer
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import States
@@ -48,9 +50,7 @@ FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
 @newest_option
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
 @json_and_lake
-def sql(  # noqa: PLR0913 - the options of a command are its arguments
-    query: str, form: str | None, rows: int, at: datetime | int | None, newest: bool, snapshot: str, as_json: bool
-) -> None:
+def sql(query: str, form: str | None, rows: int, at: datetime | int | None, newest: bool, snapshot: str) -> None:
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
 
     All tables are read as the newest lake version has them: as the last run, plan chunk, rollback or publication left
@@ -64,16 +64,16 @@ def sql(  # noqa: PLR0913 - the options of a command are its arguments
         raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
-    answer = ask(lake, pipeline, text, at, snapshot, newest)
-    for table, days in answer.unfit.items():
+    found = ask(lake, pipeline, text, at, snapshot, newest)
+    for table, days in found.unfit.items():
         remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
-    if as_json:
-        cells = zip(*map(_values, answer.rows.columns), strict=True)
-        print_json([dict(zip(answer.rows.column_names, row, strict=True)) for row in cells])
-    elif form:
-        write_csv(answer.rows, sys.stdout, safe=form == "safe")
-    else:
-        _draw(answer.rows, rows)
+    writer = partial(write_csv, to=sys.stdout, safe=form == "safe") if form else partial(_draw, limit=rows)
+    answer(partial(_records, found.rows), [partial(writer, found.rows)])
+
+
+def _records(rows: Any) -> list[dict[str, Any]]:
+    cells = zip(*map(_values, rows.columns), strict=True)
+    return [dict(zip(rows.column_names, row, strict=True)) for row in cells]
 
 
 def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
@@ -95,12 +95,12 @@ def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
         writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
 
 
-def _draw(answer: Any, limit: int) -> None:
-    shown = answer.slice(0, limit)
+def _draw(rows: Any, limit: int) -> None:
+    shown = rows.slice(0, limit)
     cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
-    draw_table(answer.column_names, [list(row) for row in zip(*cells, strict=True)])
-    hidden = answer.num_rows - shown.num_rows
-    click.echo(f"{number(answer.num_rows)} row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}")
+    draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
+    hidden = rows.num_rows - shown.num_rows
+    click.echo(f"{number(rows.num_rows)} row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}")
 
 
 def _values(column: Any) -> list[Any]:
@@ -139,7 +139,7 @@ KINDS = {"s3": "s3", "az": "azure"}  # DuckDB's word for a store, which it reach
 @click.argument("reader", type=click.Choice(sorted(READERS)))
 @click.option("--newest", is_flag=True, help="Follow each table to its newest commit, also while a run writes others.")
 @json_and_lake
-def attach(reader: str, newest: bool, as_json: bool) -> None:
+def attach(reader: str, newest: bool) -> None:
     """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or Python for Polars.
 
     Run it in that program. All tables are of the newest lake version, and stay so: run it again to see newer days. No
@@ -149,8 +149,8 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
 
     lake, pipeline = opened()
     uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
-    if as_json:
-        print_json(uris)
+    if wants_json():
+        answer(uris)
         return
     seen = None if newest else versions_seen(lake)
     lines = [BEFORE[reader]] if BEFORE[reader] else []
@@ -173,7 +173,7 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
 @click.command()
 @click.option("--schema", metavar="NAME", type=TEXT, help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.")
 @json_and_lake
-def register(schema: str | None, as_json: bool) -> None:
+def register(schema: str | None) -> None:
     """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as it knows them.
 
     Who reads by the name sees the newest version. A name that belongs to another table is refused, the others get
@@ -188,7 +188,7 @@ def register(schema: str | None, as_json: bool) -> None:
         raise click.UsageError("name a schema: --schema NAME, or register_in below [access] in lake.toml")
     made = [t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)]
     named, failed = register_tables(LakeSession(lake), made, chosen)
-    answer({"schema": chosen, "tables": [vars(n) for n in named]}, as_json, named)
+    answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
     raise_first(failed)
 
 
@@ -220,7 +220,7 @@ def _lacking(states: States) -> dict[str, dict[date, str]]:
 @click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]")
 @newest_option
 @json_and_lake
-def export(name: str, to: str | None, days: DayRange | None, newest: bool, as_json: bool) -> None:
+def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> None:
     """Replace the days that changed since the last export: of the table NAME in the place --to, or of the export NAME
     in `[exports]` of lake.toml; without NAME of all exports there. All are of the newest lake version.
 
@@ -237,4 +237,4 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool, as_js
     else:
         done = export_all(lake, pipeline, [name] if name else [], newest)
     none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
-    answer(done, as_json, done, none)
+    answer(done, done, none)

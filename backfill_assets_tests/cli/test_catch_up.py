@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
-from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.common import JSON_KEY, Overrides
 from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -136,8 +136,10 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     assert (done.success, done.held_back) == (False, [held_back(lake[0])[plan.id]])
     for as_json in (False, True):
         capsys.readouterr()
-        with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit):
-            report(done, as_json)
+        context = click.Context(click.Command("catch-up"))
+        context.meta.update({JSON_KEY: True} if as_json else {})
+        with context, pytest.raises(click.exceptions.Exit):
+            report(done)
         out, err = capsys.readouterr()
         assert f"Error: {done.held_back[0]}" in " ".join(err.split())
         assert "Nothing to do" not in out
@@ -145,7 +147,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     for waits, left, code in ((True, {}, 3), (False, {}, 1), (True, {"training": ["2024-03-01"]}, 1)):
         kept = CaughtUp(held_back=("the plan waits",), waits=waits, left=left)
         with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit) as ended:
-            report(kept, as_json=False)
+            report(kept)
         assert ended.value.exit_code == code
 
 

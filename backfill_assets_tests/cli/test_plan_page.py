@@ -36,7 +36,7 @@ def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
     done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
-    show_progress(done, "outcome")
+    show_progress(done, outcome=True)
     outcome = capsys.readouterr().out
     show_progress(done)
     whole = capsys.readouterr().out
