@@ -32,10 +32,10 @@ from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import (
+    UNNEEDED,
+    MaintainConfig,
     export_job,
-    export_schedule,
     maintain_job,
-    maintain_schedule,
     one_op_job,
     rollback_jobs,
     show_lines,
@@ -77,8 +77,7 @@ def browser_definitions(
         if lake.shared is not None  # the lake beside a candidate loads, proves and exports
         else [
             *lake_schedules(lake_context, rebuild),
-            maintain_schedule(upkeep, lake_context.naming),
-            export_schedule(exporting, lake_context.naming),
+            *upkeep_schedules(lake_context, upkeep, exporting),
             *(proof_schedule(lake_context, job, proof.hour) for job in proving),
         ],
         resources={} if lake_context.appearance.is_guest else {PYSPARK: LakePySparkResource(folder=lake.address)},
@@ -109,6 +108,18 @@ def stand_in(lake_context: LakeContext) -> Opened:
     lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
     pipeline = pipeline_of(lake, lake_context.tables_of(lake.settings))
     return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)
+
+
+def upkeep_schedules(lake_context: LakeContext, upkeep: Any, exporting: Any) -> list[dg.ScheduleDefinition]:
+    """`maintain` on Sundays at 04:00 UTC and `export` each hour, both off until somebody turns them on."""
+    act = dg.RunRequest(run_config=dg.RunConfig(ops={lake_context.naming.name(UNNEEDED): MaintainConfig(act=True)}))
+    weekly = "Off unless you turn it on: deletes weekly what no rollback needs any more (job `maintain`)."
+    hourly = "Off unless you turn it on: brings changed days to the places of [exports] (the job `export`)."
+    export = dg.RunRequest()
+    return [
+        lake_schedule(lake_context, "weekly_upkeep", upkeep, "0 4 * * 0", weekly, lambda _: act, is_on=False),
+        lake_schedule(lake_context, "hourly_export", exporting, "30 * * * *", hourly, lambda _: export, is_on=False),
+    ]
 
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"

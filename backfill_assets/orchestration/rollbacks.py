@@ -1,7 +1,7 @@
 """Jobs of one step for the browser: `rollback` and `release` with typed launchpads, `maintain` and `export`.
 
-The schedules of the last two are stopped; `maintain` also ends Dagster's own old runs. Not here: the work itself
-(`operations`), and events of rollbacks by command (`reconcile`). Dagster itself prunes the ticks of sensors and
+`maintain` also ends Dagster's own old runs. Not here: the work itself (`operations`), schedules of the last two
+(`lake_definitions`), and events of rollbacks by command (`reconcile`). Dagster itself prunes the ticks of sensors and
 schedules: `retention` in dagster.yaml.
 """
 
@@ -24,7 +24,7 @@ from backfill_assets.operations.export import export_all
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.context import PLAIN, LakeContext, Naming
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.reconcile import receipt_event
@@ -175,16 +175,6 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
     return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
 
 
-def maintain_schedule(job: dg.JobDefinition, naming: Naming = PLAIN) -> dg.ScheduleDefinition:
-    """Sundays at 04:00 UTC, stopped until somebody starts it in the browser."""
-    return dg.ScheduleDefinition(
-        name=naming.name("weekly_upkeep"), job=job, cron_schedule="0 4 * * 0", execution_timezone="UTC",
-        run_config=dg.RunConfig(ops={naming.name(UNNEEDED): MaintainConfig(act=True)}),
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Off unless you turn it on: deletes weekly what no rollback needs any more (job `maintain`).",
-    )  # fmt: skip
-
-
 def export_job(lake_context: LakeContext) -> dg.JobDefinition:
     """The job of the command `export`: every export of lake.toml, changed days only."""
 
@@ -200,15 +190,6 @@ def export_job(lake_context: LakeContext) -> dg.JobDefinition:
 
     what = "Bring days that changed to the places that [exports] in lake.toml names."
     return one_op_job(lake_context, EXPORT, replace_changed_days, None, what)
-
-
-def export_schedule(job: dg.JobDefinition, naming: Naming = PLAIN) -> dg.ScheduleDefinition:
-    """Every hour, stopped until somebody starts it in the browser."""
-    return dg.ScheduleDefinition(
-        name=naming.name("hourly_export"), job=job, cron_schedule="30 * * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Off unless you turn it on: brings changed days to the places of [exports] (the job `export`).",
-    )  # fmt: skip
 
 
 def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -> list[str]:

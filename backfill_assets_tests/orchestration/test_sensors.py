@@ -95,6 +95,18 @@ def test_a_new_lake_is_loaded_from_its_first_day_and_nothing_after_as_of(own_lak
     assert found == [DayRange(day(WRITTEN), day(WRITTEN + 2))]
 
 
+@pytest.mark.parametrize("name", ["weekly_upkeep", "hourly_export"])
+def test_upkeep_and_exports_wait_until_somebody_turns_them_on_and_act_then(own_lake: Lake, name: str) -> None:
+    schedule = schedules_of(own_lake)[name]
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+    with dg.DagsterInstance.ephemeral() as instance:
+        sunday = datetime(2024, 3, 3, tzinfo=UTC)
+        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=sunday)
+        (run,) = schedule.evaluate_tick(context).run_requests or ()
+    ops = {"delete_unneeded": {"config": {"act": True}}} if name == "weekly_upkeep" else None
+    assert run.run_config.get("ops") == ops
+
+
 def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(own_lake: Lake) -> None:
     path = own_lake.root / "lake.toml"
     path.write_text(path.read_text() + "[lateness]\nrolling_days = 4\ndelay_days = 1\n")
