@@ -26,8 +26,6 @@ from backfill_assets_tests.operations.synthetic import START, Made, build, lande
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("--from", "2024-2-3", "--to", "2024-02-04"), "not a date of the form YYYY-MM-DD"),
-        (("--from", "2024-03-02", "--to", "2024-03-01"), "Give the earlier day first"),
         (("--from", "2024-01-01", "--to", "2024-03-01"), "before the lake's first day, 2024-02-26"),
         (("--from", "2024-02-26", "--to", "9999-01-01"), "is not over yet (UTC)"),
         (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix. Choose one of raw, "),

@@ -48,7 +48,7 @@ def test_days_are_typed_with_both_ends_included_or_once_also_as_earlier_releases
         ("--to 2024-03-01", "the first one is missing"),
         ("--from 2024-03-01 --days 2024-03-01", "leave --from and --to"),
         ("--from 1.3.2024 --to 2024-03-02", "1.3.2024"),
-        ("--from 2024-03-02 --to 2024-03-01", "2024-03-01"),
+        ("--from 2024-03-02 --to 2024-03-01", "Give the earlier day first"),
     ],
 )
 def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(words: str, told: str) -> None:

@@ -40,19 +40,6 @@ def test_json_is_one_document(root: Path) -> None:
     assert (said["wanted_share"], said["look_back_days"]) == (0.99, 4)
 
 
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (("--to", "2024-03-01"), "the first one is missing"),
-        (("--from", "2024-03-02", "--to", "2024-03-01"), "before it starts"),
-    ],
-)
-def test_wrong_usage_is_exit_code_two(root: Path, args: tuple[str, ...], told: str) -> None:
-    result = measured(root, *args)
-    assert result.exit_code == 2
-    assert told in result.stderr
-
-
 NOW = FRONTIER + timedelta(hours=6)
 
 

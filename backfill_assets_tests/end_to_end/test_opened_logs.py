@@ -100,7 +100,6 @@ def _opened(root: Path, *command: str) -> dict[str, int]:
     [
         (("status",), ()),
         (("plan", "--from", str(START), "--to", str(START + ONE_DAY), "--tables", "staging", "--force"), ("staging",)),
-        (("status", "--json"), ()),
     ],
 )
 def test_commands_open_a_state_and_later_commits(

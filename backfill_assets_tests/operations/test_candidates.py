@@ -2,7 +2,6 @@
 Not here: building one by the command (`end_to_end.test_candidate`)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +11,9 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.candidates import candidate_names, create_candidate, discard_candidate, find_candidate
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.operations.planned import BUILT, DAYS
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-@pytest.fixture
-def beside(tmp_path: Path) -> CandidateWorld:
-    return CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
 
 
 def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(beside: CandidateWorld) -> None:

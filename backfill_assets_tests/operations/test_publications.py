@@ -36,11 +36,6 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, with_
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-@pytest.fixture
-def beside(tmp_path: Path) -> CandidateWorld:
-    return CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
-
-
 def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(beside: CandidateWorld) -> None:
     beside.build_all(5)
     before = {t: beside.made.view(t).version for t in BUILT}

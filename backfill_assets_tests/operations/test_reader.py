@@ -20,11 +20,6 @@ from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readabl
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> LakeReader:
-    return readable_lake(tmp_path / "it's a lake")
-
-
 def table(reader: LakeReader) -> TableReader:
     return reader.table(TABLE).days("2024-03-01", "2024-03-02", unfit="take")
 

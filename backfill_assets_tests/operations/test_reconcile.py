@@ -59,11 +59,6 @@ ROWS = [row(n) for n in range(12)]
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path / "lake")
-
-
-@pytest.fixture
 def compare(lake: Lake, tmp_path: Path) -> Callable[..., ReconcileReport]:
     """Compare two lists of rows by `id`, each written to a Parquet file."""
 

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.usefixtures("storages")  # an engine of DuckDB's, or a 
 PIPELINE = Pipeline((), {})
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return bare_lake(tmp_path / "lake")
-
-
 COLUMNS = Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n")
 CONTRACT = Contract("t", "t", COLUMNS, "day", ("key",), ())
 

@@ -15,7 +15,6 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.show import brief, show
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
-from backfill_assets_tests.orchestration.ticking import empty_lake
 
 
 def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> None:
@@ -69,14 +68,6 @@ def states(made: Made) -> States:
 def reason(made: Made, table: str, day: object = START) -> str:
     found = states(made)
     return brief(found, table, day, found.of(table, day))  # type: ignore[arg-type]
-
-
-def test_a_day_that_was_never_loaded_says_how_many_files_name_it(tmp_path: Path) -> None:
-    nothing = empty_lake(tmp_path / "lake")
-    found = states(nothing)
-    assert brief(found, "raw", START, State.MISSING) == "no landed file names it; a backfill of raw records it as empty"
-    assert brief(found, "staging", START, State.MISSING) == "never built"
-    assert brief(found, "features", START, State.MISSING) == f"never built; first build staging {START}"
 
 
 def test_a_day_of_other_code_says_whether_code_or_settings_moved(made: Made) -> None:

@@ -24,14 +24,9 @@ from backfill_assets.operations.snapshots import (
 )
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import DAYS, Planned
-from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
+from backfill_assets_tests.operations.readable_lake import TABLE, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> LakeReader:
-    return readable_lake(tmp_path / "it's a lake")
 
 
 def keep(reader: LakeReader, name: str = "spring", **more: object) -> Snapshot:

@@ -20,14 +20,9 @@ from backfill_assets.operations.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.operations.sql import ask, dataset, own_engine, whole
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
-from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
+from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> LakeReader:
-    return readable_lake(tmp_path / "it's a lake")
 
 
 def rows(

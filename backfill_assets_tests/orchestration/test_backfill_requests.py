@@ -11,11 +11,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.core.states import States
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import LANDING, SCAN, late_data_tick
@@ -122,11 +119,6 @@ def test_a_given_up_day_is_an_alarm_and_fails_its_check(lake: Made, instance: dg
     tick = late(lake, instance)
     (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
     assert (tick.alarms, "given up" in verdict.metadata) == ({}, False)
-
-
-def seen(lake: Lake, pipeline: Pipeline) -> States:
-    """The states of the lake as they are now."""
-    return pipeline.states(read_view(lake, pipeline.contracts))
 
 
 def test_an_arrival_day_that_was_given_up_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:
