@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import DIGEST_CHARS, digest_of, is_required, raw_digest
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.states import Codes, States
-from backfill_assets.core.view import Deliveries, LandedDay
+from backfill_assets.core.states import Codes
+from backfill_assets.core.view import LandedDay
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded, turned
 from backfill_assets_tests.strategies import json_values, texts
 
@@ -239,16 +239,3 @@ def test_digests_contain_neither_versions_nor_runs_nor_code() -> None:
         story.tables[name] = replace(table, version=table.version + 50, latest=latest, inputs=newer)
         story.codes[name] = Codes("c", "s")  # as in the receipts: days of old code count by their write
     assert [story.digest(c.name, day(4)) for c in CONTRACTS] == before
-
-
-def test_digests_do_not_depend_on_the_order_of_what_was_read() -> None:
-    story = _labelled(8, 8).build("labels", day(4))
-    view = story.view()
-    mirrored = replace(
-        view,
-        tables={n: replace(t, latest=turned(t.latest)) for n, t in turned(view.tables).items()},
-        delivered={"raw": Deliveries(turned(view.source("raw").landed), turned(view.source("raw").arrivals))},
-    )
-    there, here = States(CONTRACTS, mirrored, story.codes).digests, story.states().digests
-    for table in here.contracts:
-        assert there.of(table, day(4)) == here.of(table, day(4))

@@ -209,13 +209,6 @@ def test_writes_of_others_stay_an_alarm(world: World) -> None:
     assert observe_each(world.lake, chosen_pipeline(world.lake).contracts) == ([], [])
 
 
-def test_a_compaction_by_others_changes_nothing(world: World) -> None:
-    world.write(rows((D1, "c", 3)))
-    world.adopt()
-    DeltaTable(world.place).optimize.compact()
-    assert set(world.states().values()) == {State.FRESH}
-
-
 def test_days_that_others_may_write_are_judged(shared: World) -> None:
     shared.write(rows((D2, "b", 9), (D3, "c", 8)))
     assert unseen(shared.lake, chosen_pipeline(shared.lake).contracts[0]) == "version 3, by others"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from backfill_assets.core.contracts import Column
 from backfill_assets.lake.columns import arrow_type
-from backfill_assets.lake.engine_fingerprints import bucket, comparable, pieces, row_hash
+from backfill_assets.lake.engine_fingerprints import comparable, pieces, row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,17 +44,6 @@ def test_the_pieces_of_a_row_are_those_of_the_md5_of_its_text(spark: "SparkSessi
     hashed = frame.selectExpr(f"{row_hash([column])} AS h")
     assert [tuple(row) for row in hashed.selectExpr(*pieces(["h"]).values()).collect()] == [expected]
     assert [*pieces(["h"])] == ["h_0", "h_1"]
-
-
-def test_the_bucket_of_a_number_counts_bits_of_its_whole_part(spark: "SparkSession") -> None:
-    for kind, values, expected in (
-        ("BIGINT", [0, 7, -8, -(2**63), 2**63 - 1, None], [0, 3, -4, -64, 63, None]),
-        ("BOOLEAN", [True, False, None], [1, 0, None]),
-        ("DECIMAL(9,2)", [Decimal("3.99"), Decimal("-0.99"), Decimal("-2.50")], [2, 0, -2]),
-        ("DOUBLE", [-0.5, math.nan, math.inf, -math.inf, None, 2.0**62], [0, None, 63, -63, None, 63]),
-    ):
-        column = Column("n", kind, "n", nullable=True)
-        assert [n for (n,) in asked(spark, column, list(values), bucket(column))] == expected, kind
 
 
 def test_only_keys_that_engines_compare_in_several_ways_become_texts() -> None:

@@ -58,14 +58,6 @@ def store_of(table: Path) -> TableStore:
     return bare_lake(table.parents[1]).store
 
 
-def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5, bad=2), _event("a.csv", "sha", day(1), 4)], OURS)
-    (found,) = read_files(store_of(files))
-    assert found.days == {day(0): (5, 2, 3), day(1): (4, 0, 4)}
-    assert (found.rows, found.usable_rows, found.withdrawn) == (9, 7, False)
-    assert (found.path, found.sha256, found.size, found.mtime_ns) == ("a.csv", "sha", 10, 7)
-
-
 def test_the_newest_event_of_a_content_wins(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5), _withdrawn("a.csv", "sha", hours=1)], OURS)
     assert [(r.withdrawn, r.days) for r in read_files(store_of(files))] == [(True, {day(0): (5, 0, 5)})]

@@ -15,7 +15,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.log import HINT, MAGIC, torn_checkpoints
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets_tests.builders import add, commit_days, day, make_commit
-from backfill_assets_tests.logs import commits, find_write, place_of, read_commit, versions
+from backfill_assets_tests.logs import commits, place_of, read_commit, versions
 
 COLUMN = "event_date"
 
@@ -31,19 +31,6 @@ def test_only_commit_files_are_versions(table: Path) -> None:
     for stranger in strangers:
         (log / stranger).write_text("{}")
     assert versions(table) == [0, 1, 2, 9, 10]
-
-
-def test_commits_come_in_order_with_their_receipts_and_a_write_is_found_by_its_id(table: Path) -> None:
-    make_commit(table, 0, info={"operation": "CREATE TABLE"})
-    for version in range(1, 12):
-        commit_days(table, version, version)
-    found = list(commits(table))
-    assert [c.version for c in found] == list(range(12))
-    assert [c.receipt.write_id if c.receipt else None for c in found[:3]] == [None, "write-1", "write-2"]
-    assert (found[0].operation, found[1].operation) == ("CREATE TABLE", "WRITE")
-    assert found[1].timestamp_ms == 1_709_000_000_001
-    assert (find_write(table, "write-2"), find_write(table, "write-99")) == (2, None)
-    assert find_write(table.parent / "no_such_table", "write-2") is None
 
 
 @pytest.mark.parametrize("after", [-1, 0, 3])

@@ -215,16 +215,6 @@ def test_another_type_of_a_column_is_refused_by_name(others: Others) -> None:
         others.look()
 
 
-def test_days_before_the_lake_are_left_out_until_it_begins_earlier(others: Others) -> None:
-    before = D1 - timedelta(days=1)
-    others.write(orders((before, "cid", 16)))
-    assert others.look() == []
-    earlier = new_lake(
-        others.lake.root, before, assets_only=True, tables={"orders": {"external": "../orders", "day": "order_date"}}
-    )
-    assert others.look(earlier) == [str(before)]
-
-
 def test_a_day_far_ahead_waits_until_it_is_near(others: Others) -> None:
     far = utc_today() + AHEAD + timedelta(days=3)
     others.write(orders((far, "cid", 16), (D1, "cid", 1)))

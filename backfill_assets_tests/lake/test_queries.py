@@ -51,14 +51,6 @@ def test_staged_days_stand_in_place_of_the_standing_ones_and_the_others_stay(lak
     assert tried(lake, FAILS_UNLESS_ONE_NINE, 9, 1) == []
 
 
-def test_a_column_that_the_new_table_lacks_is_named_with_the_read(lake: Lake) -> None:
-    narrower = replace(STAGING, columns=tuple(c for c in STAGING.columns if c.name != "value"))
-    staged = stage_by_hand(lake, narrower, [{"entity": "A", "event_date": day(0)}])
-    [told] = unanswered(lake, [narrower], ["SELECT entity, value FROM staging"], narrower, staged.paths, [day(0)])
-    assert told.startswith("the read `SELECT entity, value FROM staging` fails: ")
-    assert '"value" not found' in told
-
-
 def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_tables_are_the_lakes(lake: Lake) -> None:
     follower = replace(STAGING, name="total")
     publish_by_hand(lake, follower, rows(9))

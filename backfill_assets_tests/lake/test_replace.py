@@ -62,13 +62,6 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
-def test_a_slower_run_from_the_newest_inputs_wins(lake: Lake) -> None:
-    write(lake, {DAY: 1})
-    base = version(lake, "staging")
-    write(lake, {DAY: 2})
-    assert write(lake, {DAY: 3}, "newest", "newest", base=base).changed == {DAY}
-
-
 def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(lake: Lake) -> None:
     """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks the day."""
     for mode in WriteMode:

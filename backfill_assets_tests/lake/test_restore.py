@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
-from backfill_assets.core.plans import target_of
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.audit import audit_as_written, audit_table
@@ -71,27 +70,6 @@ def content(lake: Lake, version: int | None = None) -> dict[date, int]:
 
 def on_disk(root: Path) -> dict[str, int]:
     return {str(p): p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and ".locks" not in p.parts}
-
-
-def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
-    back(lake, {day(1): 1})
-    before = read_commit(path_of(lake), 1).receipt
-    assert release_partitions(lake, STAGING, [day(0), day(1)], SAID) == [4]
-    said = read_commit(path_of(lake), 4).receipt
-    assert before is not None
-    assert said is not None
-    assert said.days == {day(1): before.days[day(1)]}
-    assert (said.reason, said.code_digest, said.settings_digest) == ("release", before.code_digest, "")
-    assert release_partitions(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
-
-
-def test_days_go_back_to_versions_of_their_own_in_one_commit(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows({2: 9}), digest="third")
-    assert back(lake, {day(1): 1, day(2): 2}) == 4
-    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
-    said = read_commit(path_of(lake), 4).receipt
-    assert said is not None
-    assert [target_of(said, day(n)) for n in range(4)] == [None, 1, 2, None]
 
 
 def old_file(lake: Lake) -> Path:

@@ -13,7 +13,7 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import versions
 from backfill_assets.places.choice import others_at
-from backfill_assets_tests.tables import append, brought, committed, compacted, settings_text
+from backfill_assets_tests.tables import append, brought, committed, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
 ROW = ("a", "2024-03-01 10:00", "A", 1)
@@ -34,15 +34,6 @@ def rewritten(table: Path, change: Callable[[dict[str, Any]], None], version: in
     for action in actions:
         change(action)
     log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
-
-
-def test_an_append_brings_its_files_and_a_compaction_nothing(table: Path) -> None:
-    compacted(table, "2024-03-03 20:00")
-    first, second = brought(table)
-    assert (first.name.split("/")[0], second.name.split("/")[0]) == ("0", "1")
-    assert [f.path.exists() for f in (*first.added, *second.added)] == [True, True]
-    assert second.mtime_ns - first.mtime_ns == 24 * 3600 * 10**9
-    assert versions(others_at(str(table))) == range(3)
 
 
 def test_a_commit_that_takes_files_out_brings_one_content(table: Path) -> None:

@@ -89,9 +89,3 @@ def test_a_log_that_is_not_the_one_that_was_read_is_read_whole(table: Path, how:
         log.unlink()
     place = others_at(str(table))
     assert not known.holds(place, versions(place))
-
-
-def test_another_beginning_reads_the_log_whole(table: Path) -> None:
-    known, path = kept(listed(table.parent)), table.parent / "lake.toml"
-    path.write_text(path.read_text().replace("[source]", "[source]\nfirst_version = 200"))
-    assert listed(table.parent, known).read == range(201)

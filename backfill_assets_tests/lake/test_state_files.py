@@ -22,7 +22,7 @@ from backfill_assets.core.view import TableView
 from backfill_assets.lake.log_state import KEEP_EVERY, LogCache, false_states
 from backfill_assets.lake.state_files import KEPT, content_of, keep_state, kept_versions
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
-from backfill_assets_tests.logs import commit_file, place_of, state_file
+from backfill_assets_tests.logs import place_of, state_file
 
 COLUMN = "event_date"
 LENGTH = 2 * KEEP_EVERY + 5
@@ -57,14 +57,6 @@ def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 # what is read
-
-
-def test_an_earlier_version_is_read_from_the_newest_state_before_it(table: Path, read: list[int]) -> None:
-    _history(table)
-    read.clear()
-    assert LogCache().state(place_of(table), COLUMN, KEEP_EVERY + 2).version == KEEP_EVERY + 2
-    assert read == list(range(KEEP_EVERY, KEEP_EVERY + 3))
-    assert LogCache().state(place_of(table), COLUMN, 3).version == 3
 
 
 def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
@@ -132,17 +124,6 @@ def test_a_state_that_does_not_fit_is_passed_over(table: Path, harm: Callable[[P
     assert read == list(range(KEEP_EVERY, LENGTH)), "the state before it is taken"
     assert _everything(table, found) == _everything(table, _folded(table))
     assert false_states(place_of(table), COLUMN) == [], "nobody takes it"
-
-
-def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read: list[int]) -> None:
-    _history(table)
-    for version in range(LENGTH):
-        commit_file(table, version).unlink()
-    for version in range(LENGTH):
-        commit_days(table, version, 1, reason="again")
-    read.clear()
-    assert set(LogCache().state(place_of(table), COLUMN).latest) == {day(1)}
-    assert read == list(range(LENGTH))
 
 
 # random histories

@@ -4,7 +4,7 @@ under kills (`end_to_end.test_publish_killed`)."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,16 +124,6 @@ def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_fo
     assert end(made, "another") == [3, 1], "it is seen to be dead"
 
 
-def test_readers_see_both_tables_as_before_until_the_last_one_is_written(made: Planned) -> None:
-    with switch(made):
-        write(made, "staging")
-        assert seen(made) == [1, 1]
-        write(made, "features")
-        assert end(made) == [1, 1], "no run ends it"
-        assert "publish p9 runs or was stopped: readers see staging, features" in str(unfinished(made.lake)[0])
-    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
-
-
 def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_nothing_else(made: Planned) -> None:
     stop(made, "staging")
     for others in ("staging", "features"):
@@ -149,16 +139,6 @@ def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_
         write(made, "features")
         assert seen(made) == [1, 1]
     assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
-
-
-def test_what_is_made_from_tables_of_a_stopped_switch_waits_with_them(made: Planned) -> None:
-    with suppress(KeyboardInterrupt), switch(made, "p9", "staging"):
-        write(made, "staging", plan="p9")
-        raise KeyboardInterrupt
-    write(made, "features")
-    made.write("raw", {2: 5})
-    assert end(made) == [1, 1]
-    assert versions_seen(made.lake)["raw"] == made.view("raw").version, "what reads none of them moves on"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("where", ["another container", "this machine"])

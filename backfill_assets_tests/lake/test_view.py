@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LandedDay
+from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
+from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.view import Known, read_view, writes_of
-from backfill_assets_tests.builders import CONTRACTS, START, Story, commit_days, day, make_commit, receipt, write_rows
+from backfill_assets.lake.view import Known, read_view
+from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.operations.synthetic import START as FIRST
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
@@ -38,13 +37,6 @@ def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path)
 
 
-def _land(lake: Lake, sha: str, number: int) -> None:
-    times = {"first_scan": NOON, "recorded_at": NOON, "counted_by": "s", "home_day": day(number)}
-    row = {"event": LANDED, "path": f"{sha}.csv", "sha256": sha, "arrival_date": day(number), **times}
-    counts = {"rows": 3, "bad_rows": 1, "usable_rows": 2, "size": 1, "mtime_ns": 1, "note": None}
-    write_rows(lake.table_place("files").local(), FILES, [{**row, **counts}], receipt("files", {}))
-
-
 def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
     row = {"arrival_date": day(number), "event_date": day(number), "arrival_month": "2024-02", "fingerprint": "F"}
     counts = {"deliveries": 2, "keys": 2, "moved_keys": 0, "greatest_lateness_s": 5}
@@ -55,18 +47,6 @@ def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
 def _load(lake: Lake, sha: str, number: int) -> None:
     digest = Story(as_of=NOON).land(day(number), sha).digest("raw", day(number))
     make_commit(lake.table_place("raw").local(), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)}))
-
-
-def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
-    _land(lake, "sha", 0)
-    _load(lake, "sha", 0)
-    _arrive(lake, 0, raw_version=0, frontier=NOON)
-    view = read_view(lake, CONTRACTS)
-    assert view.source("raw").landed == {day(0): LandedDay(frozenset({"sha"}), 2)}
-    assert view.source("raw").arrivals == {day(0): ((day(0), "F"),)}
-    assert view.table("raw").latest[day(0)].entry.rows == 2
-    assert (view.table("arrivals").inputs, view.table("arrivals").frontier) == ({"raw": 0}, NOON)
-    assert States(CONTRACTS, view, {}).of("raw", day(0)) is State.FRESH
 
 
 def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:
@@ -123,14 +103,3 @@ def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: P
     assert known.states.of("staging", FIRST) is State.STALE
     assert known.read().view.table("labels") != before.view.table("labels")
     assert known.states is known.read(), "no log moved"
-
-
-def test_every_day_comes_once_with_the_receipt_of_its_write(lake: Lake) -> None:
-    for version, days in enumerate(([0, 1, 2], [1], [3, 0])):
-        commit_days(lake.table_place("staging").local(), version, *days)
-    latest = lake.store.view("staging", "event_date").latest
-    found = {said.write_id: days for said, days in writes_of(lake.store, "staging", latest) if said}
-    assert {i: {*days} for i, days in found.items()} == {
-        "write-0": {day(2)}, "write-1": {day(1)}, "write-2": {day(0), day(3)},
-    }  # fmt: skip
-    assert {d: s for days in found.values() for d, s in days.items()} == latest

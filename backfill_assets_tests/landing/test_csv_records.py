@@ -83,13 +83,6 @@ def test_a_record_beyond_the_limit_is_one_bad_record_to_its_end(name: str, block
     assert all(len(text) <= 8 for b in batches for text, _ in b.bad.values())
 
 
-def test_a_record_of_exactly_the_limit_is_used() -> None:
-    for record in (b"x" * 18 + b",1", b'"' + b"x" * 8 + b"\n" + b"x" * 7 + b'",1'):
-        assert len(record) == 20
-        ((_, found),) = parsed_rows(parse(CsvRecords(LIMITS), b"k,v\n" + record + b"\r\n"[1:], LIMITS))
-        assert isinstance(found, dict)
-
-
 UNREADABLE_HEADERS = {
     "an empty file": (b"", "no header"),
     "a mark only": (b"\xef\xbb\xbf", "no header"),

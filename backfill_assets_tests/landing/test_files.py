@@ -13,7 +13,6 @@ import pytest
 
 from backfill_assets.core.place import Place
 from backfill_assets.landing.files import (
-    READ_BYTES,
     Hashes,
     LandedFile,
     StillChanging,
@@ -40,13 +39,6 @@ def test_a_file_is_complete_when_quiet_or_dated_in_the_future(
 ) -> None:
     now = 1_700_000_000.0
     assert is_complete(LandedFile("a", tmp_path / "a", 1, int((now - age_seconds) * 1e9)), now) is complete
-
-
-def test_a_file_altered_since_it_was_listed_is_still_changing(tmp_path: Path) -> None:
-    file = land(tmp_path, "a", b"one")
-    file.path.write_bytes(b"three")
-    with pytest.raises(StillChanging):
-        sha256_of(file)
 
 
 def _appended(file: LandedFile) -> None:
@@ -154,14 +146,6 @@ def test_a_file_that_changed_since_it_was_listed_has_no_hash_yet(tmp_path: Path)
 def as_listed(path: Path) -> LandedFile:
     found = path.stat()
     return LandedFile(path.name, path, found.st_size, found.st_mtime_ns)
-
-
-@pytest.mark.parametrize("size", [0, 7, READ_BYTES + 1])
-def test_a_copy_has_the_files_bytes_and_tells_their_hash(tmp_path: Path, size: int) -> None:
-    source, target = tmp_path / "a.jsonl", tmp_path / "copy"
-    source.write_bytes(b"x" * size)
-    assert copied(as_listed(source), target) == hashlib.sha256(b"x" * size).hexdigest()
-    assert target.read_bytes() == b"x" * size
 
 
 def test_a_copy_never_replaces_a_file(tmp_path: Path) -> None:

@@ -56,24 +56,11 @@ def test_calls_that_would_end_the_job_are_made_to_give_null(name: str, forgiving
     assert expressions(f"{name.upper()} (a) AS x") == (f"{forgiving} (a) AS x",)
 
 
-def test_casts_are_rewritten_at_any_depth_and_strings_between_them_are_not() -> None:
-    text = "coalesce(cast(nullif(v, 'cast(') AS bigint), 0) AS value, 'cast(a)' AS b, Cast(c AS date) AS c"
-    assert expressions(text) == (
-        "coalesce(try_cast(nullif(v, 'cast(') AS bigint), 0) AS value",
-        "'cast(a)' AS b",
-        "try_cast(c AS date) AS c",
-    )
-
-
 def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
     text = "a AS Event_Key, `b`, cast(_file AS date) `at`, 'c' x"
     assert names_of(text) == ("event_key", "b", "at", "x")
     assert {"_file", "a"} <= words_of(text)
     assert "c" not in words_of(text)
-
-
-def test_only_commas_at_the_top_separate_expressions() -> None:
-    assert expressions("f(a, g(b, c)), d[1], 'x, y' AS z") == ("f(a, g(b, c))", "d[1]", "'x, y' AS z")
 
 
 @pytest.mark.parametrize("name", sorted(UNDECIDED))

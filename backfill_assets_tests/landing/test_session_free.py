@@ -149,11 +149,6 @@ def test_parts_of_a_query_make_no_text_a_time_of_each_other(query: str, told: bo
     assert ("makes a time of the text" in fault(query, TYPES)) is bool(fault(query, TYPES)) is told
 
 
-def test_a_cast_that_is_to_raise_raises_and_one_that_tries_does_not() -> None:
-    assert "raise_error" in freed("cast(t AS timestamp)", TYPES, strict=True)
-    assert "raise_error" not in freed("try_cast(t AS timestamp)", TYPES, strict=True)
-
-
 @pytest.mark.parametrize("name", sorted(NAMES - {"grouping__id"}))
 @pytest.mark.parametrize("quote", ["", "`"])
 def test_a_name_that_no_column_has_is_an_absent_column(spark: "SparkSession", name: str, quote: str) -> None:
