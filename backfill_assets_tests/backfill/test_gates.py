@@ -88,15 +88,6 @@ def test_the_share_of_the_greatest_key_is_judged_as_the_lake_bounds_it() -> None
     assert judged(replace(found, own_bounds=TableGate(max_key_share=0.5, skew="warn")), Tolerances()) == []
 
 
-def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
-    was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
-    found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
-    assert [(f.rule, f.message) for f in found] == [("means", "the mean of value was 10, is 15 (50%, allowed 40%)")]
-    assert found[0].bounds == ("staging.value.max_mean_change",)
-    lifted = replace(evidence(entry(100), entry(100, fingerprint="B"), now, was), accepted=found[0].bounds)
-    assert judged(lifted, Tolerances(means=0.4)) == []
-
-
 def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
     assert judged(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
     pending = replace(entry(100), built=Built.PENDING)

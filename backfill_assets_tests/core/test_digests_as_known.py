@@ -71,14 +71,6 @@ def test_only_arrivals_for_days_of_the_window_count(event: int, inside: bool) ->
     assert (_late(story, 3, event).digest(TABLE, day(3)) != before) is inside
 
 
-def test_arrivals_after_the_cut_change_features_as_known_now_but_not_as_known_then() -> None:
-    story = _up_to_date()
-    now, then = story.digest("features", day(3)), story.digest(TABLE, day(3))
-    _late(story, 5, event=2)
-    assert story.digest("features", day(3)) != now
-    assert story.digest(TABLE, day(3)) == then
-
-
 def test_until_staging_is_up_to_date_its_write_counts() -> None:
     story = _up_to_date()
     before = story.digest(TABLE, day(3))

@@ -194,12 +194,6 @@ def one(number: int) -> DayRange:
     return DayRange(day(number), day(number) + ONE_DAY)
 
 
-def test_neighbouring_days_are_one_request_that_names_only_the_days_that_need_it() -> None:
-    (ask,), given_up = requested(stale(2, 5), {}, 2, 5)
-    assert (ask.days, ask.attempt, given_up) == (DayRange(day(2), day(6)), 0, [])
-    assert list(ask.needed) == [str(day(2)), str(day(5))]
-
-
 def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_write_in_between() -> None:
     story = stale(2)
     (first,), _ = requested(story, {}, 2)

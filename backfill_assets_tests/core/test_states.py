@@ -21,15 +21,6 @@ def _built() -> Story:
     return loaded(10).build_all(*ALL_DAYS)
 
 
-@pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
-def test_a_day_without_a_receipt_is_missing(table: str) -> None:
-    story = _built()
-    latest = dict(story.tables[table].latest)
-    del latest[day(5)]
-    story.tables[table] = story.tables[table].__class__(9, latest, story.tables[table].inputs)
-    assert story.state(table, day(5)) is State.MISSING
-
-
 def test_days_before_the_first_day_of_a_table_are_pending_and_that_day_is_not() -> None:
     story = loaded(3).build_all(*ALL_DAYS[:3])
     own = tuple(replace(c, first_day=day(1)) if c.name == "staging" else c for c in CONTRACTS)

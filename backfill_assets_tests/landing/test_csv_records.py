@@ -52,13 +52,6 @@ def test_a_quote_never_closed_is_one_bad_record_that_names_all_its_lines(tmp_pat
     assert stock_rows(intake)[1]["__bad_text"] == '3,"4\n5,6\n7,8'
 
 
-def test_a_stray_quote_closed_far_below_takes_no_row_silently(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.csv", b'k,v\n"1,2\n3,4\n5,"6"\n7,8\n')
-    assert list(bad_rows(intake)) == [1]
-    assert "line 4 of a record that starts on line 2" in bad_rows(intake)[1]
-    assert good_rows(intake) == [{"k": "7", "v": "8"}]
-
-
 LIMITS = Limits(max_row_bytes=20, text_bytes=8)
 TOO_LONG = {
     "one long line": (b"x" * 30 + b",1", "ends on line 3"),

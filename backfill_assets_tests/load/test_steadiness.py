@@ -1,21 +1,21 @@
-"""A user's transform is refused by its plan, with the function named; mistakes are told with file and line.
-Not here: the functions (`engine.test_frames`), and rows computed again (`test_computing`, `test_computing_ties`)."""
+"""A user's transform is refused by its plan, with the function named.
+Not here: the functions (`engine.test_frames`), mistakes in transforms (`pipeline.test_own_files`), and rows computed
+again (`test_computing`, `test_computing_ties`)."""
 
 import sys
 import tomllib
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import day_range
-from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import explaining_mistakes, refuse_unsteady
+from backfill_assets.load.steadiness import refuse_unsteady
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.engine.test_frames import SCHEMA
 from backfill_assets_tests.files import SMALLEST
@@ -68,15 +68,3 @@ def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
 
 def _schema(contract: Contract) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in contract.columns)
-
-
-def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
-    def transform(frames: Mapping[str, Any], chunk: Chunk) -> Any:
-        return frames["nothing"]
-
-    table = Table(OWN, transform)
-    with (
-        pytest.raises(BackfillError, match=r"the transform of own: test_steadiness\.py, line \d+: KeyError: 'nothing'"),
-        explaining_mistakes(table),
-    ):
-        transform({}, Chunk(day_range(date(2024, 3, 1), None), None))

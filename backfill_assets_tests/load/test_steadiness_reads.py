@@ -2,7 +2,7 @@
 Not here: functions of a frame (`engine.test_frames`), and a day computed again (`test_computing`)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,6 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Table
 from backfill_assets.load.steadiness import refuse_reads
-
-if TYPE_CHECKING:
-    pass
 
 DAY = Column("event_date", "DATE", "d")
 OWN = Contract("own", "o", (DAY,), "event_date", ("event_date",), (Input("staging"),))
