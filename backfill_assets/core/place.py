@@ -118,9 +118,9 @@ class Place(Protocol):
     def token(self, name: str) -> Token | None:
         """Atomic. The token of a file; None if it is gone."""
 
-    def open(self, name: str) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
         """Not atomic: only a file that is never written to in its place reads as one content. A file to read and seek
-        in."""
+        in. `at_end`: its last bytes are read first, mostly alone, so that a store sends no others unasked."""
 
     def write(
         self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,

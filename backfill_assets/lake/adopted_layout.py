@@ -17,7 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.place import Place, size
 from backfill_assets.lake.adoptable import Adoption, contract_there, refused
 from backfill_assets.lake.adopted import second_name
-from backfill_assets.lake.columns import file_statistics, read_footer
+from backfill_assets.lake.columns import file_statistics, footer_in
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.external import Reference, references
 from backfill_assets.lake.log import ACTIONS, commit_name
@@ -103,8 +103,7 @@ def _moved(place: Place, wanted: Adoption, reference: Reference, now: int) -> Se
         if there is not None:
             place.delete(name)
         place.link(name, place, file.path)
-    with place.open(name) as opened:
-        stats = file_statistics(read_footer(opened))
+    stats = file_statistics(footer_in(place, name))
     gone = {"path": file.path, "deletionTimestamp": now, "partitionValues": {}, "size": file.size}
     added = {"path": name, "partitionValues": {wanted.day: file.partition}, "size": file.size, "stats": stats}
     return (

@@ -215,6 +215,12 @@ def read_footer(source: Path | BinaryIO) -> Footer:
         return Footer(file.metadata, _with_instants(file.schema_arrow))
 
 
+def footer_in(place: Place, name: str) -> Footer:
+    """The footer of a file of a place, of which a store sends the end alone; raises as `read_footer` does."""
+    with place.open(name, at_end=True) as opened:
+        return read_footer(opened)
+
+
 def _with_instants(schema: "pa.Schema") -> "pa.Schema":
     """The columns of a file, INT96 as the instants that Spark writes so: Arrow sees nanoseconds without a zone."""
     import pyarrow as pa

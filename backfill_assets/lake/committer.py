@@ -19,7 +19,7 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.place import Place, exists
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.columns import columns_misfit, evolve, file_statistics, read_footer, schema_contract
+from backfill_assets.lake.columns import columns_misfit, evolve, file_statistics, footer_in, schema_contract
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
     ACTIONS,
@@ -170,15 +170,12 @@ def _commit(
 
     before = opened.version()
     path.sync(commit_name(before))  # its process may have been killed before it did
-    if opened.transaction_version(receipt.write_id) is not None:
+    newest, digest = LOGS.read(path, before)
+    if newest.receipt is not None and newest.receipt.write_id == receipt.write_id:  # of older ones: see `_landed`
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
+    told = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
     properties = CommitProperties(
-        custom_metadata={
-            "userMetadata": receipt.to_json(),
-            ACTIONS: str(len(actions) + 1),
-            BEFORE: LOGS.digest(path, before),
-            **({FILES: digests} if digests else {}),
-        },
+        custom_metadata={**told, **({FILES: digests} if digests else {})},
         max_commit_retries=0,
         app_transactions=[Transaction(receipt.write_id, 1, _now_ms())],
     )
@@ -192,28 +189,31 @@ def _commit(
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
-    version = LOGS.find_write(path, receipt.write_id, before)
-    if version is None:
-        raise _not_committed(path, before, failed) from failed
+    version = _landed(path, receipt.write_id, before, failed)
     sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        vouch(path, version, LOGS.digest(path, version))
+        vouch(path, version, LOGS.read(path, version)[1])
     LOGS.leave(path, opened)
     return version
 
 
-def _not_committed(path: Place, before: int, failed: Exception | None) -> Exception:
-    """Error of a commit that the log lacks: Conflict if another commit took its version, else `failed` itself."""
+def _landed(path: Place, write_id: str, before: int, failed: Exception | None) -> int:
+    """The version of a commit that was tried behind version `before`. Raises Conflict only if another commit has the
+    version that it was tried at, so that it can never come: a caller may try the same write again then."""
+    if (version := LOGS.find_write(path, write_id, before)) is not None:
+        return version
     if failed is None:
-        return TransientError(
+        raise TransientError(
             f"the table {path.name}", "the commit was reported done and the log holds no such write",
             "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
-        return refused_by_store(path, failed)
-    return stale(path, str(failed)[:200])
+        raise refused_by_store(path, failed) from failed
+    if (version := LOGS.find_write(path, write_id, before)) is not None:  # a request without answer came late
+        return version
+    raise stale(path, str(failed)[:200]) from failed
 
 
 def refused_by_store(path: Place, failed: Exception) -> Exception:
@@ -262,8 +262,7 @@ def _additions(
 ) -> list[Any]:  # fmt: skip
     from deltalake.transaction import AddAction
 
-    column = contract.partition_column
-    actions = []
+    column, actions = contract.partition_column, list[Any]()
     for file in adds:
         if column and file.partition is None:
             raise _wrong(path, f"{file.name} has no value of {column}")
@@ -280,8 +279,7 @@ def _checked(place: Place, contract: Contract, file: StagedFile, may_lack: Colle
     import pyarrow as pa
 
     try:
-        # of an engine's file in a bucket, which may be large, only the footer comes here
-        footer = read_footer(place.open(file.name) if place.is_store else place.local(file.name))
+        footer = footer_in(place, file.name)
     except BackfillError:  # of a store that does not answer now
         raise
     except (OSError, pa.ArrowInvalid) as error:

@@ -19,7 +19,7 @@ from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place
-from backfill_assets.lake.columns import column_types, read_footer
+from backfill_assets.lake.columns import column_types, footer_in
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of
 from backfill_assets.lake.embedded import is_delta, not_delta
@@ -246,8 +246,7 @@ def references(opened: "DeltaTable", contract: Contract, prefix: str | None = ""
 def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
     """The reference with the days that its file's own footer tells, as `place` names it; unchanged where it tells none.
     Raises OSError for a file that is gone."""
-    with place.open(reference.file.path) as opened:
-        metadata, day_column = read_footer(opened).metadata, contract.day_column
+    metadata, day_column = footer_in(place, reference.file.path).metadata, contract.day_column
     days: list[date] = []
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)

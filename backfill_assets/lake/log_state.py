@@ -75,9 +75,11 @@ class LogCache:
         """As `log.find_write`, behind an existing version."""
         return (self._in_stores if table.is_store else log).find_write(table, write_id, after)
 
-    def digest(self, table: Place, version: int) -> str:
-        """As `log.commit_digest`; of the newest commit that was read without asking a store again."""
-        return self._in_stores.read(table, version)[1] if table.is_store else log.commit_digest(table, version)
+    def read(self, table: Place, version: int) -> tuple[Commit, str]:
+        """A commit and its digest; the newest one that was read without asking a store again."""
+        if table.is_store:
+            return self._in_stores.read(table, version)
+        return log.read_commit(table, version), log.commit_digest(table, version)
 
     def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).

@@ -25,7 +25,7 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake.columns import columns_misfit, read_footer, schema_contract
+from backfill_assets.lake.columns import columns_misfit, footer_in, schema_contract
 from backfill_assets.lake.committer import commit_files, commit_receipt, open_table, unless_moved
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.lake.home import Lake
@@ -218,7 +218,7 @@ def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> f
         raise _refusal(contract, culprit, f"{fix}; `[retention] rollback_days` says how long files are to be kept")
     for file in files:
         try:
-            schema = read_footer(path.local(file.path)).schema
+            schema = footer_in(path, file.path).schema
             names |= {*schema.names}
             misfit = columns_misfit(schema, contract, contract.nullable_columns)
         except BackfillError:  # of a store that does not answer now

@@ -124,11 +124,11 @@ class Bucket:
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
         return self._objects.token(self._key(name))
 
-    def open(self, name: str) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
         """As the port says, and always of one content."""
         if self._local.waiting(self._below(name)):
             return self._local.prepared(self._below(name)).open("rb")
-        return self._objects.open(self._key(name))
+        return self._objects.open_at_end(self._key(name)) if at_end else self._objects.open(self._key(name))
 
     def write(
         self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,

@@ -30,6 +30,7 @@ RETRIES, RETRY_SECONDS = 6, 30.0  # of one request, by the client itself
 AGAIN = 5  # times that a write is tried which meets another's request
 PAGE = 1000  # objects of one listing request
 READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
+END_BYTES = 64 << 10  # of a request for the end of an object: Parquet's readers look there for a footer first
 PART_BYTES = 16 << 20  # of a large file that is sent in parts
 NONCE = "nonce"
 
@@ -83,8 +84,17 @@ class Objects:
         with answered(self.uri(key)):
             found = _api().get(self._store, key)
             if found.meta["size"] <= READ_BYTES:
-                return io.BufferedReader(_Ranges(self, key, found.meta, bytes(found.bytes())))
+                return io.BufferedReader(_Ranges(self, key, found.meta, bytes(found.bytes()), 0))
         return io.BufferedReader(_Ranges(self, key, found.meta), READ_BYTES)
+
+    def open_at_end(self, key: str) -> BufferedReader:
+        """As `open`, for a reader of the end: one request for its last bytes, others for what else is read."""
+        store, others = self._store, _api().exceptions  # Azure takes no such range, and an empty object has no end
+        with answered(self.uri(key)), suppress(others.NotSupportedError, others.GenericError):
+            found = _api().get(store, key, options={"range": {"suffix": END_BYTES}})
+            content = _Ranges(self, key, found.meta, bytes(found.bytes()), found.range[0])
+            return io.BufferedReader(content, READ_BYTES)
+        return self.open(key)
 
     def part(self, key: str, start: int, end: int, e_tag: str) -> bytes:
         """Bytes of an object, `end` not included; raises Changed if its ETag is another."""
@@ -158,11 +168,13 @@ class Objects:
 
 
 class _Ranges(io.RawIOBase):
-    """An object, read in ranges of one content; a small one is here already."""
+    """An object, read in ranges of one content; its bytes from `known` on are here already."""
 
-    def __init__(self, objects: Objects, key: str, meta: Mapping[str, Any], content: bytes | None = None) -> None:
+    def __init__(
+        self, objects: Objects, key: str, meta: Mapping[str, Any], content: bytes = b"", known: int | None = None
+    ) -> None:
         self._objects, self._key, self._size, self._e_tag = objects, key, meta["size"], meta["e_tag"] or ""
-        self._content, self._at = content, 0
+        self._content, self._known, self._at = content, self._size if known is None else known, 0
 
     def readable(self) -> bool:
         return True
@@ -179,8 +191,8 @@ class _Ranges(io.RawIOBase):
         return b"" if start >= self._size else self._part(start, self._size)
 
     def _part(self, start: int, end: int) -> bytes:
-        if self._content is not None:
-            return self._content[start:end]
+        if start >= self._known:
+            return self._content[start - self._known : end - self._known]
         return self._objects.part(self._key, start, end, self._e_tag)
 
     def readinto(self, buffer: Any) -> int:

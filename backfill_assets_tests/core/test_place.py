@@ -86,6 +86,17 @@ def test_files_are_read_in_lines_by_their_ends_and_by_their_digest(place: Place)
     assert sha256_of_bytes(place, "a") == hashlib.sha256(b"one\ntwo\nthree").hexdigest()
 
 
+@pytest.mark.parametrize("count", [0, 3, 100_000])
+def test_a_file_that_is_opened_at_its_end_is_read_anywhere(place: Place, count: int) -> None:
+    content = bytes(range(256)) * (count // 256) + bytes(count % 256)
+    place.write("a", content)
+    with place.open("a", at_end=True) as opened:
+        assert (opened.seek(-min(count, 9), 2), opened.read()) == (max(0, count - 9), content[-9:])
+        assert (opened.seek(0), opened.read(), opened.read()) == (0, content, b"")
+    with pytest.raises(Gone), place.open("b", at_end=True):
+        pass
+
+
 def test_what_is_gone_is_said_by_one_condition(place: Place) -> None:
     assert (place.token("a"), size(place, "a"), exists(place, "a"), read_json(place, "a")) == (None, None, False, {})
     for reading in (read, lambda *_: list(lines(place, "a")), sha256_of_bytes, lambda *_: ends(place, "a", 1)):

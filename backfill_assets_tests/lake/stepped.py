@@ -1,5 +1,5 @@
 """A store in memory whose every request stops, so that a test decides what happens next: it is done, its answer is
-lost, it is refused, or its process dies.
+lost, it is refused, it comes late and nobody hears of it, or its process dies.
 Here: objects with a clock, a place of them for one actor, and the actor. Not here: what actors do."""
 
 import hashlib
@@ -19,7 +19,7 @@ from backfill_assets.places import leases
 from backfill_assets.places.store_errors import StoreLost
 
 T = TypeVar("T")
-GO, LOSE, REFUSE, DIE, BEAT = "go", "lose the answer", "refuse", "die", "beat"
+GO, LOSE, REFUSE, DELAY, DIE, BEAT = "go", "lose the answer", "refuse", "delay", "die", "beat"
 
 
 @dataclass
@@ -29,6 +29,15 @@ class Store:
     objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     now: float = 1_000_000.0
     watch: Callable[[str, bytes | None], None] = lambda *_: None  # is told of each write and delete, before it
+    late: list[Callable[[], object]] = field(default_factory=list)  # requests that were sent and have not come yet
+    is_arriving: bool = False  # one of them comes
+
+    def arrive(self) -> None:
+        """Let the request come that was sent first of those that are late; nobody hears its answer."""
+        self.is_arriving = True
+        with suppress(OSError, IndexError):
+            self.late.pop(0)()
+        self.is_arriving = False
 
 
 @dataclass
@@ -74,6 +83,9 @@ class Actor:
                 self.lease = lease
         if what == REFUSE:
             raise StoreLost("a request", "it is refused", "Nothing was done", "Try again")
+        if what == DELAY:
+            self.store.late.append(effect)
+            raise StoreLost("a request", "it is late", "It may be done", "Try again")
         done = effect()
         if what == LOSE:
             raise StoreLost("a request", "its answer is lost", "It may be done", "Try again")
@@ -134,7 +146,7 @@ class SteppedPlace:
         content, at = self._objects.get(self._key(name), (None, 0.0))
         return None if content is None else Token((hashlib.md5(content).hexdigest(),), len(content), at)  # noqa: S324
 
-    def open(self, name: str) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
         def read() -> BufferedReader:
             if self._key(name) not in self._objects:
                 raise Gone(name)

@@ -65,9 +65,9 @@ def watched(lake: Lake, opening: Callable[[str], None]) -> Lake:
     """The lake, with a call before one of its files is opened."""
 
     class Watched(Folder):
-        def open(self, name: str) -> BufferedReader:
+        def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
             opening(name)
-            return super().open(name)
+            return super().open(name, at_end=at_end)
 
     class WatchedLake(Lake):
         @property

@@ -1,4 +1,4 @@
-"""Requests to an object store: a lost answer is decided by the nonce, and a busy name is tried again.
+"""Requests to an object store: a lost answer is decided by the nonce, a busy name is tried again, an end comes alone.
 Not here: the port's promises (`test_bucket`)."""
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import AlreadyThere, Changed, Token
-from backfill_assets.places.objects import Objects
+from backfill_assets.places.objects import END_BYTES, Objects
 from backfill_assets.places.store_errors import Busy
 
 
@@ -82,3 +82,30 @@ def test_a_name_of_another_request_is_tried_again_then_given_up(
     with pytest.raises(Busy, match="the store meets another request for the same name"):
         objects.write("b", b"1", True, None)
     assert objects.token("b") is None
+
+
+def test_of_an_object_that_is_opened_at_its_end_one_request_brings_the_end_alone(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(256)) * (4 * END_BYTES // 256)
+    objects.write("a", content, True, None)
+    asked, get = list[Any](), obstore.get
+
+    def counting(*args: Any, **more: Any) -> Any:
+        found = get(*args, **more)
+        asked.append(found.range)
+        return found
+
+    monkeypatch.setattr(obstore, "get", counting)
+    with objects.open_at_end("a") as opened:
+        for start in (-8, -END_BYTES, -9):
+            opened.seek(start, 2)
+            assert opened.read(8) == content[start:][:8]
+        assert asked == [(3 * END_BYTES, 4 * END_BYTES)]
+        opened.seek(-END_BYTES - 5, 2)
+        assert opened.read() == content[-END_BYTES - 5 :]
+        assert len(asked) == 2
+        objects.write("a", content[::-1], False, None)
+        opened.seek(0)
+        with pytest.raises(Changed):
+            opened.read(8)
