@@ -9,7 +9,7 @@ With retries, two writers that fill one empty day both succeed; without, 300 of 
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +171,7 @@ def _commit(
     before = opened.version()
     path.sync(commit_name(before))  # its process may have been killed before it did
     newest, digest = LOGS.read(path, before)
-    if newest.receipt is not None and newest.receipt.write_id == receipt.write_id:  # of older ones: see `_landed`
+    if newest.receipt is not None and newest.receipt.write_id == receipt.write_id:  # of older ones: see `landed`
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
     told = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
     properties = CommitProperties(
@@ -189,7 +189,7 @@ def _commit(
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
-    version = _landed(path, receipt.write_id, before, failed)
+    version = landed(path, lambda: LOGS.find_write(path, receipt.write_id, before), before, failed)
     sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
@@ -199,10 +199,11 @@ def _commit(
     return version
 
 
-def _landed(path: Place, write_id: str, before: int, failed: Exception | None) -> int:
-    """The version of a commit that was tried behind version `before`. Raises Conflict only if another commit has the
-    version that it was tried at, so that it can never come: a caller may try the same write again then."""
-    if (version := LOGS.find_write(path, write_id, before)) is not None:
+def landed(path: Place, find: Callable[[], int | None], before: int, failed: Exception | None) -> int:
+    """The version of a commit that was tried behind version `before`, as `find` finds it in the log. Raises Conflict
+    only if another commit has the version that it was tried at, so that it can never come: a caller may try the same
+    write again then."""
+    if (version := find()) is not None:
         return version
     if failed is None:
         raise TransientError(
@@ -211,7 +212,7 @@ def _landed(path: Place, write_id: str, before: int, failed: Exception | None) -
         )  # fmt: skip
     if not exists(path, commit_name(before + 1)):
         raise refused_by_store(path, failed) from failed
-    if (version := LOGS.find_write(path, write_id, before)) is not None:  # a request without answer came late
+    if (version := find()) is not None:  # a request without answer came late
         return version
     raise stale(path, str(failed)[:200]) from failed
 

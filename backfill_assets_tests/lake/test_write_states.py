@@ -5,6 +5,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.place import AlreadyThere
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake import committer, log
+from backfill_assets.lake.committer import Conflict, landed
 from backfill_assets.lake.folder import TABLES
-from backfill_assets.lake.log import commit_name, versions
+from backfill_assets.lake.log import commit_name, find_write, versions
 from backfill_assets.lake.staging import Staged, StagedFile, markers, sweep
 from backfill_assets.places import leases
 from backfill_assets.places.store_errors import StoreLost
@@ -24,12 +25,6 @@ from backfill_assets_tests.lake.stepped import BEAT, DELAY, DIE, GO, LOSE, REFUS
 
 HISTORIES = int(os.environ.get("BACKFILL_ASSETS_HISTORIES", "200"))
 TABLE, ACTORS, FILES, ATTEMPTS = "t", 4, 2, 3
-
-
-@pytest.fixture(autouse=True)
-def logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process remembers of logs is no part of these histories."""
-    monkeypatch.setattr(committer, "LOGS", log)
 
 
 def commit_of(write_id: str, names: list[str]) -> bytes:
@@ -57,8 +52,9 @@ def writes(place: SteppedPlace, write_id: str) -> None:
                 table.write(commit_name(head + 1), commit_of(write_id, names[:1]), if_absent=True)
             except (AlreadyThere, StoreLost) as error:
                 lost.append(error)
-            with suppress(committer.Conflict):
-                committer._landed(cast(Any, table), write_id, head, lost[0] if lost else None)
+            with suppress(Conflict):
+                find = partial(find_write, cast(Any, table), write_id, head)
+                landed(cast(Any, table), find, head, lost[0] if lost else None)
                 staged.keep(names[:1])
                 return
     finally:
