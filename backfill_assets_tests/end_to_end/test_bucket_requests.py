@@ -29,7 +29,7 @@ from backfill_assets_tests.end_to_end.worlds import land, span
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
-    "a first day of six tables": 460, "a late batch": 350, "status": 42,
+    "a first day of six tables": 445, "a late batch": 305, "status": 42,
     "the states, for a machine that knows nothing": 100, "landing_tick": 35, "late_data_tick": 35,
 }  # fmt: skip
 
