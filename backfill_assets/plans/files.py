@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError, GateRefused, UnknownName
+from backfill_assets.core.errors import BackfillError, GateRefused, TransientError, UnknownName
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import LOCKS, AlreadyThere, Held, exists, read, read_json, write_json
 from backfill_assets.lake.home import Lake
@@ -31,7 +31,7 @@ FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
 FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
-PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
+PATIENCE_SECONDS, BUCKET_SECONDS = 1.0, 35.0  # longer than `is_running` holds the lock; than a lease of the dead lasts
 
 
 def new_id(now: datetime) -> str:
@@ -257,9 +257,10 @@ def _name(plan_id: str, suffix: str) -> str:
 @contextlib.contextmanager
 def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
     """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
+    patience = BUCKET_SECONDS if lake.place.is_store else PATIENCE_SECONDS
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(plan_lock(lake, plan, seconds=PATIENCE_SECONDS))
+            held.enter_context(plan_lock(lake, plan, seconds=patience))
         except Held:
             fix = f"See how far it is: `backfill-assets plan show {plan.id}`"
             raise plan.error("another process is running it", "Nothing was started", fix) from None
@@ -294,5 +295,6 @@ def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
     except BaseException as error:
         facts = error.facts if isinstance(error, GateRefused) else {}
         text = str(error) if isinstance(error, Exception) else "it was interrupted"
-        mark(lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts)
+        with contextlib.suppress(TransientError):  # of a store that does not answer: `error` says more
+            mark(lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts)
         raise

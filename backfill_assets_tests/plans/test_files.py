@@ -6,13 +6,16 @@ Not tested here: what a plan says (`plans/test_model.py`), locks across processe
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import LOCKS, write_json
 from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.home import Lake
+from backfill_assets.places.store_errors import lost
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,
@@ -25,6 +28,7 @@ from backfill_assets.plans.files import (
     only_runner,
 )
 from backfill_assets.plans.model import Plan, PlanLook, plan_json
+from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket
 from backfill_assets_tests.operations.planning import bare_staging, impact_on, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -61,6 +65,22 @@ def test_a_second_runner_is_refused_and_looking_takes_nothing_away(tmp_path: Pat
         with pytest.raises(BackfillError, match="another process is running it"), only_runner(lake, plan):
             raise AssertionError("two runners")
     assert not is_running(lake, plan)
+
+
+def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(bucket_address: str, tmp_path: Path) -> None:
+    lake, plan = bare_bucket(bucket_address, tmp_path / "state"), planned(*bare_staging(tmp_path / "folder"))
+    lease = {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"}
+    write_json(lake.place, f"{LOCKS}/plan-{plan.id}.lock", lease)
+    assert is_running(lake, plan)
+    with only_runner(lake, plan):
+        assert is_running(lake, plan)
+
+
+def test_an_end_says_why_where_the_store_takes_no_mark(tmp_path: Path) -> None:
+    plan, silent = planned(*bare_staging(tmp_path)), Mock()
+    silent.place.token.side_effect = silent.place.write.side_effect = lost("s3://bucket/lake/.plans")
+    with pytest.raises(BackfillError, match="the gate"), marking_stops(silent, plan):
+        raise BackfillError("the gate", "it refused", "Nothing", "Look")
 
 
 def test_whoever_ends_early_says_why(tmp_path: Path) -> None:
