@@ -14,13 +14,13 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake import audit, committer, log, replace, store
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.lake.replace import Provenance, Write
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, markers
 from backfill_assets.load import scan
 from backfill_assets.places import folder
-from backfill_assets_tests.builders import RAW, STAGING, day
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_around
 from backfill_assets_tests.files import stage_by_hand
 
@@ -66,27 +66,19 @@ def arrivals_row(number: int, keys: int) -> Row:
     }  # fmt: skip
 
 
-def quarantine_row(number: int, text: str) -> Row:
-    return {"arrival_date": day(number), "source_file": "sha", "row_number": 1, "text": text, "reason": "not JSON"}
+def values(lake: Lake, value: int, *numbers: int) -> None:
+    by_day(lake, STAGING, *({"entity": "A", "value": value, "event_date": day(n)} for n in numbers))
 
 
-def values(contract: Contract, *numbers: int) -> Callable[[Lake, int], None]:
-    def write(lake: Lake, value: int) -> None:
-        by_day(lake, contract, *({"entity": "A", "value": value, contract.day_column: day(n)} for n in numbers))
-
-    return write
-
-
-# Of every kind of table: its contract, and a write whose content follows from a number.
+# Of every way to a commit: a contract, and a write whose content follows from a number. Raw and quarantine are written
+# as a derived table is.
 TABLES: dict[str, tuple[Contract, Callable[[Lake, int], None]]] = {
-    "a derived table": (STAGING, values(STAGING, 0, 1)),
-    "raw": (RAW, values(RAW, 0, 1)),
-    "quarantine": (QUARANTINE, lambda lake, n: by_day(lake, QUARANTINE, quarantine_row(0, f"text {n}"))),
+    "a derived table": (STAGING, lambda lake, n: values(lake, n, 0, 1)),
     "arrivals": (
         ARRIVALS, lambda lake, n: by_day(lake, ARRIVALS, arrivals_row(0, n), arrivals_row(4, 1)),
     ),
     "files": (FILES, lambda lake, n: scan._append(LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", "")),
-    "a receipt alone": (STAGING, lambda lake, n: values(STAGING, 0)(lake, 1)),
+    "a receipt alone": (STAGING, lambda lake, _: values(lake, 1, 0)),
 }  # fmt: skip
 
 

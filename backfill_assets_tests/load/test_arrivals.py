@@ -104,7 +104,7 @@ loads = st.lists(st.dictionaries(st.sampled_from(DAYS), contents, min_size=1, ma
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(9))
+@settings(max_examples=examples(4))
 @given(loads)
 @example([{d: 1} for d in DAYS] + [{DAYS[2]: 2}, {DAYS[5]: 0}])
 @example([dict.fromkeys(DAYS, 3), {DAYS[0]: 4}, {DAYS[0]: 3}])
@@ -156,7 +156,7 @@ EVERY_DAY = dict.fromkeys(DAYS, 3)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(9))
+@settings(max_examples=examples(4))
 @given(keyed_loads)
 @example([({d: 1}, "a") for d in DAYS] + [({DAYS[2]: 2}, "b"), ({DAYS[5]: 0}, "a")])
 @example([(EVERY_DAY, ""), ({DAYS[0]: 4}, "a"), (EVERY_DAY, "a"), ({DAYS[0]: 1}, "b"), ({DAYS[1]: 2}, "")])
