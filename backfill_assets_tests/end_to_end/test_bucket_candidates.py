@@ -8,37 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.whole import CANDIDATES
 from backfill_assets.operations.candidates import candidate_names, candidate_status, create_candidate, discard_candidate
 from backfill_assets.operations.publications import PublishRequest, publish
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.places.choice import place_at
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, BucketWorld, machine
-from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
-from backfill_assets_tests.end_to_end.worlds import span
+from backfill_assets_tests.end_to_end.test_bucket_lake import in_bucket
+from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
+from backfill_assets_tests.end_to_end.worlds import World, span
 
 
 @pytest.mark.slow
 def test_a_candidate_of_a_lake_in_a_bucket_is_built_by_one_machine_and_published_by_another(
     spark: object, bucket_address: str, tmp_path: Path
 ) -> None:
-    folder = made(tmp_path / "folder", [EARLY])
-    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
-    one, two = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two"))
-    place_at(one.root).write(FILE_NAME, text.encode())
+    folder, (one, two) = in_bucket(bucket_address, tmp_path, "one", "two")
     for world in (folder, one):
         world.backfill(span(RULES))
 
     lake, pipeline = one.open()
     there = create_candidate(lake.lake, pipeline, "v2", ("features",), lambda path: (path,))
-    BucketWorld(there.root).backfill(span(RULES), "features")
+    World(there.root).backfill(span(RULES), "features")
     lake, pipeline = two.open()
     assert candidate_names(lake.lake) == ["v2"]
     found = candidate_status(lake.lake, "v2", chosen_pipeline)
     assert (found.error, found.behind, len(found.tables["features"])) == ("", {}, len(span(RULES)))
     (two.root / CANDIDATES / "v2" / ".dagster").mkdir(parents=True)
-    candidate, candidate_pipeline = BucketWorld(two.root / CANDIDATES / "v2").open()
+    candidate, candidate_pipeline = World(two.root / CANDIDATES / "v2").open()
     published = publish(PublishRequest(lake.lake, pipeline, candidate.lake, candidate_pipeline), act=True)
     assert [t.same for t in published.tables] == [len(span(RULES))]
     assert_same(one, folder)

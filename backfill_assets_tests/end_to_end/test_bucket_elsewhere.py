@@ -32,7 +32,7 @@ from backfill_assets.lake.writing import WHOLE
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, bare_bucket
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, in_place, land, make_world
 from backfill_assets_tests.lake.test_session_theirs import spark_server
@@ -52,9 +52,9 @@ WRITES_AGAIN = """
 import sys
 from pathlib import Path
 from backfill_assets.places import leases
-from backfill_assets_tests.end_to_end.test_bucket_elsewhere import DAYS, BucketWorld
+from backfill_assets_tests.end_to_end.test_bucket_elsewhere import DAYS
 leases.LOCK_LEASE_SECONDS = leases.WRITE_LEASE_SECONDS = 0.5  # what it holds is another's soon after its death
-BucketWorld(Path(sys.argv[1])).backfill(DAYS, "staging", force=True)
+World(Path(sys.argv[1])).backfill(DAYS, "staging", force=True)
 """
 
 
@@ -95,7 +95,7 @@ def landed(folder: World, place: Place, name: str, rows: Sequence[Row]) -> None:
     place.write(f"landing/{name}", land(folder, name, rows).read_bytes())
 
 
-def killed(one: BucketWorld, folder: Path) -> None:
+def killed(one: World, folder: Path) -> None:
     """Kill a process within the engine's write of staging; wait until the engine ended it and its lease is over."""
     place, process = place_at(one.root), start("-c", WRITES_AGAIN, one.root, **PIPES)
     until(lambda: "_temporary" in str(place.below("tables/staging/writes")), folder, 120)
@@ -111,7 +111,7 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parquet in the bucket is read in place: by the server's address, and at last by a project's own session on it."""
-    folder, one = in_place(make_world(tmp_path / "folder", RULES, "parquet")), BucketWorld(local_root(bucket_address))
+    folder, one = in_place(make_world(tmp_path / "folder", RULES, "parquet")), World(local_root(bucket_address))
     place, days, bare = place_at(one.root), DAYS, (folder.root / FILE_NAME).read_text()
     text = bare.replace("[spark]", f'[spark]\nengine = "{elsewhere}"')
     landed(folder, place, "early.parquet", EARLY)

@@ -5,7 +5,6 @@ Does not live here: machines that are stopped (`test_bucket_stops`), and what re
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -32,9 +31,8 @@ from backfill_assets.places.objects import Objects
 from backfill_assets.places.store_errors import lost
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
-from backfill_assets_tests.end_to_end.worlds import World, land, plain, span
+from backfill_assets_tests.end_to_end.worlds import World, land, span
 from backfill_assets_tests.files import SMALLEST, publish_by_hand
-from backfill_assets_tests.oracle import Row, ordered
 from backfill_assets_tests.processes import PIPES, start
 
 LATE = [row for row in ROWS if row["seq"] % 5 == 0]
@@ -48,24 +46,19 @@ def machine(address: str, state: Path) -> Path:
         return local_root(address)
 
 
-@dataclass(frozen=True)
-class BucketWorld(World):
-    """A lake in a bucket, as one machine has it."""
-
-    def content(self, table: str, *leave_out: str) -> list[Row]:
-        place = place_at(self.root).at(f"tables/{table}")
-        if not place.names("_delta_log"):
-            return []
-        found = DeltaTable(place.uri()).to_pyarrow_table().to_pylist()
-        return ordered({k: plain(v) for k, v in row.items() if k not in leave_out} for row in found)
+def in_bucket(address: str, tmp_path: Path, *machines: str) -> tuple[World, list[World]]:
+    """A lake in a folder into which the early rows landed, and one in a bucket that reads the same files, as each of
+    these machines has it."""
+    folder = made(tmp_path / "folder", [EARLY])
+    worlds = [World(machine(address, tmp_path / name)) for name in machines]
+    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
+    place_at(worlds[0].root).write(FILE_NAME, text.encode())
+    return folder, worlds
 
 
 @pytest.mark.slow
 def test_a_lake_in_a_bucket_is_a_folders_for_two_machines(spark: object, bucket_address: str, tmp_path: Path) -> None:
-    folder = made(tmp_path / "folder", [EARLY])
-    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
-    one, two = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two"))
-    place_at(one.root).write(FILE_NAME, text.encode())
+    folder, (one, two) = in_bucket(bucket_address, tmp_path, "one", "two")
     for world in (folder, one):
         world.backfill(span(RULES))
     assert_same(one, folder)

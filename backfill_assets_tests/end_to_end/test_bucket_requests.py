@@ -15,17 +15,15 @@ import pytest
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.doctor_store import OF_DAY, OF_TICKS
 from backfill_assets.operations.status import status
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.places.choice import place_at
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, bare_bucket, machine, written
-from backfill_assets_tests.end_to_end.test_invariance import RULES, made
-from backfill_assets_tests.end_to_end.worlds import land, span
+from backfill_assets_tests.end_to_end.test_bucket_lake import LATE, bare_bucket, in_bucket, machine, written
+from backfill_assets_tests.end_to_end.test_invariance import RULES
+from backfill_assets_tests.end_to_end.worlds import World, land, span
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
@@ -59,10 +57,7 @@ def test_one_write_asks_no_more_than_its_budget_however_long_the_log_is(
 def test_a_day_a_late_batch_a_look_and_a_tick_ask_no_more_than_their_budgets(
     spark: object, moto_server: StoreServer, bucket_address: str, tmp_path: Path
 ) -> None:
-    folder = made(tmp_path / "folder", [EARLY])
-    text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
-    world = BucketWorld(machine(bucket_address, tmp_path / "state"))
-    place_at(world.root).write(FILE_NAME, text.encode())
+    folder, [world] = in_bucket(bucket_address, tmp_path, "state")
     first = DayRange(RULES.start, RULES.start + ONE_DAY)
     found = {"a first day of six tables": counted(moto_server, lambda: world.backfill(first))}
     world.backfill(span(RULES))
@@ -74,7 +69,7 @@ def test_a_day_a_late_batch_a_look_and_a_tick_ask_no_more_than_their_budgets(
         status(lake, chosen_pipeline(lake))
 
     found["status"] = counted(moto_server, look)
-    anew = BucketWorld(machine(bucket_address, tmp_path / "another"))
+    anew = World(machine(bucket_address, tmp_path / "another"))
     found["the states, for a machine that knows nothing"] = counted(moto_server, anew.look)
     with dg.DagsterInstance.ephemeral() as instance:
         context = LakeContext(world.root, tables)

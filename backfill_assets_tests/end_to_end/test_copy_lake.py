@@ -14,7 +14,7 @@ from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.places.choice import place_at
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, BucketWorld, machine
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, machine
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, span
 
@@ -42,7 +42,7 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
     stays = made(tmp_path / "stays", [EARLY])
     stays.backfill(span(RULES))
     copy(str(stays.root), bucket_address)
-    moved = BucketWorld(machine(bucket_address, tmp_path / "state"))
+    moved = World(machine(bucket_address, tmp_path / "state"))
     assert_same(moved, stays)
     assert moved.states() == stays.states()
     assert_sound(moved)

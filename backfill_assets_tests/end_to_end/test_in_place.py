@@ -33,7 +33,7 @@ from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.landed_rows import _copy
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.places.choice import place_at
-from backfill_assets_tests.end_to_end.test_bucket_lake import BucketWorld, machine
+from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 from backfill_assets_tests.end_to_end.worlds import (
     LONG_AGO,
     World,
@@ -201,7 +201,7 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
 def test_a_bucket_keeps_no_copy_and_machines_fetch_what_they_read(
     world: World, tmp_path: Path, bucket_address: str
 ) -> None:
-    one, two, third = (BucketWorld(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third"))
+    one, two, third = (World(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third"))
     place, other = place_at(one.root), land_bytes(world, "b.parquet", parquet(delivery(9, "2024-03-04 10:00", key="c")))
     place.write(FILE_NAME, (world.root / FILE_NAME).read_bytes())
     for path in (world.landing / "a.parquet", other):

@@ -1,4 +1,5 @@
-"""Layers of a real lake balance per day; a doubled table and an edited one each show where they arise.
+"""Layers of a real lake balance per day; a doubled table and an edited one each show where they arise. What a model saw
+is held against what became known later: training against the guide's query over today's features and labels.
 Not here: matching rows of two sides (`operations.test_reconcile`)."""
 
 import re
@@ -10,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.cli.practice import guides
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_layers import LayersReport, reconcile_layers
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
@@ -27,6 +30,7 @@ ON_TIME = [
     delivery(4, "2024-03-04T10:00:00Z", "2024-03-04T09:00:00Z", "e4", entity="B"),
     delivery(5, "2024-03-03T11:00:00Z", "2024-03-03T09:00:00Z", "e3", op="delete"),
 ]
+LATE = delivery(6, "2024-03-05T10:00:00Z", "2024-03-02T12:00:00Z", "late", entity="A", value=100)
 
 
 @pytest.fixture
@@ -88,3 +92,17 @@ def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lak
     wrong = run("reconcile", "--layers", "--lake", lake.root)
     assert wrong.exit_code == 1
     assert "does not balance" in wrong.stdout
+
+
+def test_training_is_held_against_what_became_known_later_by_the_query_of_the_guide(lake: Lake) -> None:
+    guide = (guides()["trust"]).read_text(encoding="utf-8")
+    query = guide[guide.index("duckdb:SELECT f.*") :].partition('"')[0]
+
+    def differing() -> list[date | None]:
+        report = reconcile(lake, chosen_pipeline(lake), ReconcileRequest("training", query))
+        return [d.day for d in report.days if d.kinds]
+
+    assert differing() == []
+    land(lake, "2024-03-05.jsonl", [LATE])
+    backfill(lake, FIRST, "2024-03-05")
+    assert differing() == [date(2024, 3, d) for d in (2, 3, 4)]

@@ -13,6 +13,7 @@ import pytest
 
 from backfill_assets.core.days import ranges
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.history import evaluations_of, runs_of
 from backfill_assets.orchestration.reconcile import follow_receipts
@@ -20,6 +21,7 @@ from backfill_assets.orchestration.runs import REBUILD, range_tags
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import backfill, configure, land, snapshot, toy
 from backfill_assets_tests.load.test_good_days import ALL, SPAN, START, copied, landed, twice
+from backfill_assets_tests.orchestration.ticking import seen
 
 __all__ = ["landed"]
 BAD = sorted(ALL)[3]
@@ -81,18 +83,10 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(lake: Lake, instance
     assert [e.check_name for e in failed] == ["unique_key"]
     assert "k4" in str(failed[0].metadata["sample_keys"].value)
 
-    follow_receipts(instance, lake, _states(lake))
+    follow_receipts(instance, *seen(lake, make_pipeline(toy("twice")(lake.settings))))
     assert shown(instance, "echo") == {"MATERIALIZED": good, "FAILED": str(BAD)}, "no reconcile paints it green"
     assert run(lake, instance, ["echo", "sums"], KEEP, "good").success
     assert shown(instance, "echo") == shown(instance, "sums") == {"MATERIALIZED": ranges(ALL)}
-
-
-def _states(lake: Lake) -> Any:
-    from backfill_assets.lake.model import make_pipeline
-    from backfill_assets.lake.view import read_view
-
-    pipeline = make_pipeline(toy("twice")(lake.settings))
-    return pipeline.states(read_view(lake, pipeline.contracts))
 
 
 def test_a_tables_setting_is_enough_and_readers_make_what_they_can(lake: Lake, instance: dg.DagsterInstance) -> None:
