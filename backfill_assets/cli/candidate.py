@@ -144,7 +144,10 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
         yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
         return
     folder = shlex.quote(lake.address)
-    yield f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}"
+    if publication.has_written:
+        yield f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}"
+    else:
+        yield "Nothing was written: the lake holds these days so already."
     yield f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
 
 

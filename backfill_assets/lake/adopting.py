@@ -22,7 +22,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.place import exists
 from backfill_assets.core.profiles import DayProfile, Surroundings, kept_counts
 from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_days, refuse_taken, refuse_unfit, refused
 from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
@@ -271,7 +271,8 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     found |= audit(lake, paths, contract, read)
     broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
     good = sorted(d for d in found if d is not None and d not in broken)
-    entries = {d: entry_of(contract, found[d], read) for d in good}
+    held = {d: Built.HELD for d, r in view.latest.items() if r.entry.built is Built.HELD}  # no run may make them yet
+    entries = {d: replace(entry_of(contract, found[d], read), built=held.get(d, Built.COMPLETE)) for d in good}
     if entries:
         adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
         tags, write_id = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view)}, uuid.uuid4().hex

@@ -130,7 +130,8 @@ def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
 
 def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """The content of a `lake.toml` with the places of adopted tables, and with the bounds that assets declare for their
-    tables; the file's own bounds win."""
+    tables; the file's own bounds win. Raises SettingsError where the file says itself where a table lies."""
+    _refuse_place(settings)
     lake = place_at(home_of(root))
     names = lake.names(ASSETS)
     bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
@@ -142,6 +143,16 @@ def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
         return settings
     merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
     return {**settings, "gates": {**gates, "tables": merged}}
+
+
+def _refuse_place(settings: Mapping[str, Any]) -> None:
+    tables = settings.get("tables")
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        if isinstance(table, dict) and "place" in table:
+            raise SettingsError(
+                f"[tables.{name}] place in lake.toml", "only `adopt` says where a table lies", "Nothing was done",
+                f"Take it away; `backfill-assets adopt {name} --from ADDRESS` makes a table that lies there the lake's",
+            )  # fmt: skip
 
 
 def find_declared(lake: Place, name: str) -> DeclaredTable | None:

@@ -25,6 +25,7 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import DayReceipt, TableView
+from backfill_assets.lake.adopting import JUDGE
 from backfill_assets.lake.columns import columns_misfit, footer_in, schema_contract
 from backfill_assets.lake.committer import commit_files, commit_receipt, open_table, unless_moved
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
@@ -260,7 +261,7 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
     """The version of the write whose content `day` holds since its hold at `version`; -1 if it was never made."""
     while True:
         receipt = _receipt_at(history, version)
-        if receipt is None or receipt.days[day].built is not Built.HELD:
+        if receipt is None or receipt.reason == JUDGE or receipt.days[day].built is not Built.HELD:
             return version
         target = target_of(receipt, day)
         if target is None:
@@ -284,5 +285,7 @@ def _released(history: Sequence[Commit], origin: int, days: Sequence[date], prov
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
     known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
-    released = replace(before, reason=RELEASE, days={d: before.days[d] for d in days})
+    entries = {d: before.days[d] for d in days}
+    entries = {d: replace(e, built=Built.COMPLETE) if e.built is Built.HELD else e for d, e in entries.items()}
+    released = replace(before, reason=RELEASE, days=entries)
     return _signed_receipt(released, {**known, **(provenance.tags or {})}, provenance)

@@ -91,7 +91,7 @@ def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
         files += [f"{plain(path)} ({plain(why)})" for path, why in report.contradicted.items()]
         raise LandingError(
             f"the table {source.table}",
-            f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
+            f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} need it",
             "Nothing was written",
             "Put the file back or correct its manifest, or "
             'say `backfill-assets landing accept --note "why"` to follow what lies there now',

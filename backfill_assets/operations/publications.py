@@ -45,7 +45,7 @@ class TablePublication:
     rows_then: int  # after the publication
     same: int  # days that hold these rows already
     grounds: str = ""  # what was compared
-    version: int | None = None  # that made them current; None: not yet
+    version: int | None = None  # that made them current; None: not yet, or the lake held them so already
 
     def __str__(self) -> str:
         """The publication as one line."""
@@ -63,6 +63,11 @@ class Publication:
     id: str  # by which `rollback --plan` takes it back
     tables: tuple[TablePublication, ...]  # upstream first
     done: bool = False
+
+    @property
+    def has_written(self) -> bool:
+        """Whether a receipt bears its id, by which `rollback` finds it."""
+        return any(t.version is not None for t in self.tables)
 
 
 def publish(request: "PublishRequest", act: bool) -> Publication:
@@ -229,8 +234,8 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
 
 def _publish_tables(
     request: PublishRequest, chosen: Sequence[tuple[Table, TableView]], plan: str, grounds: Mapping[str, str]
-) -> Iterator[int]:
-    """Commit the days of each table; gives its version afterwards. An error says what is published and how to go on."""
+) -> Iterator[int | None]:
+    """Commit the days of each table; gives the versions. An error says what is published and how to go on."""
     done: list[str] = []
     for table, built in chosen:
         try:
@@ -247,9 +252,9 @@ def _publish_tables(
         done.append(f"{table.name} {ranges(built.latest)}")
 
 
-def _publish_table(request: PublishRequest, table: Table, built: TableView, tags: Mapping[str, str]) -> int:
-    """Commit the days of one table, whose lock is held, as the candidate held them then; the version of the lake's
-    table afterwards. `tags` are the receipt's."""
+def _publish_table(request: PublishRequest, table: Table, built: TableView, tags: Mapping[str, str]) -> int | None:
+    """Commit the days of one table, whose lock is held, as the candidate held them then; the version by which this
+    publication made them current, None where nothing was to be written. `tags` are the receipt's."""
     contract, states, latest = table.contract, request.states(), built.latest
     staged = stage_links(request.lake, contract, request.candidate, latest, built.version)
     base = states.view.table(table.name).version
@@ -262,7 +267,9 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, tags
         return {d: digests.of(table.name, d) for d in days}
 
     try:
-        return replace_days_locked(request.lake, write, digests_now).version
+        version = replace_days_locked(request.lake, write, digests_now).version
+        newest = request.lake.store.receipt(table.name, version)
+        return version if newest is not None and newest.tags.get(PLAN_TAG) == tags[PLAN_TAG] else None
     finally:
         staged.drop()
 

@@ -4,8 +4,11 @@ Not here: what an asset declares (`dagster/test_contracts.py`)."""
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.lake.declared import DeclaredTable, declare, with_declared
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.declared import DeclaredTable, declare, place_table, with_declared
 from backfill_assets_tests.logs import place_of
 
 COLUMNS = (Column("day", "DATE", "the day"), Column("total", "DECIMAL(18,2)", "", nullable=True))
@@ -26,3 +29,11 @@ def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> No
     over = {"gates": {"tables": {"weekly": {"min_rows": 0}}}}
     assert with_declared(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
     assert with_declared(tmp_path / "elsewhere", own) == own
+
+
+@pytest.mark.parametrize("name", ["orders", "adopted"])
+def test_nobody_but_adopt_says_where_a_table_lies(tmp_path: Path, name: str) -> None:
+    place_table(place_of(tmp_path), "adopted", "s3://bucket/orders")
+    assert with_declared(tmp_path, {})["tables"] == {"adopted": {"place": "s3://bucket/orders"}}
+    with pytest.raises(SettingsError, match=rf"\[tables.{name}\] place .* only `adopt` .*Take it away"):
+        with_declared(tmp_path, {"tables": {name: {"place": "s3://bucket/other"}}})

@@ -17,7 +17,7 @@ def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every
     with pytest.raises(LandingError) as refused:
         _refuse_scan(report, loaded(3).view().source("raw"), DAYS)
     assert str(refused.value).startswith(
-        f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} were made from it. Nothing was "
+        f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} need it. Nothing was "
     )
     _refuse_scan(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
 

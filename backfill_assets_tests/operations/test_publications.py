@@ -48,7 +48,9 @@ def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_
     assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [5] * DAYS)
     states = request.states()
     assert {states.of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
-    assert publish(request, act=True).tables[0].same == DAYS, "once more, nothing moves"
+    again = publish(request, act=True)
+    assert (again.tables[0].same, again.has_written) == (DAYS, False), "once more, nothing moves"
+    assert done.has_written
     assert beside.made.view("staging").version == before["staging"] + 1
 
 
