@@ -2,6 +2,7 @@
 Not here: Glue and Unity, which Spark reaches by the same statements."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -91,6 +92,8 @@ def test_an_engine_that_keeps_its_catalog_in_memory_is_refused_by_name(tmp_path:
         register(session, ["orders"], "lake")
     assert "orders got no name in lake, `backfill-assets register` tries again" in register_first(session, "orders", -1)
     assert register_first(session, "orders", 0) == "", "it has commits"
+    candidate = replace(session.lake, shared=session.lake.root, own=frozenset({"orders"}))
+    assert register_first(LakeSession(candidate), "orders", -1) == "", "readers see nothing of a candidate"
 
 
 def test_locations_are_as_sparks_clients_write_them() -> None:
