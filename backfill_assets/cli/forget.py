@@ -27,6 +27,8 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, TABLES
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, keeps_versions, rename
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.landings import searched_root
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import forget as steps
@@ -113,9 +115,22 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
             f"and no commit is changed. Move {request.lake.place.uri(TABLES)}/{table} away, then "
             "`backfill-assets catch-up` makes it again from what landed; delete what you moved."
         )
+    for path, why in _refused(request.lake).items():
+        if path in found.held:
+            remark(
+                f"Error: {plain(called(path))} was refused whole ({plain(why)}), and no row was taken out of it. Take "
+                "its rows out of the file, or delete the file: copies of it in the lake then go with the next `forget`."
+            )
     if found.unread:
         remark("Error: look into the files that were not searched yourself, then move them out of the folder.")
     remark("Error: delete or correct what else holds it yourself, then run the same command again.")
+
+
+def _refused(lake: Lake) -> dict[Path, str]:
+    """The landed files that were refused whole, with the reasons."""
+    each = ((searched_root(one.settings.source, one.root), one) for one in lake.by_source())
+    records = ((root, r) for root, one in each for r in read_files(one.store, one.source))
+    return {root / r.path: r.refused for root, r in records if r.refused is not None and not r.withdrawn}
 
 
 def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:

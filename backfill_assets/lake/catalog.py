@@ -62,7 +62,8 @@ def register(lake_session: LakeSession, tables: Sequence[str], schema: str) -> t
 
 def register_first(lake_session: LakeSession, table: str, before: int) -> str:
     """Register a table whose version was `before` its commit, if that was its first one and the settings name a schema;
-    none of a candidate, whose settings are a copy of the lake's: who reads by the name reads what is published. Returns what was not done and why, as a warning: the commit stands, whatever a catalog says."""
+    none of a candidate, whose settings are a copy of the lake's: who reads by the name reads what is published.
+    Returns what was not done and why, as a warning: the commit stands, whatever a catalog says."""
     schema = lake_session.lake.settings.access.register_in
     if schema is None or before >= 0 or lake_session.lake.shared is not None:
         return ""

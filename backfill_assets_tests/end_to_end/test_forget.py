@@ -168,3 +168,22 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     land(lake, "bob.jsonl", [delivery(95, f"{DAYS[-1]} 21:00:00", None, "later", entity="bob")])
     run(lake, "forget", ANN, "--note", NOTE, "--yes")  # what bob delivered meanwhile is nothing that changed
     assert holding(lake) == set()
+
+
+def test_a_refused_dump_that_holds_it_is_named_with_what_to_do(
+    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
+    source = {"files": "landing/**/*.jsonl", "format": "jsonl", "kind": "snapshot"}
+    source["select"] = "event_key, event_ts, entity, value, flag"
+    rows = [delivery(n, f"{DAYS[0]} 10:00:00", None, e, entity=e) for n, e in enumerate(("bob", "cid", "dan", ANN))]
+    names = [f"dt={day}/all.jsonl" for day in DAYS[:2]]
+    made = make_lake(tmp_path / "lake", {names[0]: rows, names[1]: rows[3:]}, DAYS[0], source=source)
+    run(made, "catch-up")
+    said = " ".join(run(made, "forget", ANN, "--note", NOTE, "--yes", code=1).stderr.split())
+    assert f"landing/{names[1]} was refused whole (the dump of 2024-03-02 lacks 3 of 4 key(s)" in said
+    assert "Take its rows out of the file, or delete the file" in said
+    (made.root / "landing" / names[1]).unlink()
+    run(made, "forget", ANN, "--note", NOTE, "--yes")
+    assert holding(made) == set()
+    assert {cell for row in content(made, "raw") for cell in row} >= {"bob", "cid", "dan"}
