@@ -16,7 +16,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import State
@@ -28,11 +27,9 @@ from backfill_assets.lake.external import Observed
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.observing import observe, observe_each, unseen
-from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.copy_lake import copy_lake
-from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
@@ -226,27 +223,6 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
     later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
     assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"
-
-
-def test_a_day_that_was_put_back_stays_held_when_others_write_it_until_it_is_released(shared: World) -> None:
-    pipeline = chosen_pipeline(shared.lake)
-    shared.write(rows((D2, "b", 9)))
-    shared.look()
-    asked, by = RollbackRequest(table="orders", days=DayRange(D2, D3), to_version=2), Provenance("manual")
-    roll_back(shared.lake, pipeline, asked, by)
-    shared.write(rows((D2, "c", 5), (D3, "c", 8)))
-    assert shared.look().days == (D2, D3)
-    assert shared.states() == {str(D1): State.FRESH, str(D2): State.HELD, str(D3): State.FRESH}
-    assert len(rows_of(shared.lake, "orders", D2)) == shared.lake.store.view("orders", "day").latest[D2].entry.rows == 2
-    release(shared.lake, pipeline, asked, by)
-    assert set(shared.states().values()) == {State.FRESH}
-    assert (shared.look().days, inspect(shared.lake, pipeline.contracts[0]).day_rows) == ((), {D1: 2, D2: 2, D3: 1})
-    newest = shared.lake.store.head("orders")
-    roll_back(shared.lake, pipeline, asked.model_copy(update={"over_newer": True}), by)
-    roll_back(shared.lake, pipeline, asked.model_copy(update={"to_version": newest - 1, "over_newer": True}), by)
-    release(shared.lake, pipeline, asked, by)
-    assert set(shared.states().values()) == {State.FRESH}, "a version that was judged while held is put back, too"
-    assert len(rows_of(shared.lake, "orders", D2)) == 2
 
 
 def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: World) -> None:
