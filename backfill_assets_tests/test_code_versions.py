@@ -58,7 +58,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "a018fbbdd46a2fa3d452d2863ec4ddc8",
+    "raw 1": "8d224b57104ff738fc2fa5ab902d2513",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
