@@ -5,6 +5,7 @@ file from its folder. A file that may be written to waits to be sent; one that m
 is never replaced. Programs of this machine share the folder; it may be deleted while none of them runs.
 """
 
+import errno
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.errors import TransientError
 from backfill_assets.places.store_errors import lost
 
 PREPARED, COPIES = "prepared", "copies"
@@ -23,6 +25,11 @@ IN_USE_SECONDS = 3600.0  # an engine may be given the path of a copy a while bef
 LEFT_SECONDS = 7 * 86400.0  # of what a killed process prepared and never sent
 TRIM_EVERY_SECONDS = 600.0
 TRIMMED = "trimmed"  # its time is that of the last look
+_UNKEPT = {
+    errno.ENOSPC: "no space is left on its disk",
+    errno.EDQUOT: "the quota of its disk is used up",
+    errno.ENOENT: "somebody deleted the folder while it was in use",
+}
 
 
 @dataclass(frozen=True)
@@ -83,11 +90,12 @@ class LocalCopies:
         self.trim()
 
     def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
-        """Write the copy of an object of so many bytes. Raises StoreLost if others arrive."""
+        """Write the copy of an object of so many bytes. Raises StoreLost if others arrive, and TransientError if the
+        disk is full or somebody deletes the folder meanwhile."""
         copy = self.copied(name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
         part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
         try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as opened:
                 for chunk in chunks:
                     opened.write(chunk)
@@ -96,10 +104,21 @@ class LocalCopies:
                 raise lost(name)  # its connection ended early
             part.chmod(0o444)
             part.replace(copy)
+        except OSError as error:
+            if error.errno not in _UNKEPT:
+                raise
+            raise self._unkept(_UNKEPT[error.errno]) from None  # so that the error names this folder's disk
         finally:
             part.unlink(missing_ok=True)
         self.trim()
         return copy
+
+    def _unkept(self, why: str) -> TransientError:
+        return TransientError(
+            f"this machine's copies of the bucket's files, {self.folder}", why,
+            "The copy was not kept; what the bucket holds is unchanged",
+            "Free space there, or let BACKFILL_ASSETS_STATE name a folder on a larger disk, and run again",
+        )  # fmt: skip
 
     def forget(self, name: str) -> bool:
         """Delete the files of a name on this machine. Returns whether it waited to be sent, so that it is no object."""
@@ -130,7 +149,8 @@ class LocalCopies:
         with suppress(FileNotFoundError):
             if now - looked.stat().st_mtime < TRIM_EVERY_SECONDS:
                 return
-        looked.touch()
+        with suppress(OSError):  # the disk is full, which deleting mends; or somebody deleted the folder
+            looked.touch()
         for path in _files(self.prepared("")):
             if (found := _status(path)) and now - found.st_mtime > (
                 LEFT_SECONDS if found.st_mode & stat.S_IWUSR else IN_USE_SECONDS

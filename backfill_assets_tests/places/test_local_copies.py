@@ -1,12 +1,16 @@
 """Files of a bucket on this machine: what waits to be sent, what is a copy, and what is deleted when there is too much.
 Not here: sending and fetching (`test_bucket`)."""
 
+import errno
 import os
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.errors import TransientError
 from backfill_assets.places import local_copies
 from backfill_assets.places.local_copies import LocalCopies
 
@@ -36,6 +40,31 @@ def test_what_arrives_cut_off_is_no_copy(local: LocalCopies) -> None:
     assert local.found("a/b") is None
     assert local.receive("a/b", [b"1", b"23"], 3).read_bytes() == b"123"
     assert [path.name for path in local.copied("a").iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("the disk is full", "no space is left"), ("the folder goes", "somebody deleted the folder")]
+)
+def test_a_copy_that_cannot_be_kept_names_the_folder_and_the_next_one_is_whole(
+    local: LocalCopies, reason: str, words: str
+) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"1"
+        if reason == "the disk is full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        shutil.rmtree(local.folder)
+
+    with pytest.raises(TransientError, match=words) as told:
+        local.receive("a/b", chunks(), 1)
+    assert local.folder in str(told.value)
+    assert local.found("a/b") is None
+    assert local.receive("a/b", [b"123"], 3).read_bytes() == b"123"
+
+
+def test_looking_for_what_to_delete_never_fails_where_the_folder_is_gone(local: LocalCopies) -> None:
+    shutil.rmtree(local.folder)
+    local.trim()
+    assert not Path(local.folder).exists()
 
 
 def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(local: LocalCopies) -> None:
