@@ -259,7 +259,9 @@ def test_days_that_others_write_make_what_is_made_from_them_stale(
     assert set(states(command, "spent").values()) == {"fresh"}
 
 
-def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(others: Others, lake: Path, command: Command) -> None:
+def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(
+    spark: object, others: Others, lake: Path, command: Command
+) -> None:
     write_deltalake(lake.parent / "sales", arrow([(D2, "made", 7)], "sold"), partition_by="sold")
     sales = {"sales": {"external": "../sales", "day": "sold"}}
     new_lake(lake, D1, assets_only=True, access={"readers": "everyone"}, pipeline={"sql": "*.sql"}, tables=sales)
