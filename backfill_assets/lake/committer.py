@@ -194,7 +194,7 @@ def _commit(
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        vouch(path, version, LOGS.read(path, version)[1])
+        vouch(path, version, LOGS.read(path, version)[1] if path.is_store else "")  # there it was just read
     LOGS.leave(path, opened)
     return version
 

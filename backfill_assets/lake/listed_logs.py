@@ -79,8 +79,7 @@ class ListedLogs:
         known = self._of(table)
         if known.newest is not None and known.newest[0].version == version:
             return known.newest
-        content = read(table, commit_name(version))
-        found = read_commit(table, version, content.splitlines()), hashlib.sha256(content).hexdigest()
+        found = commit_with_digest(table, version)
         if known.newest is None or known.newest[0].version < version:
             known.newest = found
         return found
@@ -128,6 +127,12 @@ class ListedLogs:
         """Take back an object that `take` gave, after a commit with it."""
         known = self._of(table)
         known.behind = opened if known.readers <= {threading.get_ident()} else None
+
+
+def commit_with_digest(table: Place, version: int) -> tuple[Commit, str]:
+    """A commit and the SHA-256 of its bytes, by one reading; raises as `log.read_commit` does."""
+    content = read(table, commit_name(version))
+    return read_commit(table, version, content.splitlines()), hashlib.sha256(content).hexdigest()
 
 
 def _name(version: int) -> str:

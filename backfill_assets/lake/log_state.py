@@ -25,7 +25,7 @@ from backfill_assets.core.readings import PARAMETERS
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake import log
-from backfill_assets.lake.listed_logs import ListedLogs
+from backfill_assets.lake.listed_logs import ListedLogs, commit_with_digest
 from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
 
@@ -77,9 +77,7 @@ class LogCache:
 
     def read(self, table: Place, version: int) -> tuple[Commit, str]:
         """A commit and its digest; the newest one that was read without asking a store again."""
-        if table.is_store:
-            return self._in_stores.read(table, version)
-        return log.read_commit(table, version), log.commit_digest(table, version)
+        return (self._in_stores.read if table.is_store else commit_with_digest)(table, version)
 
     def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).

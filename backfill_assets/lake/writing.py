@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.engine.session import conf_value, own_server, set_confs
-from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, read_footer
+from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, footer_in
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
 from backfill_assets.lake.engine_paths import engine_path
@@ -220,7 +220,7 @@ def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str]
     would get NULL in it, and lose what they have under another name."""
     names = {*contract.column_names} - {contract.partition_column}
     table = lake.table_place(contract.name)
-    older = [str(table.local(f)) for f in live if not names <= {*read_footer(table.local(f)).schema.names}]
+    older = [str(table.local(f)) for f in live if not names <= {*footer_in(table, f).schema.names}]
     if not older:
         return
     with connection(lake) as engine:
