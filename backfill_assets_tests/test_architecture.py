@@ -103,6 +103,13 @@ def test_spark_connects_own_modules_stay_in_the_engine() -> None:
     assert not _offences(elsewhere, ("pyspark.sql.connect",))
 
 
+def test_of_the_second_engine_only_its_plug_and_the_list_of_engines_know() -> None:
+    """The others ask an engine's abilities (`core.engines`), so that a third one is a file and its line in the list."""
+    plug = {"sail", "sail_differences", "sail_plans"}
+    knowing = {f.module.split(".")[-1] for f in sources(PACKAGE) if re.search(r"\bsail\b", f.text, re.IGNORECASE)}
+    assert knowing == plug | {"confs", "server"}
+
+
 def test_files_that_dagster_inspects_have_real_annotations() -> None:
     """Dagster looks at annotations as objects; the future import would hand it strings."""
     offences = [

@@ -40,7 +40,9 @@ class Engine:
 
     name = "Spark"
     needs_java = True
-    has_row_metadata = True  # `_metadata` names the file of a row and its place in it
+    # `_metadata` names the file of a row and its place in it; else this process decodes files and numbers their rows
+    has_row_metadata = True
+    reads_all_landed = True  # landed values that Spark reads; else `converts` and `doubtful` say which it refuses
     reads_delta = True  # tables that another program changed, too
     casts_files = True  # files of a narrower type are read as the column's; else all files of a read are of one type
     catches_errors = True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query

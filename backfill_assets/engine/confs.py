@@ -87,7 +87,7 @@ class EngineSettings:
     @property
     def computes_here(self) -> bool:
         """True where the queries run on this machine, in a server of the lake's own that sees its folders."""
-        return self.is_local or self.engine == SAIL
+        return self.is_local or self.engine in OWN_SERVERS
 
 
 def scrub(text: str) -> str:

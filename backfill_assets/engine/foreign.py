@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.confs import OWN_SERVERS, scrub
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,10 +78,11 @@ def refuse_unfit(session: "SparkSession") -> None:
         if (value := session.conf.get(key)) not in values:
             wrong[key] = f"{key} is {value} ({why})"
     if not wrong and not _is_spark(session):
+        engines = " or ".join(f'engine = "{name}"' for name in OWN_SERVERS)
         raise SettingsError(
             "the project's Spark session", "it ranks NULL above all values, unlike Spark",
             "Nothing was computed",
-            'Compute tables of the lake on Spark, or by engine = "sail"; assets that return frames may use this one',
+            f"Set {engines}, which computes tables of the lake; assets that return frames may use this one",
         )  # fmt: skip
     if wrong:
         made = "".join(f'.config("{key}", "{NEEDED[key][0][0]}")' for key in wrong)
@@ -93,8 +94,8 @@ def refuse_unfit(session: "SparkSession") -> None:
 
 @lru_cache(maxsize=4)
 def _is_spark(session: "SparkSession") -> bool:
-    """Whether it ranks NULL within a struct below all values. Sail, which answers with Spark's settings, does not (nor
-    does it stop where numbers overflow, but asking for that prints an error on a real Spark)."""
+    """Whether it ranks NULL within a struct below all values. Another engine that answers with Spark's settings may not
+    (nor stop where numbers overflow, but asking for that prints an error on a real Spark)."""
     ranked = session.sql("SELECT max(named_struct('n', n)).n FROM VALUES (CAST(NULL AS INT)), (1) AS t(n)").first()
     return ranked is not None and ranked[0] == 1
 
@@ -210,7 +211,7 @@ def _write(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | No
         rows = observation()
         try:
             frame.observe(rows, functions.count(functions.lit(1)).alias("rows")).write.mode("append").parquet(place)
-        except UnsupportedOperationException:  # Sail
+        except UnsupportedOperationException:  # of an engine that observes nothing
             pass
         else:
             return int(rows.get["rows"])

@@ -168,6 +168,9 @@ class Embedded(Engine):
             "the flags of this package": _digest(repr((sorted(own.items()), _flags(settings), _LOGGING))),
         }
 
+    def refuse(self, settings: EngineSettings) -> None:
+        """Raise nothing: a token keeps the machine's other users out of the server."""
+
     def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
         """Write the server's files below `state` and return the request for its supervisor; fetches missing jars.
 

@@ -91,7 +91,7 @@ class Sail(Engine):
     name = "Sail"
     packages = (PACKAGE,)
     program = "backfill_assets.engine.sail"
-    needs_java = has_row_metadata = reads_delta = casts_files = catches_errors = False
+    needs_java = has_row_metadata = reads_all_landed = reads_delta = casts_files = catches_errors = False
 
     def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
         self.refusal = refusal

@@ -66,7 +66,8 @@ def version_of(identity: dict[str, str]) -> str:
 
 def quickest_engine() -> str:
     """The name of the installed engine that starts soonest."""
-    return SAIL if find_spec(SERVERS[SAIL].packages[0]) else EMBEDDED
+    light = (name for name, engine in SERVERS.items() if not engine.needs_java and find_spec(engine.packages[0]))
+    return next(light, EMBEDDED)
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ ESTIMATED = f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1
 
 def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) -> Auditor:
     """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where it computes on other
-    machines and the files are large (in a bucket: a `FETCHED`th of that): on this one it takes as much CPU as DuckDB
-    (Sail) or five times it (Spark).
+    machines and the files are large (in a bucket: a `FETCHED`th of that): on this one it takes as much CPU as DuckDB,
+    and Spark five times as much.
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
@@ -114,7 +114,7 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
 
 
 def take_digests(session: "SparkSession", staged: Staged) -> None:
-    """Let Spark take the digests of the files that fit a task's memory. Not for Sail 0.7, which reads files twice."""
+    """Let an engine on other machines take the digests of the files that fit a task's memory."""
     wanted = [engine_path(session, f.table, f.name) for f in staged.files if f.size <= MOST_DIGESTED]
     if not wanted:
         return

@@ -1,7 +1,7 @@
 """The content fingerprint and the histograms of a day as Spark SQL, equal to `fingerprints` to the last bit.
 
-Not here: running them (`auditor`), what they mean (`fingerprints`). What one engine does otherwise (Sail's cast of a
-decimal rounds, Spark's `isnan(NULL)` is false, no engine gives the bits of a DOUBLE alike) is spelled out here, so that
+Not here: running them (`auditor`), what they mean (`fingerprints`). What one engine does otherwise (a cast of a decimal
+may round, Spark's `isnan(NULL)` is false, no engine gives the bits of a DOUBLE alike) is spelled out here, so that
 one text serves all.
 """
 

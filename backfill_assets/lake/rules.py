@@ -48,7 +48,7 @@ def broken_on_engine(contract: Contract, rule: Rule) -> str:
     """The condition in Spark SQL under which a row, or a group, breaks the rule; empty where an engine may judge it in
     another way than DuckDB. Alike are `IS NULL` and comparisons of a column with columns of its type and literals, of
     whole numbers, decimals of up to 18 digits and plain texts, and of groups those of `count(*)`. A DOUBLE is compared
-    in several ways (Sail: -0.0 is less than 0.0). Raises BackfillError naming a bad rule."""
+    in several ways (-0.0 may be less than 0.0). Raises BackfillError naming a bad rule."""
     from sqlglot import exp
 
     parsed = _parsed_rule(contract, rule)

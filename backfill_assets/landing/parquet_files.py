@@ -124,13 +124,12 @@ def _refuse_schema(schema: pa.Schema) -> None:
 
 
 def undecoded(path: Path) -> str:
-    """Why an engine may not read a file that pyarrow decodes: columns in encodings that some engines lack, and the way
-    out; empty without such a column."""
+    """Why an engine may not read a file that pyarrow decodes: columns in encodings that some engines lack, and how to
+    write them; empty without such a column."""
     with pq.ParquetFile(path) as file:
         found = {c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS for _, _, c in _chunks(file.metadata)}
     odd = [f"{shown(name)} is encoded as {'/'.join(sorted(kinds))}" for name, kinds in found.items() if kinds]
-    way_out = 'which the engine does not decode: write it plain or by dictionary, or set engine = "sail"'
-    return f"{', '.join(odd)}, {way_out}" if odd else ""
+    return f"{', '.join(odd)}, which the engine does not decode: write it plain or by dictionary" if odd else ""
 
 
 def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:

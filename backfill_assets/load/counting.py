@@ -14,8 +14,8 @@ from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.scans import UNFIT
 from backfill_assets.core.texts import plain
-from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
+from backfill_assets.engine.server import SERVERS, engine_named
 from backfill_assets.engine.session import explained
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
@@ -206,7 +206,9 @@ def unless_flooding(counted: Counted, size: int) -> Counted:
 
 def _refused(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
-    line = (undecoded(file.parquet) if "FAILED_READ_FILE" in line else "") or line
+    if "FAILED_READ_FILE" in line and (why := undecoded(file.parquet)):
+        decoded_here = [f'engine = "{name}"' for name, engine in SERVERS.items() if not engine.has_row_metadata]
+        line = f"{why}, or set {' or '.join(decoded_here)}"
     line = DEADLY if is_engine_loss(error) else line
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
@@ -257,7 +259,7 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             raise nowhere(source.table, record)
-        if file_again.is_undecoded and lake_session.lake.settings.spark.engine == SAIL:
+        if file_again.is_undecoded and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata:
             file_again = decoded(file_again, "delta" if source.table else source.format)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
@@ -270,7 +272,7 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 
 def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
-    as `by_path` says. Sail's rows are numbered by this process, for which pages are decoded in advance."""
+    as `by_path` says. Pages are decoded in advance where this process is to number their rows."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     is_local = lake.stock.is_store and lake_session.engine.computes_here
     if isinstance(file, TableFile):
@@ -278,6 +280,7 @@ def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None =
     by_path = uses_path(source.select) if by_path is None else by_path
     stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
     if stays:
-        like = StoredFile("", lake.stock, "", is_undecoded=lake.settings.spark.engine != SAIL, is_local=is_local)
+        is_undecoded = engine_named(lake.settings.spark.engine).has_row_metadata
+        like = StoredFile("", lake.stock, "", is_undecoded=is_undecoded, is_local=is_local)
         return landed_in_place(file, like, by_path)
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)

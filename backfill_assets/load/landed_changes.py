@@ -12,7 +12,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.engine.confs import SAIL
+from backfill_assets.engine.server import engine_named
 from backfill_assets.lake.landings import table_of
 from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
@@ -268,5 +268,6 @@ def counting_digest(settings: LakeSettings) -> str:
     own += [source.dialect.declared] if source.dialect.declared else []
     own += [f"key_day {source.key_day}"] if source.key_day is not None else []
     own += [source.kind, source.max_vanished_share] if source.kind != "changes" else []
-    engine = [SAIL] if settings.spark.engine == SAIL else []  # it refuses values that Spark reads
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own, *engine])
+    engine = engine_named(settings.spark.engine)
+    own += [] if engine.reads_all_landed else [engine.name.lower()]
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own])

@@ -42,7 +42,7 @@ SIGN = "c"  # before a content's name in a folder's: digits alone would be taken
 DIGITS = 64
 CHECKSUMS = "parquet.page.verify-checksum.enabled"  # of pages that have one; copies were decoded when they were made
 MANY_KINDS = 8  # more sets of columns than that in one query are joined
-MOST_FRAMES = 64  # of one query: Sail's server ends at some 250, Spark takes two seconds for each
+MOST_FRAMES = 64  # of one query: a server may end at some 250, and Spark takes two seconds for each
 MOST_COLUMNS = 1_000  # of a frame of files that were joined
 # As Spark reads them; pyarrow's names.
 EPOCH, FIRST_GREGORIAN = date(1970, 1, 1), date(1582, 10, 15)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.place import Place
-from backfill_assets.engine.confs import SAIL
+from backfill_assets.engine.server import engine_named
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
@@ -46,7 +46,8 @@ def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False) -> Stored
             return _changed(lake, here, new)
         (data,) = here.added
         partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
-        new = replace(new, partition=partition, is_undecoded=lake.settings.spark.engine != SAIL, is_local=is_local)
+        is_undecoded = engine_named(lake.settings.spark.engine).has_row_metadata
+        new = replace(new, partition=partition, is_undecoded=is_undecoded, is_local=is_local)
         return refer(data.path, file.size, new, is_fetched=bool(data.name))
 
 

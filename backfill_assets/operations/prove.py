@@ -21,8 +21,7 @@ from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError, unwritten
 from backfill_assets.core.unsteady import keys_of
-from backfill_assets.engine.sail import Sail
-from backfill_assets.engine.server import SERVERS, engine_named, stop_server, version_of
+from backfill_assets.engine.server import SERVERS, engine_named, server_engine, stop_server, version_of
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
@@ -217,7 +216,7 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
 def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield the doctor's findings about an engine without Java: absent, open to others, differences from Spark."""
     settings = LakeSession(lake).engine
-    engine = Sail()
+    engine = server_engine(settings)
     version = version_of(engine.identity(settings))
     engine.refuse(settings)
     text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
