@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.code_digests import python_digest
+from backfill_assets.lake.code import python_digest
 from backfill_assets.lake.model import LOADER, LOADER_VERSION, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.sql_tables import sql_table
@@ -54,7 +54,7 @@ DECIDES_NO_ROW = {
     "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "landing.column_kinds", "landing.object_listing", "lake.decoding", "lake.sections", "load.good_days",
+    "landing.column_kinds", "lake.decoding", "lake.sections", "load.good_days",
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
 }  # fmt: skip
 PINNED = {

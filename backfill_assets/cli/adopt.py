@@ -11,9 +11,8 @@ from backfill_assets.cli.common import TEXT, json_and_lake, lake_root
 from backfill_assets.cli.output import answer
 from backfill_assets.core.addresses import address_of
 from backfill_assets.dagster.lakes import lake_for
-from backfill_assets.lake.adoptable import Adoption, refuse_apart
+from backfill_assets.lake.adoptable import Adoption, first_day, refuse_apart
 from backfill_assets.lake.adopting import adopt as adopt_table
-from backfill_assets.lake.adopting import first_day
 from backfill_assets.lake.external import place_of
 from backfill_assets.lake.folder import readers_of
 from backfill_assets.lake.home import access_of, look_at

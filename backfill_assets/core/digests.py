@@ -2,7 +2,7 @@
 
 They are computed from receipts and ledgers alone; no clock, version number, path or modification time enters one.
 Receipts carry the parameters (windows, cut, maturity) of their digests, so that a day is judged by the parameters it
-was computed with: other settings make it outdated, never stale. Not here: digests of code (`core.code_digests`).
+was computed with: other settings make it outdated, never stale. Not here: digests of code (`lake.code`).
 """
 
 import hashlib

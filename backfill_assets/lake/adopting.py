@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import stamina
 
-from backfill_assets.core.clock import utc_now, utc_today
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
@@ -24,9 +24,18 @@ from backfill_assets.core.profiles import DayProfile, Surroundings, kept_counts
 from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.adoptable import Adoption, contract_there, refuse_days, refuse_taken, refuse_unfit, refused
+from backfill_assets.lake.adoptable import (
+    Adoption,
+    commit_folders,
+    contract_of_files,
+    contract_there,
+    files_with_days,
+    refuse_days,
+    refuse_taken,
+    refuse_unfit,
+    refused,
+)
 from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
-from backfill_assets.lake.adopted_layout import commit_folders, contract_of_files, files_with_days
 from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.columns import kinds_of
 from backfill_assets.lake.committer import Conflict, commit_receipt, unless_moved
@@ -102,15 +111,6 @@ def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopte
                 rows = sum(entry.rows for entry in receipt.days.values())
                 return Adopted(wanted.name, first_of(wanted.there), tuple(receipt.days), rows)
     raise AssertionError("unreachable: the retry context returns or raises")
-
-
-def first_day(wanted: Adoption) -> date:
-    """The first day of a table to adopt, today for one without rows. Raises BackfillError for one that does not fit."""
-    opened = open_external(wanted.name, wanted.place)
-    refuse_unfit(wanted, opened)
-    files = files_with_days(wanted, opened)
-    refuse_days(wanted, files)
-    return min((date.fromisoformat(r.file.partition) for r in files if r.file.partition), default=utc_today())
 
 
 def _lead_there(lake: Lake, wanted: Adoption, contract: Contract, contracts: Sequence[Contract]) -> None:

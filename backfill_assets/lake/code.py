@@ -1,8 +1,10 @@
-"""Files that are code of a table: their loaded bytes and digests, and what `Table.code_inputs` names.
+"""Files that are code of a table: their loaded bytes, digests that a layout does not change, named inputs.
 
-Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them (`pipeline.own_files`).
+Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them (`pipeline.own_files`). It needs the
+standard library and `core` only, so that a test runs it under several Pythons.
 """
 
+import ast
 import contextlib
 import io
 import os
@@ -15,7 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from backfill_assets.core.code_digests import python_digest
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 
@@ -57,10 +58,7 @@ class SourceFile:
         """The digest of the content; for Python and SQL without comments and layout."""
         if self.named_input:
             return f"{self.named_input} {sha256(self.content).hexdigest()}"
-        return _python(self.content) if self.path.suffix == ".py" else _sql_digest(self.text)
-
-
-_python = lru_cache(maxsize=256)(python_digest)
+        return python_digest(self.content) if self.path.suffix == ".py" else _sql_digest(self.text)
 
 
 @lru_cache(maxsize=256)
@@ -135,3 +133,36 @@ def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
     if moved:
         changed = f"{', '.join(moved[:3])} changed after this process had loaded it"
         raise BackfillError(f"the code of {table}", changed, "It was not written", AGAIN)
+
+
+DIGEST_CHARS = 32
+
+
+@lru_cache(maxsize=256)
+def python_digest(source: bytes) -> str:
+    """The digest of a Python file without comments, docstrings and layout; equal under Python 3.11 to 3.13.
+
+    It covers the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out empty lists, put
+    empty texts between the parts of an f-string, and print characters as they are that 3.11 escapes. Raises
+    SyntaxError.
+    """
+    tree = _without_docstrings(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            node.values = [v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")]
+        elif not getattr(node, "type_params", True):
+            del node.type_params  # type: ignore[attr-defined]  # known to Python 3.12 and later
+    every_field = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    text = ast.dump(tree, **every_field)
+    return sha256(text.encode("ascii", "backslashreplace")).hexdigest()[:DIGEST_CHARS]
+
+
+def _without_docstrings(source: bytes) -> ast.Module:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not (isinstance(body, list) and body and isinstance(body[0], ast.Expr)):
+            continue
+        if isinstance(body[0].value, ast.Constant):
+            body[:1] = [] if len(body) > 1 else [ast.Pass()]
+    return tree

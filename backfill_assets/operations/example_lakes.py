@@ -23,7 +23,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.core.errors import SettingsError, refuse_unknown
 from backfill_assets.examples.stories import STORIES
 from backfill_assets.examples.streams import STREAMS
-from backfill_assets.lake.in_bucket import refuse_in_bucket
+from backfill_assets.lake.home import refuse_in_bucket
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 
 SEED = 20240229

@@ -22,8 +22,7 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.folder import RECONCILED
-from backfill_assets.lake.home import Lake, unwritable_folder
-from backfill_assets.lake.in_bucket import fetched
+from backfill_assets.lake.home import Lake, fetched, unwritable_folder
 from backfill_assets.lake.matched_columns import (
     DOUBLED_LEFT,
     DOUBLED_RIGHT,
