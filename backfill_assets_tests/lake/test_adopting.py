@@ -35,6 +35,7 @@ from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
 from backfill_assets.testing import new_lake, rows_of
 
+pytestmark = pytest.mark.usefixtures("storages")
 D1, D2, D3 = (date(2024, 1, n) for n in (1, 2, 3))
 
 

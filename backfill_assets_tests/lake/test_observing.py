@@ -5,7 +5,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +21,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import frozen_clock, new_lake, rows_of
 from backfill_assets_tests.logs import commit_file
 
+pytestmark = pytest.mark.usefixtures("storages")
 D1, D2, D3, D4 = (date(2024, 3, n) for n in (1, 2, 3, 4))
 
 
@@ -65,14 +65,10 @@ class Others:
         self.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 
-def _slow(by: tuple[str, ...], name: str) -> Any:
-    return pytest.param(by, marks=pytest.mark.slow, id=name)
-
-
-IN_FOLDERS = [pytest.param(("order_date",), id="by the day"), _slow((), "not laid out")]
+IN_FOLDERS = [pytest.param(("order_date",), id="by the day"), pytest.param((), id="not laid out")]
 IN_BUCKETS = [
-    _slow(("bucket", "order_date"), "in a bucket by the day"),
-    _slow(("bucket",), "in a bucket, not laid out"),
+    pytest.param(("bucket", "order_date"), id="in a bucket by the day"),
+    pytest.param(("bucket",), id="in a bucket, not laid out"),
 ]
 everywhere = pytest.mark.parametrize("others", [*IN_FOLDERS, *IN_BUCKETS], indirect=True)
 

@@ -18,6 +18,7 @@ from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
 FAILS_UNLESS_ONE_NINE = (
     "SELECT error('value 9 on ' || n) FROM (SELECT count(*) AS n FROM staging WHERE value = 9) WHERE n <> 1"
 )

@@ -19,6 +19,7 @@ from backfill_assets.lake.source_position import Position, position_of
 from backfill_assets.places.choice import others_at
 from backfill_assets_tests.tables import append, settings_text
 
+pytestmark = pytest.mark.usefixtures("storages")
 ROW = ("a", "2024-03-01 10:00", "A", 1)
 
 

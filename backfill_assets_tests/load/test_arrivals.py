@@ -29,6 +29,7 @@ from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
 from backfill_assets_tests.pipeline.built_in import contracts
 from backfill_assets_tests.strategies import examples
 
+pytestmark = pytest.mark.usefixtures("storages")
 CONTRACTS, START = tuple(contracts().values()), date(2024, 3, 1)
 RAW = next(c for c in CONTRACTS if c.is_landed)
 PARTS = deliveries_read(CONTRACTS, (c for c in RAW.column_names if c not in LANDED))
@@ -103,7 +104,6 @@ contents = st.integers(0, 4)  # of a day: none, or its rows in one of four histo
 loads = st.lists(st.dictionaries(st.sampled_from(DAYS), contents, min_size=1, max_size=2), min_size=1, max_size=6)
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(4))
 @given(loads)
 @example([{d: 1} for d in DAYS] + [{DAYS[2]: 2}, {DAYS[5]: 0}])
@@ -155,7 +155,6 @@ keyed_loads = st.lists(
 EVERY_DAY = dict.fromkeys(DAYS, 3)
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(4))
 @given(keyed_loads)
 @example([({d: 1}, "a") for d in DAYS] + [({DAYS[2]: 2}, "b"), ({DAYS[5]: 0}, "a")])

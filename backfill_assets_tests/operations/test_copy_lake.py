@@ -23,6 +23,8 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 class Killed(BaseException):
     """A process that dies."""
