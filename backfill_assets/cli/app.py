@@ -39,6 +39,7 @@ SECTIONS = {  # in the order of a lake's life: by command its module in this roo
         "catch-up": ("catch_up", "Load and rebuild all that needs it."),
         "backfill": ("backfill", "Make days of tables again."),
         "landing": ("landing", "Accept altered or missing files."),
+        "locate": ("sql", "Where a catalog has a table of others."),
         "adopt": ("adopt", "A Delta table becomes one of the lake."),
         "replay-late": ("catch_up", "Let rows that came too late count."),
     },

@@ -1,4 +1,5 @@
-"""`backfill-assets sql`, `export`, `attach` and `register`: rows of tables for people, places elsewhere, other readers.
+"""`backfill-assets sql`, `export`, `attach`, `register`, `locate`: rows of tables for people, places elsewhere, other
+readers, and names in a catalog.
 
 Not here: answering a query (`operations.sql`), and exporting (`operations.export`).
 """
@@ -15,10 +16,11 @@ from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, newest_option, opened, wants_json
+from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, named_lake, newest_option, opened, wants_json
 from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.output import answer
+from backfill_assets.core.addresses import CATALOG_NAME
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import States
@@ -190,6 +192,26 @@ def register(schema: str | None) -> None:
     named, failed = register_tables(LakeSession(lake), made, chosen)
     answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
     raise_first(failed)
+
+
+@click.command()
+@click.argument("name", type=TEXT)
+@json_and_lake
+def locate(name: str) -> None:
+    """Ask the catalog of the lake's Spark where the Delta table NAME of others lies, and record it in the lake.
+
+    NAME is SCHEMA.TABLE or CATALOG.SCHEMA.TABLE. From then on it means that place in `table` of a source, `external` of
+    a table and in external_table, also for sensors and commands without an engine. Work whose session finds that the
+    name leads to another table is refused by name; this command lets the lake follow it.
+    """
+    from backfill_assets.lake.catalog import locate as locate_table
+    from backfill_assets.lake.session import LakeSession
+
+    if not CATALOG_NAME.fullmatch(name):
+        raise click.BadParameter("use SCHEMA.TABLE or CATALOG.SCHEMA.TABLE", param_hint="NAME")
+    place, before = locate_table(LakeSession(named_lake()), name)
+    moved = f" (before: {before})" if before not in ("", place) else ""
+    answer({"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"])
 
 
 def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:

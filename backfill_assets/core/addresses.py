@@ -15,6 +15,7 @@ BUCKETS = "backfill_assets/buckets"  # in the state's folder; no other folder be
 ADDRESS = re.compile(r"(s3|az|gs|s3a|abfss|https?):/+(.*)")  # `Path` leaves one slash
 SCHEMES = ("s3", "az", "gs")
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
+CATALOG_NAME = re.compile(r"\w[\w-]*(\.\w[\w-]*){1,2}")  # SCHEMA.TABLE or CATALOG.SCHEMA.TABLE
 KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")  # of a table: no sign that logs write otherwise
 PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")  # what no engine takes for a pattern
 
@@ -41,7 +42,12 @@ def local_root(named: str | Path) -> Path:
 def table_address(named: str, base: Path, what: str) -> str:
     """The whole address of a table of others in a bucket; "" for one in a folder. `named` is relative to `base`, which
     may be this machine's folder of a lake in a bucket. Raises SettingsError, naming `what`, for an address that none
-    can have."""
+    can have, and for a name in a catalog: where that leads is asked and recorded before (`lake.located`)."""
+    if CATALOG_NAME.fullmatch(named):
+        raise SettingsError(
+            what, f"{named} is a name in a catalog, and where it leads is not recorded", "Nothing was read or recorded",
+            f"Run `backfill-assets locate {named}`, or write its path or address; for a folder of that name ./{named}",
+        )  # fmt: skip
     home = bucket_address(base)
     is_below = bool(home) and not Path(named).expanduser().is_absolute() and ":/" not in named
     if (whole := ADDRESS.fullmatch(f"{home}/{named}" if is_below else named)) is None:

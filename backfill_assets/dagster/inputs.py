@@ -13,12 +13,20 @@ from typing import Any, Literal
 
 import dagster as dg
 
+from backfill_assets.core.addresses import CATALOG_NAME
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
-from backfill_assets.lake.external import ExternalTable, declaration_of, open_external, place_of, seen_contract
+from backfill_assets.lake.external import (
+    ExternalTable,
+    declaration_of,
+    open_external,
+    place_known,
+    place_of,
+    seen_contract,
+)
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import observe, observe_each
 from backfill_assets.operations.reader import PinnedRows, Readable
@@ -104,7 +112,8 @@ def external_table(
     step reads one version, which its receipt names; days whose rows are others since make what was made from them stale
     (`is_stale`, `status`), and are observed in Dagster. A compaction, and equal rows written again, change nothing.
 
-    table: its folder, of which a relative one lies in the working folder, or its address in a bucket: `s3://…`.
+    table: its folder, of which a relative one lies in the working folder, its address in a bucket (`s3://…`), or its
+        name in a catalog (`SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded in the lake.
     day: its column with a row's day, of type DATE; rows without a day belong to none.
     start: the first day, or else partitions_def: a daily partitions definition.
     io_manager_key: the `LakeIOManager` of the assets that read it.
@@ -116,7 +125,8 @@ def external_table(
     if (start is None) == (partitions_def is None):
         culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
         raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
-    place = place_of(asset_key.to_user_string(), str(table), Path.cwd())
+    named = str(table)
+    place = named if CATALOG_NAME.fullmatch(named) else place_of(asset_key.to_user_string(), named, Path.cwd())
     return dg.AssetSpec(
         asset_key, partitions_def=partitions_def or dg.DailyPartitionsDefinition(start_date=str(start)),
         **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
@@ -138,8 +148,9 @@ def external_in(context: dg.InputContext) -> ExternalTable | None:
 
 def follow(folder: str | Path, table: ExternalTable) -> Lake:
     """The lake in a folder, made if there is none, which knows the table and has seen the newest version of all tables
-    of others. Raises BackfillError where this one cannot be read."""
+    of others. Raises BackfillError where this one cannot be read, or is a name in a catalog whose place is unknown."""
     lake = lake_for(folder, table.first_day or date.max)
+    table = replace(table, table=place_known(lake.root, table))
     known = find_declared(lake.place, table.name)
     if known is None or replace(declaration_of(known.contract), description="") != table:
         contract = seen_contract(table, open_external(table.name, table.table))

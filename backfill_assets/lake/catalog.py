@@ -1,7 +1,8 @@
-"""Names of the lake's tables in the catalog of the session that works on it: Hive, Glue, Unity as Spark knows them.
+"""Names in the catalog of the session that works on a lake (Hive, Glue, Unity as Spark knows them): of its tables, and
+of tables of others that it reads.
 
-Not here: commits, in which no catalog takes part. A name leads to the folder of a table: who reads by it sees the
-newest version, and nothing needs to be told of the next one.
+Not here: where such a name leads (`located`), and commits, in which no catalog takes part. A name leads to the folder
+of a table: who reads by it sees the newest version, and nothing needs to be told of the next one.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine.confs import OWN_SERVERS
+from backfill_assets.lake.declared import located, record_located
 from backfill_assets.lake.engine_paths import by_hadoop
+from backfill_assets.lake.located import described, place_in_catalog, quoted
 from backfill_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
@@ -33,6 +36,25 @@ class Named:
 
     def __str__(self) -> str:
         return f"{'registered' if self.is_new else 'known     '} {self.name}: {self.location}"
+
+
+def locate(lake_session: LakeSession, name: str) -> tuple[str, str]:
+    """Record in the lake where a name in the session's catalog leads, a folder or an address in a bucket, which all its
+    readers follow from then on. Returns that, and what was recorded before ("": nothing).
+
+    Raises SettingsError for an engine whose catalog knows no table of others, BackfillError as `place_in_catalog`; then
+    what was recorded stays.
+    """
+    if (engine := lake_session.engine.engine) in OWN_SERVERS:
+        raise SettingsError(
+            f'[spark] engine = "{engine}" in lake.toml', "its catalog is in memory, and has no table of others",
+            "Nothing was recorded", f"Write the table's path or address in place of {name} (`DESCRIBE DETAIL {name}` "
+            'tells it there), or work with the Spark that has it: engine = "sc://…" or session = "MODULE:FUNCTION"',
+        )  # fmt: skip
+    root = lake_session.lake.root
+    place, before = place_in_catalog(lake_session.for_reading(), name), located(root).get(name, "")
+    record_located(root, name, place)
+    return place, before
 
 
 def location_of(uri: str) -> str:
@@ -78,17 +100,16 @@ def _named(session: "SparkSession", table: str, schema: str, location: str) -> N
     from pyspark.errors import PySparkException
 
     name = f"{schema}.{table}"
-    quoted = ".".join(f"`{part}`" for part in name.split("."))
     try:
-        is_new = not session.catalog.tableExists(quoted)
+        is_new = not session.catalog.tableExists(quoted(name))
         if is_new:
             literal = location.replace("\\", "\\\\").replace("'", "\\'")
-            session.sql(f"CREATE TABLE IF NOT EXISTS {quoted} USING delta LOCATION '{literal}'").collect()
-        described = session.sql(f"DESCRIBE TABLE EXTENDED {quoted}").collect()
+            session.sql(f"CREATE TABLE IF NOT EXISTS {quoted(name)} USING delta LOCATION '{literal}'").collect()
+        found = described(session, name)
     except PySparkException as error:
         why = str(error).strip().splitlines()[0]
         raise BackfillError(f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights") from error
-    there = next((str(row[1]) for row in described if row[0] == "Location"), "a view, or nothing that lies anywhere")
+    there = found.get("Location", "a view, or nothing that lies anywhere")
     if _plain(there) != _plain(location):
         fix = "Name another schema, or drop that name if nobody needs it"
         raise BackfillError(f"the name {name}", f"it belongs to another table: {there}", DONE, fix)

@@ -3,11 +3,12 @@
 For a table that an asset of a Dagster project returns, the IO manager writes the file with the first write and whenever
 its contract, code or bounds change, so that commands know it without the project. For a table that others write, the
 file keeps the columns that were last seen there. Of a table that was adopted in a bucket, an empty file is named by its
-address: `LAKE/.assets/TABLE@s3@BUCKET@NAME`. Not here: a contract from an asset (`dagster.contracts`), and how its
+address: `LAKE/.assets/TABLE@s3@BUCKET@NAME`. Where a name in a catalog leads (`locate`) is the content of
+`LAKE/.assets/NAME.located`. Not here: a contract from an asset (`dagster.contracts`), and how its
 rows are written (`load.rebuild`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,11 +18,12 @@ from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import AlreadyThere, Place, Token, read_json, write_json
+from backfill_assets.core.place import AlreadyThere, Place, Token, read, read_json, write_json
 from backfill_assets.lake.whole import CANDIDATE_FILE, CANDIDATES, UNFINISHED
 from backfill_assets.places.choice import place_at, prefix_at
 
 ASSETS, TABLES = ".assets", "tables"
+LOCATED = ".located"  # ends the name of a file that is named by a name in a catalog
 AT = "@"  # in the name of a file: between the name of a table and the parts of its address
 
 
@@ -90,6 +92,19 @@ def place_table(lake: Place, table: str, address: str) -> None:
         lake.write(f"{ASSETS}/{table}{AT}{address.replace('://', '/').replace('/', AT)}", b"", if_absent=True)
 
 
+def record_located(root: Path, name: str, place: str) -> None:
+    """Let a name in a catalog mean a folder, or an address in a bucket, to all readers of a lake from now on."""
+    place_at(home_of(root)).write(f"{ASSETS}/{name}{LOCATED}", place.encode())
+
+
+def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
+    """Where the names in a catalog that were asked for lead, by these names; of a candidate as of its base lake.
+    `listed`: what `.assets` holds, where the caller knows."""
+    lake = place_at(home_of(root))
+    found = (name for name in sorted(lake.names(ASSETS) if listed is None else listed) if name.endswith(LOCATED))
+    return {name.removesuffix(LOCATED): read(lake, f"{ASSETS}/{name}").decode() for name in found}
+
+
 def _places(names: Iterable[str]) -> dict[str, str]:
     """The addresses of the tables that were adopted in a bucket, by the names of files."""
     parts = (name.split(AT) for name in sorted(names) if AT in name)
@@ -129,11 +144,13 @@ def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
 
 
 def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `lake.toml` with the places of adopted tables, and with the bounds that assets declare for their
-    tables; the file's own bounds win. Raises SettingsError where the file says itself where a table lies."""
+    """The content of a `lake.toml` with the places of adopted tables and of names in a catalog, and with the bounds
+    that assets declare for their tables; the file's own bounds win. Raises SettingsError where the file says itself
+    where a table lies."""
     _refuse_place(settings)
     lake = place_at(home_of(root))
     names = lake.names(ASSETS)
+    settings = _with_located(settings, located(root, names))
     bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
     if (places := _places(names)) and isinstance(own := settings.get("tables", {}), dict):
         settings = {**settings, "tables": {**own, **{n: {**own.get(n, {}), "place": at} for n, at in places.items()}}}
@@ -143,6 +160,19 @@ def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
         return settings
     merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
     return {**settings, "gates": {**gates, "tables": merged}}
+
+
+def _with_located(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    """The content of a `lake.toml` in which the place of a table stands for its name in a catalog."""
+
+    def led(value: Any, *keys: str) -> Any:
+        if isinstance(value, dict) and keys:
+            return {key: led(v, *keys[1:]) if keys[0] in ("*", key) else v for key, v in value.items()}
+        return known.get(value, value) if isinstance(value, str) else value
+
+    for keys in (("source", "table"), ("sources", "*", "table"), ("tables", "*", "external")) if known else ():
+        settings = led(settings, *keys)
+    return settings
 
 
 def _refuse_place(settings: Mapping[str, Any]) -> None:

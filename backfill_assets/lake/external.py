@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import column_types, footer_in
 from backfill_assets.lake.data_files import OTHERS
-from backfill_assets.lake.declared import declared, home_of
+from backfill_assets.lake.declared import declared, home_of, located
 from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
 from backfill_assets.places.choice import others_at
@@ -40,7 +40,7 @@ class ExternalTable:
     """A daily Delta table that others write, as a pipeline declares it."""
 
     name: str
-    table: str  # its folder, relative to lake.toml, or its address in a bucket
+    table: str  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
     day: str  # its column with the day, a DATE
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
@@ -51,7 +51,8 @@ def external_table(name: str, *, table: str, day: str, description: str = "") ->
     """Declare a daily Delta table that others write as a table `name` of the lake, which others are made from:
     `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
 
-    table: its folder, relative to `lake.toml`, or its address in a bucket: `s3://…`, `az://…`, `gs://…`.
+    table: its folder, relative to `lake.toml`, its address in a bucket (`s3://…`, `az://…`, `gs://…`), or its name in a
+        catalog (`SCHEMA.TABLE`, `CATALOG.SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded.
     day: its column with a row's day, of type DATE; rows without a day belong to none and are counted.
     """
     return ExternalTable(name, table, day, description)
@@ -104,8 +105,8 @@ class Observed:
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:
     """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
-    looked. Raises SettingsError for a table that cannot be read then, and for an address that is none."""
-    place = place_of(table.name, table.table, home_of(root))
+    looked. Raises SettingsError for a table that cannot be read then, and as `place_known` does."""
+    place = place_known(root, table)
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == (table.name, place, table.day):
@@ -114,6 +115,12 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
         return seen_contract(replace(table, table=place), open_external(table.name, place))
     except BackfillError as error:
         raise SettingsError(*error.args) from error
+
+
+def place_known(root: Path, table: ExternalTable) -> str:
+    """As `place_of`, of a table that the lake at `root` reads, perhaps by a name in a catalog. Raises SettingsError,
+    too, for such a name whose place is not recorded."""
+    return place_of(table.name, located(root).get(table.table, table.table), home_of(root))
 
 
 def place_of(name: str, table: str, base: Path) -> str:

@@ -59,7 +59,7 @@ class SourceSettings(Section):
         if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
             raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
         if ELSEWHERE.match(str(table)):
-            raise ValueError(f"table = {table!r}: catalogs and other stores are not read yet; name a path or s3://…")
+            raise ValueError(f"table = {table!r} is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE")
         return {**body, **as_files}
 
     @model_validator(mode="after")
@@ -235,7 +235,7 @@ class ExportSettings(Section):
 class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables; or one that the lake adopted."""
 
-    external: str = ""  # its folder, relative to lake.toml, or its address in a bucket
+    external: str = ""  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
     day: str = ""  # its column with the day, a DATE
     description: str = ""
     others_may_write: bool = Field(default=False, strict=True)  # an adopted one

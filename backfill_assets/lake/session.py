@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.column_types import read_type
-from backfill_assets.engine.confs import THEIRS, EngineSettings, size_confs
+from backfill_assets.engine.confs import OWN_SERVERS, THEIRS, EngineSettings, size_confs
 from backfill_assets.engine.foreign import refuse_unfit, session_maker
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
@@ -23,6 +23,7 @@ from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.engine_paths import reaches_bucket, refuse_blind
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.located import refuse_moved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,8 +136,11 @@ class LakeSession:
 
     def spark(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost. Raises SettingsError
-        for a project's own session whose configuration would give our tables other rows."""
+        for a project's own session whose configuration would give our tables other rows, and where a name in a catalog
+        leads elsewhere than the lake reads."""
         session = self.for_reading()
+        if self.engine.engine not in OWN_SERVERS:
+            refuse_moved(session, self.lake.root)
         if self.engine.engine == THEIRS:
             refuse_unfit(session)
         return session

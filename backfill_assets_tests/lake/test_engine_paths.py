@@ -31,6 +31,9 @@ def test_a_session_elsewhere_gets_addresses_of_a_bucket_and_paths_of_a_folder(tm
     assert engine_path(session, bucket, "writes/w") == "s3a://bucket/lake/tables/raw/writes/w"
     assert engine_path(session, bucket) == "s3a://bucket/lake/tables/raw"
     assert engine_path(session, Folder(str(tmp_path)), "a") == f"{tmp_path}/a"
+    for theirs in ("az://other/orders/a.parquet", "gs://other/orders/a.parquet"):
+        with pytest.raises(SettingsError, match=f"^{theirs}: .*machines that reach tables in S3 only. Nothing was run"):
+            engine_path(session, bucket, theirs)
 
 
 def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_name(

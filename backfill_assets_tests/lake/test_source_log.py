@@ -122,8 +122,8 @@ def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"orders"', '"s3a://bucket/orders"', "catalogs and other stores are not read yet"),
-        ('"orders"', '"unity:main.shop.orders"', "catalogs and other stores are not read yet"),
+        ('"orders"', '"s3a://bucket/orders"', r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"),
+        ('"orders"', '"unity:main.shop.orders"', r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"),
         ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
         ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
         ('table = "orders"', 'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3', "first_version is of a table"),
