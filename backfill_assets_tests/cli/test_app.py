@@ -111,7 +111,7 @@ def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("backfil", "backfill"), ("statsu", "status"), ("frobnicate", "")])
+@pytest.mark.parametrize(("typed", "meant"), [("backfil", "backfill"), ("statsu", "status"), ("frobbing", "")])
 def test_a_mistyped_command_is_answered_with_the_one_most_like_it(typed: str, meant: str) -> None:
     result = run(typed)
     near = f"Did you mean {meant}? " if meant else ""
