@@ -2,7 +2,8 @@
 
 Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines take the day of a
 file from its folder. A file that may be written to waits to be sent; one that may only be read equals its object, which
-is never replaced. Programs of this machine share the folder; it may be deleted while none of them runs.
+is never replaced. Nothing fetched is synced, so a power cut may take bytes of it: the time of its last change tells
+how many there are (`_keep`). Programs of this machine share the folder; it may be deleted while none of them runs.
 """
 
 import errno
@@ -24,6 +25,7 @@ MOST_BYTES = 20 << 30  # of copies; those that were used last stay
 IN_USE_SECONDS = 3600.0  # an engine may be given the path of a copy a while before it opens it
 LEFT_SECONDS = 7 * 86400.0  # of what a killed process prepared and never sent
 TRIM_EVERY_SECONDS = 600.0
+MARKS = 1 << 30  # a time of a file that every file system can keep, as seconds since 1970
 TRIMMED = "trimmed"  # its time is that of the last look
 _UNKEPT = {
     errno.ENOSPC: "no space is left on its disk",
@@ -62,18 +64,21 @@ class LocalCopies:
         return [name for name in found if self.waiting(name)]
 
     def found(self, name: str) -> Path | None:
-        """The prepared file or folder of a name, else the copy of its object; None if this machine has neither."""
-        if (path := self.prepared(name)).exists():
-            return path
-        if (path := self.copied(name)).is_file():
-            os.utime(path)  # it is used: it stays
-            return path
+        """The prepared file or folder of a name, else the copy of its object; None if this machine has neither whole."""
+        for path in (self.prepared(name), self.copied(name)):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                status = path.stat()
+                if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWUSR:
+                    return path
+                if status.st_mtime == status.st_size % MARKS:
+                    _keep(path, status.st_size)  # it is used: it stays
+                    return path
         return None
 
     def sent(self, name: str) -> None:
         """Make a prepared file the copy of its object; its path stays."""
         path, copy = self.prepared(name), self.copied(name)
-        path.chmod(0o444)
+        _keep(path, path.stat().st_size)
         copy.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.link(path, copy)
@@ -82,7 +87,7 @@ class LocalCopies:
         """Make a file of the same file system, which was sent, the copy of its object; else delete it."""
         copy = self.copied(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        finished.chmod(0o444)
+        _keep(finished, finished.stat().st_size)
         try:
             finished.replace(copy)
         except OSError:
@@ -102,7 +107,7 @@ class LocalCopies:
                 written = opened.tell()
             if written != size:
                 raise lost(name)  # its connection ended early
-            part.chmod(0o444)
+            _keep(part, size)
             part.replace(copy)
         except OSError as error:
             if error.errno not in _UNKEPT:
@@ -152,17 +157,25 @@ class LocalCopies:
         with suppress(OSError):  # the disk is full, which deleting mends; or somebody deleted the folder
             looked.touch()
         for path in _files(self.prepared("")):
-            if (found := _status(path)) and now - found.st_mtime > (
-                LEFT_SECONDS if found.st_mode & stat.S_IWUSR else IN_USE_SECONDS
+            if (found := _status(path)) and (
+                now - found.st_mtime > LEFT_SECONDS
+                if found.st_mode & stat.S_IWUSR
+                else now - found.st_atime > IN_USE_SECONDS
             ):
                 Path(path).unlink(missing_ok=True)
-        copies = [(found.st_mtime, found.st_size, p) for p in _files(self.copied("")) if (found := _status(p))]
+        copies = [(found.st_atime, found.st_size, p) for p in _files(self.copied("")) if (found := _status(p))]
         over = sum(size for _, size, _ in copies) - self.most_bytes
         for used, size, path in sorted(copies):
             if over <= 0 or now - used < IN_USE_SECONDS:
                 return
             Path(path).unlink(missing_ok=True)
             over -= size
+
+
+def _keep(path: Path, size: int) -> None:
+    """Let a file of so many bytes only be read, be used now, and tell its size by the time of its last change."""
+    path.chmod(0o444)
+    os.utime(path, (time.time(), size % MARKS))
 
 
 def _status(path: str) -> os.stat_result | None:

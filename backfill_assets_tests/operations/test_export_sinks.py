@@ -1,12 +1,16 @@
 """What a place says that it holds.
 Not here: which days are brought (`test_export`)."""
 
+from pathlib import Path
+
 import pytest
 from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.place import read_json, write_json
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.operations.export_sinks import HeldDay, sink_of
+from backfill_assets.places.choice import prefix_at
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake
 
@@ -47,3 +51,10 @@ def test_two_exports_of_a_table_to_one_folder_do_not_run_at_once(tmp_path_factor
         sink_of(lake, STAGING, str(out)),
     ):
         raise AssertionError("it was opened")
+
+
+def test_an_export_to_a_bucket_waits_for_the_lease_that_a_killed_one_left(bucket_address: str, tmp_path: Path) -> None:
+    lake, to = bare_lake(tmp_path), prefix_at(f"{bucket_address}/out/{STAGING.name}")
+    write_json(to, ".lock", {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"})
+    with sink_of(lake, STAGING, f"{bucket_address}/out"):
+        assert read_json(to, ".lock")["owner"] != "process 1 of gone"

@@ -61,6 +61,28 @@ def test_a_copy_that_cannot_be_kept_names_the_folder_and_the_next_one_is_whole(
     assert local.receive("a/b", [b"123"], 3).read_bytes() == b"123"
 
 
+@pytest.mark.parametrize("way", ["fetched", "sent", "taken"])
+def test_a_copy_that_lost_bytes_as_by_a_power_cut_is_no_copy(local: LocalCopies, way: str) -> None:
+    path, name = local.prepared("a/b"), "a/b"
+    path.parent.mkdir(parents=True)
+    if way == "fetched":
+        local.receive(name, [b"123"], 3)
+    else:
+        path.write_bytes(b"123")
+        local.sent(name) if way == "sent" else local.take(name, path)
+    found = local.found(name)
+    assert found is not None
+    assert local.found(name) == found, "looking at it changes nothing"
+    for left in (2, 0):
+        found.chmod(0o644)
+        os.truncate(found, left)
+        found.chmod(0o444)
+        assert local.found(name) is None
+        found = local.receive(name, [b"123"], 3)
+        assert local.found(name) == found
+    assert found.read_bytes() == b"123"
+
+
 def test_looking_for_what_to_delete_never_fails_where_the_folder_is_gone(local: LocalCopies) -> None:
     shutil.rmtree(local.folder)
     local.trim()
@@ -70,7 +92,7 @@ def test_looking_for_what_to_delete_never_fails_where_the_folder_is_gone(local: 
 def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(local: LocalCopies) -> None:
     for n, name in enumerate("abcd"):
         local.receive(name, [b"12345"], 5)
-        os.utime(local.copied(name), (at := time.time() - 9000 + n * 1000, at))
+        os.utime(local.copied(name), (time.time() - 9000 + n * 1000, 5))
     local.receive("used", [b"12345"], 5)
     few = LocalCopies(local.folder, most_bytes=12)
     few.trim()
