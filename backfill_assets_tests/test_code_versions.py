@@ -23,7 +23,7 @@ LOADERS = (
     LOADER,
     *(
         f"{LOAD}.{name}"
-        for name in ("counting", "declared_totals", "deliveries", "dumps", "landed_rows", "placing", "table_contents")
+        for name in ("counting", "declared_totals", "deliveries", "dumps", "landed_rows", "placing", "table_changes")
     ),
     "backfill_assets.lake.source_log",
     "backfill_assets.lake.source_position",
@@ -54,11 +54,11 @@ DECIDES_NO_ROW = {
     "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "landing.column_kinds", "lake.decoding", "lake.sections", "load.good_days",
-    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness", "load.table_changes",
+    "landing.column_kinds", "lake.decoding", "lake.sections", "load.judging",
+    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "53292a834870e034c19cb057150fdbc1",
+    "raw 1": "33ea27390a1334214ba11cb14392652b",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -28,8 +28,8 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 SECTIONS = {  # in the order of a lake's life: by command its module in this room, and its line in the list
     "Begin": {
         "guide": ("practice", "Guides: list them, or print one."),
-        "demo": ("demo", "Make a sample lake, load it twice."),
-        "example": ("demo", "Lakes to learn from, step by step."),
+        "demo": ("practice", "Make a sample lake, load it twice."),
+        "example": ("practice", "Lakes to learn from, step by step."),
         "lab": ("practice", "Unsafe forms fail beside safe ones."),
         "drill": ("practice", "Faults to mend against a clock."),
         "init": ("init", "A lake.toml that fits your files."),
@@ -40,7 +40,7 @@ SECTIONS = {  # in the order of a lake's life: by command its module in this roo
         "backfill": ("backfill", "Make days of tables again."),
         "landing": ("landing", "Accept altered or missing files."),
         "locate": ("sql", "Where a catalog has a table of others."),
-        "adopt": ("adopt", "A Delta table becomes one of the lake."),
+        "adopt": ("landing", "A Delta table becomes one of the lake."),
         "replay-late": ("catch_up", "Let rows that came too late count."),
     },
     "Look": {

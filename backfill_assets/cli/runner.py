@@ -32,7 +32,7 @@ from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import Known
-from backfill_assets.load.good_days import chosen_mode
+from backfill_assets.load.judging import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.context import ALONE, Naming, Opened, table_made_by

@@ -32,7 +32,7 @@ from backfill_assets.lake.settings import is_lake
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
-from backfill_assets.load.good_days import chosen_mode
+from backfill_assets.load.judging import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata

@@ -15,7 +15,7 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.examples.texts import Row, chance_of, csv_text, jsonl_text, moment
+from backfill_assets.examples.streams import Row, chance_of, csv_text, jsonl_text, moment
 
 FIRST_PAYMENTS = date(2024, 9, 1)
 DAYS_OF_PAYMENTS = 24

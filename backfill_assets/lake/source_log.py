@@ -1,8 +1,8 @@
 """What a source delivers: landed files, or what each commit of a Delta table brought, by its log, without its rows.
 
-Not here: the rows (`load.table_contents`), the ledger (`load.table_changes`), the lake's own tables (`log`). A commit
-that only adds files brings each file as a content, read where it lies; one that also removes files, or has a change
-feed, brings one content: the rows that it changed. What a commit rewrites without changing data brings nothing.
+Not here: its rows and the ledger (`load.table_changes`), the lake's own tables (`log`). A commit that only adds files
+brings each file as a content, read where it lies; one that also removes files, or has a change feed, brings one
+content: the rows that it changed. What a commit rewrites without changing data brings nothing.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Write rows to a staging: by the engine from a frame, by DuckDB from a query, and published rows merged with new ones.
 
 Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is allowed
-(`load.making`), and publishing (`replace`).
+(`load.computing`), and publishing (`replace`).
 """
 
 import shutil

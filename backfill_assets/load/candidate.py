@@ -98,7 +98,7 @@ class RebuildRequest:
     meter: CpuMeter | None = field(default=None, compare=False)  # counts processor seconds
     # the rows, in place of a computation; all their days are compared
     given: ReturnedRows | None = field(default=None, compare=False)
-    # whether refused days keep the others from being written (`load.good_days`)
+    # whether refused days keep the others from being written (`load.judging`)
     on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @classmethod

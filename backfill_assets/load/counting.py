@@ -33,8 +33,7 @@ from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.load.landed_changes import landed_by_content
-from backfill_assets.load.table_changes import commit_of, is_lost, nowhere
-from backfill_assets.load.table_contents import take_in
+from backfill_assets.load.table_changes import commit_of, is_lost, nowhere, take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

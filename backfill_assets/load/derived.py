@@ -25,9 +25,8 @@ from backfill_assets.lake.replace import Published, Write, days_held, replace_da
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate, settled_days
-from backfill_assets.load.computing import refuse_dependent, stage_days
-from backfill_assets.load.good_days import without_refused
-from backfill_assets.load.making import days_read, version_read
+from backfill_assets.load.computing import days_read, refuse_dependent, stage_days, version_read
+from backfill_assets.load.judging import without_refused
 from backfill_assets.load.steadiness import refuse_expressions
 
 SHOWN_KEYS = 3

@@ -21,7 +21,7 @@ from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.derived import refuse_lowered
-from backfill_assets.load.good_days import without_refused
+from backfill_assets.load.judging import without_refused
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
 from backfill_assets.load.steadiness import refuse_expressions

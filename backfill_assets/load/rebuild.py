@@ -11,7 +11,7 @@
     7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.auditor.auditor_of`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
-    9a  keep good  `load.good_days`: only where asked for, refused days are taken out and the others go on
+    9a  keep good  `load.judging`: only where asked for, refused days are taken out and the others go on
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
     12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
@@ -43,8 +43,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import explaining_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
-from backfill_assets.load.good_days import KeptBack, keeps_good, refusal_of
-from backfill_assets.load.judging import quality_context
+from backfill_assets.load.judging import KeptBack, keeps_good, quality_context, refusal_of
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest

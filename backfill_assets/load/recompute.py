@@ -25,9 +25,8 @@ from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.computing import stage_days
+from backfill_assets.load.computing import days_read, stage_days
 from backfill_assets.load.derived import profiled
-from backfill_assets.load.making import days_read
 from backfill_assets.load.placing import placed_again
 from backfill_assets.load.steadiness import refuse_expressions
 

@@ -26,7 +26,7 @@ from backfill_assets.lake.staging import stage_links
 from backfill_assets.lake.versions import Unfinished, switching, unfinished
 from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS, state_tags
-from backfill_assets.load.making import version_read
+from backfill_assets.load.computing import version_read
 from backfill_assets.operations.candidates import FIT, publishing, refused
 from backfill_assets.operations.compare import CompareRequest, Moment, compare
 from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of

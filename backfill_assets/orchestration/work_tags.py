@@ -4,7 +4,7 @@ A run remembers in its tags why it kept days back, and its last steps fail with 
 that raises keeps the steps after it from running, and no check step can raise in its place: each check in a run costs
 an event per day. So a step whose table kept days back ends well if tables made from it follow; the last ones raise for
 it. Not here: which days need it (`core.needs`), requests of sensors and their attempts (`backfill_requests`), and which
-days are kept back (`load.good_days`).
+days are kept back (`load.judging`).
 """
 
 import json
@@ -17,7 +17,7 @@ from backfill_assets.core.days import DayRange, SomeDays, days_text
 from backfill_assets.core.errors import ALSO, DaysKeptBack
 from backfill_assets.core.ownership import BY, through_dagster, whoami
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, KEEP_GOOD, MANUAL, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG, Work
-from backfill_assets.load.good_days import OnBadDays, chosen_mode
+from backfill_assets.load.judging import OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened, table_made_by
 from backfill_assets.orchestration.runs import BY_TAG, EXACT_DAYS_TAG, NOTE_TAG, REASON_TAG, TAG_CHARS, range_tags

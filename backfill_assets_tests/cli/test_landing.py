@@ -1,14 +1,18 @@
-"""`scan` and `landing accept` as a person meets them: a line per finding, JSON, and exit codes. No JVM.
-Not here: comparing folder and ledger (`load.test_landed_changes`), and what a scan records (`load.test_scan`)."""
+"""`scan`, `landing accept` and `adopt` as a person meets them: a line per finding, JSON, and exit codes. No JVM.
+Not here: comparing folder and ledger (`load.test_landed_changes`), what a scan records (`load.test_scan`), and what is
+adopted (`lake/test_adopting.py`) or refused (`lake/test_adoptable.py`)."""
 
 import json
+from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, look_at
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -67,3 +71,40 @@ def test_a_path_that_is_neither_altered_nor_missing_is_told_with_exit_code_1(lak
     told = run("landing", "accept", "--note", "why", "other.jsonl", "--lake", lake.root)
     assert told.exit_code == 1
     assert told.stdout.startswith("unchanged  other.jsonl: neither altered nor missing, and no scan found")
+
+
+D1 = date(2024, 1, 1)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_deltalake(tmp_path / "t", pa.table({"day": pa.array([D1], pa.date32()), "id": ["a"]}), partition_by="day")
+    (tmp_path / "t").chmod(0o755)
+    return tmp_path / "t"
+
+
+def test_a_lake_is_made_where_there_is_none_with_the_readers_of_the_folder(place: Path, tmp_path: Path) -> None:
+    told = run("adopt", "orders", "--from", place, "--day", "day", "--key", "id", "--lake", tmp_path / "lake")
+    assert told.stdout.splitlines() == [
+        "adopted    orders: 1 day(s), 2024-01-01, 1 row(s), by version 1; no file was touched",
+        "from now on the asset orders makes its days, by a LakeIOManager",
+    ]
+    settings = look_at(tmp_path / "lake").settings
+    assert (settings.start_date, settings.assets_only, settings.access.readers) == (D1, True, "everyone")
+
+
+def test_json_names_the_version_days_and_rows(place: Path, tmp_path: Path) -> None:
+    told = run("adopt", "orders", "--from", place, "--day", "day", "--json", "--lake", tmp_path / "lake")
+    assert json.loads(told.stdout) == {"table": "orders", "version": 1, "days": ["2024-01-01"], "rows": 1}
+
+
+def test_a_name_that_no_table_has_is_wrong_usage(place: Path, tmp_path: Path) -> None:
+    told = run("adopt", "Orders", "--from", place, "--day", "day", "--lake", tmp_path / "lake")
+    assert told.exit_code == 2
+    assert not (tmp_path / "lake").exists()
+
+
+def test_nothing_is_made_for_a_table_that_is_refused(place: Path, tmp_path: Path) -> None:
+    told = run("adopt", "orders", "--from", place, "--day", "id", "--lake", tmp_path / "lake")
+    assert (told.exit_code, "laid out by day" in told.stderr) == (1, True)
+    assert not (tmp_path / "lake").exists()

@@ -1,7 +1,7 @@
 """A Delta table that others write, as a source: the tables of the lake are what the same rows delivered as files give.
 
 Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by itself
-(`lake.test_source_log`), changed rows (`load.test_table_contents`), vacuum and rewritten logs (`test_table_history`).
+(`lake.test_source_log`), changed rows (`load.test_table_changes`), vacuum and rewritten logs (`test_table_history`).
 """
 
 import json

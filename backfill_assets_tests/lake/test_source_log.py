@@ -1,5 +1,5 @@
 """The log of a Delta table that others write says what each commit brought, and what cannot be read is refused by name.
-Not here: rows (`load.test_table_contents`) and loads (`end_to_end.test_table_sources`)."""
+Not here: rows (`load.test_table_changes`) and loads (`end_to_end.test_table_sources`)."""
 
 import json
 from collections.abc import Callable

@@ -24,7 +24,7 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.good_days import REFUSE, KeptBack, OnBadDays, chosen_mode
+from backfill_assets.load.judging import REFUSE, KeptBack, OnBadDays, chosen_mode
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import (
     backfill,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.load.making import ROWS_OF_A_PLAN, _of_its_span, _spans, _without_days
+from backfill_assets.load.computing import ROWS_OF_A_PLAN, _of_its_span, _spans, _without_days
 from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
 from backfill_assets_tests.lakes import ECHO
 

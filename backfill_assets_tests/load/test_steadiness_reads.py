@@ -42,7 +42,7 @@ STEADY = (
 
 
 def judge(rows: str, **declared: Any) -> None:
-    """As `load.making` does before it calls the transform that gives these rows."""
+    """As `load.computing` does before it calls the transform that gives these rows."""
     source = SourceFile(Path("own.py"), TEXT.replace("{}", rows).encode())
     refuse_reads(Table(OWN, lambda frames, chunk: frames["staging"], sources=(source,), **declared))
 

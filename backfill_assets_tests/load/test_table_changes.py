@@ -1,13 +1,20 @@
 """A table against its ledger: what vacuum took, commits that are gone, and the days of rows without a time.
-Not here: scans and loads (`end_to_end.test_table_sources`)."""
+Its contents are in the content store: a link to an appended file, and of a change the rows that it changed. Not here:
+what commits bring (`lake.test_source_log`), scans and loads (`end_to_end.test_table_sources`)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import TableFile, TableListing, known_content
@@ -16,10 +23,12 @@ from backfill_assets.load.table_changes import (
     first_day,
     note_read,
     position_in,
+    take_in,
     with_known,
 )
+from backfill_assets.places.choice import others_at, place_at
 from backfill_assets.places.folder import Folder
-from backfill_assets_tests.tables import settings_text
+from backfill_assets_tests.tables import append, brought, settings_text
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
 DAY = NOON.date()
@@ -68,3 +77,109 @@ def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_
     assert first_day(early, settings) == settings.start_date
     files = settings.source.model_copy(update={"table": None})
     assert first_day(record(), settings.model_copy(update={"single": files})) == settings.start_date
+
+
+COMMITTED = "2024-03-01 20:00"
+ODD = {
+    "x": [float("nan"), -0.5, None], "d": pa.array([None, "1.10", "2.20"]).cast(pa.decimal128(9, 2)),
+    "tags": [["a", None], [], None], "part": [{"n": 1}, {"n": None}, None], "raw": [b"\x00\xff", b"", None],
+    "day": pa.array([0, 1, None], pa.date32()), "local": pa.array([0, 1, None], pa.timestamp("us")),
+    "id": ["a", "b", "c"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "lake.toml").write_text(settings_text(tmp_path / "orders"))
+    return open_lake(tmp_path / "lake")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_local", [True, False])
+def test_an_appended_object_of_any_name_is_fetched_once(
+    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch, is_local: bool
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    table, who = f"{bucket_address.rpartition('/')[0]}/raw/orders", "Ü b%/+=?#"
+    append(table, COMMITTED, ("a", "2024-03-01 10:00", who, 1), partition_by=["who"])
+    place_at(local_root(bucket_address)).write("lake.toml", settings_text("../raw/orders").encode())
+    far, (file,) = open_lake(local_root(bucket_address)), brought(table)
+    stored = take_in(far, file, is_local)
+    assert (stored.rows, dict(stored.partition)) == (1, {"who": ("string", who)})
+    others_at(table).delete_below("")
+    again = take_in(far, file, is_local)
+    assert (again.sha256, again.name, again.is_local) == (stored.sha256, stored.name, is_local)
+    assert len(pq.read_table(again.parquet)) == 1
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "another machine"))
+    seen = place_at(local_root(bucket_address)).at(far.stock.name).names()
+    assert (stored.name in seen) == (not is_local), "only another machine's engine needs it in the lake"
+
+
+def newest(lake: Lake) -> list[dict[str, Any]]:
+    """The rows of the newest content, once it is in the store."""
+    *_, last = brought(lake.root.parent / "orders")
+    stored = take_in(lake, last)
+    found: list[dict[str, Any]] = pq.read_table(stored.parquet).to_pylist()
+    assert len(found) == stored.rows
+    return found
+
+
+def test_an_appended_file_is_a_link_and_is_decoded_once(lake: Lake, tmp_path: Path) -> None:
+    append(tmp_path / "orders", COMMITTED, ("a", "2024-03-01 10:00", "A", 1), partition_by=["who"])
+    (file,) = brought(tmp_path / "orders")
+    stored = take_in(lake, file)
+    assert (stored.parquet.resolve(), stored.rows) == (file.added[0].path, 1)
+    assert dict(stored.partition) == {"who": ("string", "A")}
+    before = stored.parquet.lstat()
+    assert [*take_in(lake, file).partition["who"]] == ["string", "A"]
+    assert stored.parquet.lstat() == before
+    file.added[0].path.write_bytes(b"PAR1 torn")
+    again = take_in(lake, file)
+    assert (again.rows, again.bad_rows, "parquet" in (again.refused or "")) == (1, 1, True)
+    file.added[0].path.unlink()
+    stored.parquet.unlink()
+    with pytest.raises(FileNotFoundError):
+        take_in(lake, file)
+
+
+def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(lake: Lake, tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 1]}))
+    write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 2]}), mode="overwrite")
+    was, came = newest(lake)
+    assert (was["_change_type"], was["n"], came["_change_type"], came["n"]) == ("delete", 1, "insert", 2)
+    assert {k: v for k, v in was.items() if k not in ("_change_type", "n")} == {
+        k: pa.table(ODD).to_pylist()[2].get(k) for k in ODD
+    }
+    (stored,) = [take_in(lake, f) for f in brought(table) if f.name == "1/changes"]
+    kinds = {f.name: f.type for f in pq.read_schema(stored.parquet)}
+    assert {name: kinds[name] for name in ("d", "day", "local", "raw")} == {
+        "d": pa.decimal128(9, 2), "day": pa.date32(), "local": pa.timestamp("us"), "raw": pa.binary(),
+    }  # fmt: skip
+
+
+def test_equal_rows_count_as_often_as_they_are_there(lake: Lake, tmp_path: Path) -> None:
+    row = ("a", "2024-03-01 10:00", "A", 1)
+    append(tmp_path / "orders", COMMITTED, row, row, row, partition_by=["who"])
+    append(tmp_path / "orders", COMMITTED, row, ("b", *row[1:2], None, 2), mode="overwrite")
+    assert [(r["_change_type"], r["id"], r["who"]) for r in newest(lake)] == [
+        ("delete", "a", "A"), ("delete", "a", "A"), ("insert", "b", None),
+    ]  # fmt: skip
+
+
+def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    append(table, COMMITTED, ("a", "2024-03-01 10:00", "A", 1))
+    other = pa.table({"key": ["a"], "n": ["1"]})
+    write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
+    assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [("a", None, "1"), (None, "a", "1")]
+
+
+def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
+    rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
+    append(tmp_path / "orders", COMMITTED, *rows, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(str(tmp_path / "orders")).update({"n": "n + 1"}, predicate="id = 'b'")
+    *_, last = brought(tmp_path / "orders")
+    assert last.feed
+    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
