@@ -64,7 +64,7 @@ class LocalCopies:
         return [name for name in found if self.waiting(name)]
 
     def found(self, name: str) -> Path | None:
-        """The prepared file or folder of a name, else the copy of its object; None if this machine has neither whole."""
+        """The prepared file or folder of a name, else the copy of its object; None if it has neither whole."""
         for path in (self.prepared(name), self.copied(name)):
             with suppress(FileNotFoundError, NotADirectoryError):
                 status = path.stat()
