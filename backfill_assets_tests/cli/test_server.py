@@ -179,6 +179,15 @@ def shown(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator
     readable_lake(folder / "lake")
     with served(folder) as running:
         yield running
+        ends_well(running, signal.SIGTERM)
+
+
+def ends_well(running: Served, number: signal.Signals) -> None:
+    everyone = [running.process, *running.process.children(recursive=True)]
+    running.process.send_signal(number)
+    assert running.process.wait(60) == 0
+    _, alive = psutil.wait_procs(everyone, 60)
+    assert not alive
 
 
 def status(url: str) -> int:
@@ -220,12 +229,8 @@ def test_no_other_user_can_see_the_secret_or_reach_another_socket(shown: Served)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_well_with_all_its_processes(tmp_path: Path, processes: None, number: signal.Signals) -> None:
+def test_at_an_interrupt_it_ends_well_with_all_its_processes(tmp_path: Path, processes: None) -> None:
+    """Asked to end otherwise: at the end of `shown`."""
     readable_lake(tmp_path / "lake")
     with served(tmp_path) as running:
-        everyone = [running.process, *running.process.children(recursive=True)]
-        running.process.send_signal(number)
-        assert running.process.wait(60) == 0
-        _, alive = psutil.wait_procs(everyone, 60)
-        assert not alive
+        ends_well(running, signal.SIGINT)
