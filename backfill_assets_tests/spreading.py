@@ -27,6 +27,8 @@ PARSING = "backfill_assets_tests.sources import"  # modules that say so share th
 # Modules on the Spark server of their process share its JVM: three would start, load and warm up the same. Not what
 # kills JVMs.
 ON_SPARK, SESSIONS, KILLING = "mark.on_spark(", ('spark: "SparkSession', 'usefixtures("spark")'), "it kills JVMs"
+# Those that ask for the server beside what is long, in a second process: a third one would start a third server.
+BESIDE = ("spark: object", 'usefixtures("spark", ')
 LONGEST = ("test_examples.py", "test_guide_steps.py", "test_readme.py")  # minutes each
 DRAWING = ("cli/test_lateness.py", "cli/test_report_page.py")  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
@@ -101,8 +103,11 @@ def scope_of(module: Path) -> str:
     text = module.read_text(encoding="utf-8")
     if PARSING in text:
         return PARSING
-    takes_session = any(session in text for session in SESSIONS)
-    return ON_SPARK if ON_SPARK in text and takes_session and KILLING not in text else str(module)
+    if ON_SPARK not in text or KILLING in text:
+        return str(module)
+    if any(session in text for session in SESSIONS):
+        return ON_SPARK
+    return BESIDE[0] if any(asked in text for asked in BESIDE) else str(module)
 
 
 @pytest.hookimpl(trylast=True)
