@@ -54,14 +54,15 @@ class Rules:
 
 @dataclass
 class Registry:
-    """Rules by the compute function of an asset, as long as that function lives."""
+    """Rules by the compute function of an asset, as long as that function lives, and the name of its op: one function
+    may make several assets."""
 
-    _by_function: WeakKeyDictionary[Callable[..., Any], Rules] = field(default_factory=WeakKeyDictionary)
+    _by_function: WeakKeyDictionary[Callable[..., Any], dict[str, Rules]] = field(default_factory=WeakKeyDictionary)
 
     def add(self, asset: dg.AssetsDefinition, rules: Rules) -> None:
         """Keep the rules of an asset. Raises SettingsError where other rules were declared for it."""
-        function = function_of(asset.op)
-        if self._by_function.setdefault(function, rules) != rules:
+        by_name = self._by_function.setdefault(function_of(asset.op), {})
+        if by_name.setdefault(asset.op.name, rules) != rules:
             raise SettingsError(
                 f"the asset {asset.key.to_user_string()}", "lake_checks declares it twice, with other rules",
                 "No check was made", "Declare all of its rules in one call",
@@ -69,7 +70,7 @@ class Registry:
 
     def of(self, op: dg.OpDefinition) -> Rules:
         """The rules of the asset that this op computes; none where it has none."""
-        return self._by_function.get(function_of(op), Rules())
+        return self._by_function.get(function_of(op), {}).get(op.name, Rules())
 
 
 def function_of(op: dg.OpDefinition) -> Callable[..., Any]:
@@ -124,6 +125,7 @@ def declared_by(
     `upstream`: the contracts of the lake's tables by name. Raises SettingsError for an asset that no lake can hold, and
     ContractBroken for another schema."""
     key, name = context.asset_key, table_of(context.asset_key)
+    _refuse_taken(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, key)
     chosen = rows.columns if known is None else _agreed_columns(name, rows, known.contract.columns, changes)
     day = _day_column(context, chosen, known)
@@ -144,6 +146,16 @@ def declared_by(
     check_rules(contract)
     code = spec.code_version or code_of(context.op_def)
     return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))
+
+
+def _refuse_taken(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
+    """Raise SettingsError where the rows of the table are another asset's, whose key gives the same name."""
+    if known is not None and known.code and known.asset != tuple(key.path):
+        raise SettingsError(
+            f"the asset {key.to_user_string()}", f"its table {name} is that of the asset {'/'.join(known.asset)}",
+            "Nothing was written",
+            f"Give it another key; or, if that asset was renamed to it, delete .assets/{name}.json in the lake",
+        )  # fmt: skip
 
 
 def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None) -> str:

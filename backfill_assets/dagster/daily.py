@@ -189,9 +189,11 @@ def lake_checks(
     FALSE breaks one. `on_bad_days`: "keep_good" writes the other days of a run ("": as `lake.toml` says, else no day is
     written). A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
     the checks are in the run, also under a key prefix that is put on later. Raises SettingsError for no rule at all,
-    and for an asset that has other rules already. Does not judge rows that another IO manager stores.
+    for an asset that has other rules already, and for graphs and multi-assets. Does not judge rows
+    that another IO manager stores.
     """
     rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules), on_bad_days)
+    _refuse_several(asset)
     if not rule_set.checks:
         raise SettingsError(
             f"the asset {asset.key.to_user_string()}", "lake_checks declares no rule", "No check was made",
@@ -211,6 +213,15 @@ def lake_checks(
             yield from standing(context.instance, getattr(context.resources, io_manager), keys)
 
     return [by_receipts]
+
+
+def _refuse_several(asset: dg.AssetsDefinition) -> None:
+    if len([*asset.keys]) != 1 or not isinstance(asset.node_def, dg.OpDefinition):
+        keys = ", ".join(sorted(key.to_user_string() for key in asset.keys))
+        raise SettingsError(
+            f"the asset {keys}", "it is a graph of ops, or several assets of one function", "No check was made",
+            "Make it one function by `dg.asset`, or check it afterwards by `dg.asset_check`",
+        )  # fmt: skip
 
 
 def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import dagster as dg
 
 from backfill_assets.core.addresses import CATALOG_NAME
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
+from backfill_assets.lake.data_files import PlainFiles, read_plain
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
 from backfill_assets.lake.external import (
     ExternalTable,
@@ -49,8 +50,8 @@ class InputDays(Readable):
     days: tuple[date, ...]
 
     def pinned(self) -> PinnedRows:
-        """The files of these days. Raises InputMissing for a table that was never made."""
-        if self.version < 0:
+        """The files of these days; none of no day. Raises InputMissing for a table that was never made."""
+        if self.days and self.version < 0:
             raise InputMissing(
                 f"the table {self.contract.name}", "no day of it was ever made", "Nothing was read",
                 f"Materialize {self.contract.made_by or self.contract.name} first",
@@ -60,6 +61,8 @@ class InputDays(Readable):
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
+        if self.version < 0:
+            return read_plain(session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), ""))
         return self.lake.store.frame(session, contract.name, self.version, contract.day_column, sorted(pinned.days))
 
 
@@ -91,6 +94,19 @@ def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callab
         frame = days.polars()
         return frame.lazy() if named == "LazyFrame" else frame
     return days.pandas() if form == "pandas" else days.duckdb()
+
+
+def unmade(context: dg.InputContext) -> Contract:
+    """What stands for the table of an input of no days that was never made: an asset reads its own day before, and this
+    is its first. It has the column with the day."""
+    metadata = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    day = str(metadata.get(DAY_COLUMN, "day")).strip('"`')
+    return Contract(table_of(context.asset_key), "", (Column(day, "DATE", "", nullable=False),), day, (), ())
+
+
+def first_day_in(context: dg.InputContext) -> date:
+    """The first day of an input. Raises SettingsError where it is not partitioned by day."""
+    return first_day_of(context.asset_partitions_def if context.has_asset_partitions else None, context.asset_key)
 
 
 EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
@@ -140,9 +156,12 @@ def external_in(context: dg.InputContext) -> ExternalTable | None:
     if EXTERNAL not in metadata:
         return None
     key = context.asset_key
-    first = first_day_of(context.asset_partitions_def if context.has_asset_partitions else None, key)
     return ExternalTable(
-        table_of(key), str(metadata[EXTERNAL]), str(metadata[DAY_COLUMN]), made_by=key.to_user_string(), first_day=first
+        table_of(key),
+        str(metadata[EXTERNAL]),
+        str(metadata[DAY_COLUMN]),
+        made_by=key.to_user_string(),
+        first_day=first_day_in(context),
     )
 
 

@@ -5,11 +5,12 @@ of a write. Does not live here: the contract of a table (`contracts`), and stagi
 (`load.rebuild`).
 """
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
@@ -19,7 +20,15 @@ from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import DECLARED, SchemaChanges, declared_by, first_day_of, table_of, unpinned
-from backfill_assets.dagster.inputs import Form, InputDays, as_annotated, external_in, follow
+from backfill_assets.dagster.inputs import (
+    Form,
+    InputDays,
+    as_annotated,
+    external_in,
+    first_day_in,
+    follow,
+    unmade,
+)
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.lake.adopting import is_adopted
 from backfill_assets.lake.declared import DeclaredTable, find_declared
@@ -54,6 +63,10 @@ class StepInputs:
     loaded: set[str] = field(default_factory=set)
 
 
+# by each attempt of a step, as long as it runs, and lake: managers of one lake share what one of them read for the step
+PINNED: WeakKeyDictionary[dg.OpExecutionContext, dict[Path, StepInputs]] = WeakKeyDictionary()
+
+
 class LakeIOManager(dg.ConfigurableIOManager):
     """Stores the days that daily assets return in a lake, and gives them to assets that read them.
 
@@ -78,7 +91,6 @@ class LakeIOManager(dg.ConfigurableIOManager):
     )
     spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
-    _pins: dict[str, StepInputs] = PrivateAttr(default_factory=dict)  # by the name of the op
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
     _wrote: bool = PrivateAttr(default=False)
 
@@ -104,56 +116,47 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
         with as_failures():
             self._follow(context)
-            lake = lake_at(self.lake)
-            pinned = self._pinned(lake, context)
-            contract = pinned.pipeline.contract(table_of(context.asset_key), "Nothing was read")
-            table = pinned.states.view.table(contract.name)
-            pinned.loaded.add(contract.name)
-            if context.has_asset_partitions:
-                days = tuple(map(parse_day, context.asset_partition_keys))
+            asked = tuple(map(parse_day, context.asset_partition_keys)) if context.has_asset_partitions else None
+            lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
+            pinned, name = self._pinned(lake), table_of(context.asset_key)
+            if asked == () and name not in pinned.states.contracts:
+                contract = unmade(context)
             else:
-                days = tuple(sorted(table.latest))
-            read = InputDays(lake, contract, table.version, days)
+                contract = pinned.pipeline.contract(name, "Nothing was read")
+                pinned.loaded.add(name)
+            table = pinned.states.view.table(name)
+            read = InputDays(lake, contract, table.version, tuple(sorted(table.latest)) if asked is None else asked)
             return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the days of the step in at most one commit. Raises dg.Failure where nothing was written."""
         with as_failures():
-            _refuse_none(context, obj)
+            _refuse_other(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, context.asset_key))
-            with self._read_anew_after_errors(context):
-                rows, table = self._declared(context, lake, obj)
-                with declaring(lake, table):
-                    rebuild = Rebuild(self._request(context, rows, table))
-                    try:
-                        if any(f.refuses for f in rebuild.prepare()):
-                            _report_verdicts(context, rebuild)
-                            raise rebuild.refusal()
-                        published = rebuild.publish()
-                        self._wrote = True
-                        name_in_catalog(context.log, rebuild)
-                    finally:
-                        rebuild.release()
+            rows, table = self._declared(context, lake, obj)
+            with declaring(lake, table):
+                rebuild = Rebuild(self._request(context, rows, table))
+                try:
+                    if any(f.refuses for f in rebuild.prepare()):
+                        _report_verdicts(context, rebuild)
+                        raise rebuild.refusal()
+                    published = rebuild.publish()
+                    self._wrote = True
+                    name_in_catalog(context.log, rebuild)
+                finally:
+                    rebuild.release()
             with telling(rebuild, published):
                 report = _report_written if rebuild.kept_back.error is None else _report_good_days
                 report(context, rebuild, published)
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
 
-    @contextmanager
-    def _read_anew_after_errors(self, context: dg.OutputContext) -> Iterator[None]:
-        """Where the block raises, a retry reads its inputs anew. Further outputs of the step are of the same inputs."""
-        try:
-            yield
-        except BaseException:
-            self._pins.pop(context.op_def.name, None)
-            raise
-
     def _follow(self, context: dg.InputContext) -> None:
         """Take in the tables of others before the step first reads one, which the lake may not know yet. What the step
         has read stays as it was."""
-        known = self._pins.get(context.op_def.name if self._run is not None else "")
+        step, root = self._step(), local_root(self.lake)
+        known = step.get(root)
         external = external_in(context)
         if external is None or (known is not None and external.name in known.states.contracts):
             return
@@ -161,11 +164,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if known is not None:
             read = {name: known.states.view.table(name).version for name in known.loaded}
             states = pipeline.states(read_view(lake, pipeline.contracts, read))
-            self._pins[context.op_def.name] = replace(known, pipeline=pipeline, states=states)
+            step[root] = replace(known, pipeline=pipeline, states=states)
 
     def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
-        pinned, rows = self._pinned(lake, context), GivenRows.of(obj)
+        pinned, rows = self._pinned(lake), GivenRows.of(obj)
         upstream = {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
         known, rules = find_declared(lake.place, table_of(context.asset_key)), DECLARED.of(context.op_def)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
@@ -178,7 +181,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if beside := unpinned(context.asset_spec, table.contract.inputs):
             context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
         lake = lake_at(self.lake)
-        pinned, pipeline = self._pinned(lake, context), chosen_pipeline(lake)
+        pinned, pipeline = self._pinned(lake), chosen_pipeline(lake)
         made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
         work = replace(work, tags={**work.tags, **({UNPINNED: ", ".join(beside)} if beside else {})})
@@ -189,22 +192,29 @@ class LakeIOManager(dg.ConfigurableIOManager):
             on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
         )  # fmt: skip
 
-    def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> StepInputs:
+    def _pinned(self, lake: Lake) -> StepInputs:
         """The tables and states of the lake as the step first read them; outside of a step, as they are now."""
-        op = context.op_def.name if self._run is not None else ""
-        if op and op in self._pins:
-            return self._pins[op]
-        pipeline = chosen_pipeline(lake)
-        pinned = StepInputs(pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
-        if op:
-            self._pins[op] = pinned
-        return pinned
+        step = self._step()
+        if lake.root not in step:
+            pipeline = chosen_pipeline(lake)
+            step[lake.root] = StepInputs(pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
+        return step[lake.root]
+
+    def _step(self) -> dict[Path, StepInputs]:
+        """What the attempt of the step has read, by lake; outside of a step nothing is kept."""
+        return PINNED.setdefault(dg.OpExecutionContext.get(), {}) if self._run is not None else {}
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake, project_session=self.spark).for_reading
 
 
-def _refuse_none(context: dg.OutputContext, obj: Any) -> None:
+def _refuse_other(context: dg.OutputContext, obj: Any) -> None:
+    """Raise BackfillError for an output of an op within a graph, and for None."""
+    if not context.has_asset_key:
+        raise BackfillError(
+            f"the op {context.step_key}", "what it returns goes to another op, and is no asset", "Nothing was written",
+            "Give it an IO manager of its own, out=dg.Out(io_manager_key=…): the lake's is for the graph's last op",
+        )  # fmt: skip
     if obj is None:
         raise BackfillError(
             f"the asset {context.asset_key.to_user_string()}", "it returned None in place of rows",

@@ -135,7 +135,11 @@ def _written(frame: "DataFrame", lake: LakeFolder, staged: Staged) -> list[Path]
 
 def _refuse(what: str, differences: Sequence[str]) -> None:
     if differences:
-        raise refused(what, "; ".join(differences), f"{CAST}, or change the contract")
+        raise refused(
+            what,
+            "; ".join(differences),
+            f'{CAST}, or give what changed its type another name (schema_changes="evolve")',
+        )
 
 
 def _reader(rows: Any) -> "pa.RecordBatchReader":
