@@ -86,8 +86,8 @@ def catch_up(keep_good_days: bool, note: str) -> None:
     report(replace(done, fruitless=say_unusable(lake).fruitless))
 
 
-def _look(lake: Lake) -> tuple[Known, Needs]:
-    _, pipeline = opened()
+def _look() -> tuple[Known, Needs]:
+    lake, pipeline = opened()  # of one reading: lake.toml may change meanwhile, and what makes rows must sign them
     known = Known(lake, pipeline)
     found = needs(known.states, {}, utc_today())
     if lake.shared is not None:  # a candidate's other tables are the lake's beside it
@@ -118,7 +118,7 @@ def until_settled(
         elif len(days) == 1 or _is_hopeless(found.table, outcome):
             in_vain.update((found.table, day) for day in days)
         else:
-            known, now = _look(lake)
+            known, now = _look()
             days = [day for day in days if day in now.needed[found.table]]
             half = (len(days) + 1) // 2
             for part in filter(None, (days[:half], days[half:])):
@@ -126,10 +126,10 @@ def until_settled(
                 span = from_inclusive(part[0], part[-1])
                 run(known, replace(found, days=span, needed=few, tables=(found.table,)))
 
-    known, still = _look(lake)
+    known, still = _look()
     while requests := _requests(known.states, still, {*left_alone, *in_vain}):
         run(known, requests[0])
-        known, still = _look(lake)
+        known, still = _look()
     if unwritable_folder(lake) is None:
         record(lake, known.pipeline.contracts, reason)  # also what a killed run left
     for name, needed in still.needed.items():
@@ -232,7 +232,7 @@ def replay_late(days: DayRange, note: str, dry_run: bool) -> None:
         document = [{"event_date": e, "arrival_date": a, "rows": rows} for (a, e), rows in found.items()]
         answer(document, _late(found, "would count"))
         return
-    others = {(name, day) for name, found in _look(lake)[1].needed.items() for day in found}
+    others = {(name, day) for name, found in _look()[1].needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not wants_json():
         draw(_late(released, "count now"))

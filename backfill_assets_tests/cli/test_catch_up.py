@@ -18,7 +18,9 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import Work
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import Known
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
@@ -68,6 +70,22 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: Mad
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
     assert len(done.runs) == 5 + 4, "sixteen, eight, four, two, one; and the other halves"
     assert not done.success
+
+
+def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_while_it_runs(lake: Made) -> None:
+    stale(lake, 3)
+    settings, known = lake[0].root / FILE_NAME, list[Known]()
+
+    def work(looked: Known, asked: Work) -> RunOutcome:
+        known.append(looked)
+        build(*lake, "training", dict.fromkeys(asked.days, 3))
+        return RunOutcome("run", True, (), "", 0.0)
+
+    settings.write_text(settings.read_text().replace("windows_days = [2, 3]", "windows_days = [2, 4]"))
+    with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
+        until_settled(lake[0], "", "catch-up")
+    assert known
+    assert [chosen_pipeline(k.lake).codes == k.pipeline.codes for k in known] == [True] * len(known)
 
 
 def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: Made) -> None:
