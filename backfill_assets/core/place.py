@@ -118,9 +118,11 @@ class Place(Protocol):
     def token(self, name: str) -> Token | None:
         """Atomic. The token of a file; None if it is gone."""
 
-    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """Not atomic: only a file that is never written to in its place reads as one content. A file to read and seek
-        in. `at_end`: its last bytes are read first, mostly alone, so that a store sends no others unasked."""
+        in. `at_end`: its last bytes are read first, mostly alone, so that a store sends no others unasked. `at_hand`:
+        where this machine has a copy of an object, which is never replaced, that is read, and says nothing of what the
+        store has."""
 
     def write(
         self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
@@ -232,9 +234,9 @@ def ends(place: Place, name: str, count: int) -> tuple[bytes, bytes]:
         return head, opened.read()
 
 
-def sha256_of_bytes(place: Place, name: str) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal, read in blocks; raises Gone."""
-    with place.open(name) as opened:
+def sha256_of_bytes(place: Place, name: str, *, at_hand: bool = False) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal, read in blocks as `Place.open` has them; raises Gone."""
+    with place.open(name, at_hand=at_hand) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 

@@ -215,9 +215,9 @@ def read_footer(source: Path | BinaryIO) -> Footer:
         return Footer(file.metadata, _with_instants(file.schema_arrow))
 
 
-def footer_in(place: Place, name: str) -> Footer:
-    """The footer of a file of a place, of which a store sends the end alone; raises as `read_footer` does."""
-    with place.open(name, at_end=True) as opened:
+def footer_in(place: Place, name: str, *, at_hand: bool = False) -> Footer:
+    """The footer of a file of a place, of which a store sends the end alone, if any; raises as `read_footer` does."""
+    with place.open(name, at_end=True, at_hand=at_hand) as opened:
         return read_footer(opened)
 
 

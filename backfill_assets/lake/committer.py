@@ -280,7 +280,7 @@ def _checked(place: Place, contract: Contract, file: StagedFile, may_lack: Colle
     import pyarrow as pa
 
     try:
-        footer = footer_in(place, file.name)
+        footer = footer_in(place, file.name, at_hand=True)
     except BackfillError:  # of a store that does not answer now
         raise
     except (OSError, pa.ArrowInvalid) as error:

@@ -63,8 +63,9 @@ class StagedFile:
         return found
 
     def digest(self) -> str:
-        """The digest by which a commit names its bytes, which are read unless the engine took it. Raises Gone."""
-        return self.engine_digest or sha256_of_bytes(self.table, self.name)[:FILE_DIGEST_CHARS]
+        """The digest by which a commit names its bytes, which are read unless the engine took it: those that were
+        audited, if they were fetched for it. Raises Gone."""
+        return self.engine_digest or sha256_of_bytes(self.table, self.name, at_hand=True)[:FILE_DIGEST_CHARS]
 
 
 @dataclass

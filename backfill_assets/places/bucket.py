@@ -124,10 +124,13 @@ class Bucket:
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
         return self._objects.token(self._key(name))
 
-    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says, and always of one content."""
-        if self._local.waiting(self._below(name)):
-            return self._local.prepared(self._below(name)).open("rb")
+        below = self._below(name)
+        if self._local.waiting(below):
+            return self._local.prepared(below).open("rb")
+        if at_hand and (copy := self._local.found(below)) is not None:
+            return copy.open("rb")
         return self._objects.open_at_end(self._key(name)) if at_end else self._objects.open(self._key(name))
 
     def write(

@@ -77,7 +77,7 @@ class Folder:
         except ABSENT:
             return None
 
-    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says."""
         try:
             return open(self._path(name), "rb")

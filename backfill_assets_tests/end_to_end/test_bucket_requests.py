@@ -1,7 +1,8 @@
 """What a lake in a bucket asks of its store, as moto counts it: budgets that fail when a step asks more.
 
-Lives here: requests of one write, a day of six tables, a late batch, a look, a tick with nothing to do. Does not live
-here: what they do (`test_bucket_lake`). A request costs some 30 ms; a thousand PUT or LIST 0.005 $, GET 0.0004 $.
+Lives here: requests of one write, of files that an engine elsewhere wrote, of a day of six tables, a late batch, a
+look, a tick with nothing to do. Does not live here: what they do (`test_bucket_lake`). A request costs some 30 ms; a
+thousand PUT or LIST 0.005 $, GET 0.0004 $.
 """
 
 from collections import Counter
@@ -14,16 +15,22 @@ import pytest
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.doctor_store import OF_DAY, OF_TICKS
 from backfill_assets.operations.status import status
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import LATE, bare_bucket, in_bucket, machine, written
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, land, span
+from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
@@ -51,6 +58,25 @@ def test_one_write_asks_no_more_than_its_budget_however_long_the_log_is(
     lake.store.view("staging", "event_date")
     again = counted(moto_server, lambda: lake.store.view("staging", "event_date"))
     assert again == {"LIST": 1}, "one listing says that nothing is new"
+
+
+def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_and_digest(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path)
+    staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)])
+    for path in map(Path, staged.paths):
+        content = path.read_bytes()
+        path.unlink()
+        staged.table.write(f"{staged.name}/{path.relative_to(staged.folder)}", content)
+    staged.files = staged.found(STAGING.partition_column)
+    found = audit(lake, staged.paths, STAGING)
+    entries = {d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None}
+    moto_server.seen()
+    replace_days(lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda _: {})
+    assert [r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")] == []
+    assert [d for d in verify(lake, [STAGING], VerifyRequest(deep=True)) if d.level.name != "OK"] == []
+    assert len([r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")]) == 3, "from the store"
 
 
 @pytest.mark.slow

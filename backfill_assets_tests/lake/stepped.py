@@ -146,7 +146,7 @@ class SteppedPlace:
         content, at = self._objects.get(self._key(name), (None, 0.0))
         return None if content is None else Token((hashlib.md5(content).hexdigest(),), len(content), at)  # noqa: S324
 
-    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+    def open(self, name: str, **how: bool) -> BufferedReader:
         def read() -> BufferedReader:
             if self._key(name) not in self._objects:
                 raise Gone(name)

@@ -251,10 +251,10 @@ def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_r
 class Refusing(Folder):
     """A place that lists an object and does not give it, as a store does with an archived one."""
 
-    def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+    def open(self, name: str, **how: bool) -> BufferedReader:
         if name == "archived.csv":
             raise StoreRefused(self.uri(name), "the store does not take the request (InvalidObjectState)", "", "")
-        return super().open(name, at_end=at_end)
+        return super().open(name, **how)
 
 
 def test_an_object_that_the_store_does_not_give_waits_by_name_and_others_are_read(tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ def watched(lake: Lake, opening: Callable[[str], None]) -> Lake:
     """The lake, with a call before one of its files is opened."""
 
     class Watched(Folder):
-        def open(self, name: str, *, at_end: bool = False) -> BufferedReader:
+        def open(self, name: str, **how: bool) -> BufferedReader:
             opening(name)
-            return super().open(name, at_end=at_end)
+            return super().open(name, **how)
 
     class WatchedLake(Lake):
         @property

@@ -67,6 +67,8 @@ def test_a_copy_is_fetched_once_and_put_leaves_one(place: Place, tmp_path: Path)
     copy = place.local("a")
     place.write("a", b"22")
     assert place.local("a").read_bytes() == b"1", "not for names that are replaced"
+    with place.open("a", at_hand=True) as at_hand, place.open("a") as anew:
+        assert (at_hand.read(), anew.read()) == (b"1", b"22")
     finished = tmp_path / "finished"
     finished.write_bytes(b"3")
     place.put("b", finished)
