@@ -70,13 +70,14 @@ def publish_by_hand(
     rows: Sequence[Cells],
     digest: str = "digest",
     meanwhile: Callable[[], object] = lambda: None,
+    **tags: str,
 ) -> Published:
     """The rows published for the days they name, by the product's own writer. `meanwhile`: done in its critical section
-    before each try, where the days were written before."""
+    before each try, where the days were written before. `tags`: of its receipt."""
     staged = stage_by_hand(lake, contract, rows)
     found = audit(lake, staged.paths, contract)
     entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
-    write = Write(contract, staged, entries, -1, Provenance("test"))
+    write = Write(contract, staged, entries, -1, Provenance("test", tags=tags))
 
     def digests_now(days: Iterable[date]) -> dict[date, str]:
         meanwhile()

@@ -19,6 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake import restore
+from backfill_assets.lake.adopting import JUDGE
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
@@ -156,8 +157,8 @@ def release(
         latest = view.table(contract.name).latest
         held = sorted(d for d, r in latest.items() if r.entry.built is Built.HELD)
         if request.plan and held:
-            receipts = dict(_history(lake, contract))
-            held = [d for d in held if request.names(r := receipts[latest[d].version]) or part.holds(d, r)]
+            put_back = _holds(_history(lake, contract))
+            held = [d for d in held if request.names(r := put_back[d]) or part.holds(d, r)]
         held = [d for d in held if request.days is None or d in request.days]
         held_days |= {contract.name: tuple(held)} if held else {}
     if not held_days:
@@ -169,6 +170,11 @@ def release(
     if act:
         record(lake, pipeline.contracts, f"release of {request}")
     return held_days
+
+
+def _holds(history: Writes) -> dict[date, Receipt]:
+    """Per day the newest receipt that is none of a judge's: of a held day that which put it back."""
+    return {day: receipt for _, receipt in history if receipt.reason != JUDGE for day in receipt.days}
 
 
 def _chosen(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> tuple[list[RestoreRequest], tuple[str, ...]]:

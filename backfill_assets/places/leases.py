@@ -107,6 +107,11 @@ class Lease:
                 self.renew(seconds=0)
 
 
+def seconds_of_the_dead() -> float:
+    """So long a waiter waits at most for the lock of a process that died just before its first look."""
+    return LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
+
+
 @contextmanager
 def lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
     """A lock as the port says: waits for so many seconds, then raises Held, naming `what`."""
