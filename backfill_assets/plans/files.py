@@ -31,8 +31,7 @@ WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
-FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
-PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
+FOR_EVER, PATIENCE_SECONDS = -1.0, 1.0  # a chunk takes as long as it takes; longer than `is_running` holds the lock
 
 
 def new_id(now: datetime) -> str:
