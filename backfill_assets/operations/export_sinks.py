@@ -25,7 +25,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.operations.postgres import DATABASE, connected, text_with_nul
 from backfill_assets.places.choice import prefix_at
 from backfill_assets.places.folder import Folder
-from backfill_assets.plans.files import BUCKET_SECONDS, PATIENCE_SECONDS
+from backfill_assets.places.leases import patience
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
 TABLE_OF_NOTES = "backfill_assets_exports"
@@ -78,7 +78,7 @@ def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator["Sink"]:
         if f"{place.uri()}/".startswith(f"{lake.place.uri(TABLES)}/"):
             raise _refused(to, "it lies among the lake's own tables", "Name another folder")
         try:
-            with place.lock(".lock", to, BUCKET_SECONDS if place.is_store else PATIENCE_SECONDS):
+            with place.lock(".lock", to, patience(place)):
                 yield FolderSink(lake, contract, place)
         except Held:
             raise _refused(to, "another export of the table to it runs", "Wait for it, then do it again") from None

@@ -24,6 +24,7 @@ from backfill_assets.core.place import LOCKS, AlreadyThere, Changed, Held, Place
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 WRITE_LEASE_SECONDS = 120.0  # so long the files of a process that was killed are not swept
 CLOCK_SECONDS = 2.0  # times of objects are whole seconds
+LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
 CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the store's time
@@ -107,9 +108,10 @@ class Lease:
                 self.renew(seconds=0)
 
 
-def seconds_of_the_dead() -> float:
-    """So long a waiter waits at most for the lock of a process that died just before its first look."""
-    return LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
+def patience(place: Place) -> float:
+    """Seconds after which a lock is free that a process held which died before, or that a look holds for a moment."""
+    of_the_dead = LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
+    return LOOK_SECONDS + (of_the_dead if place.is_store else 0)
 
 
 @contextmanager

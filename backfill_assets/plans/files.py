@@ -20,7 +20,7 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import LOCKS, AlreadyThere, Held, exists, read, read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.whole import CANDIDATES
-from backfill_assets.places import leases
+from backfill_assets.places.leases import patience
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 
 FOLDER = ".plans"
@@ -31,7 +31,7 @@ WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
-FOR_EVER, PATIENCE_SECONDS = -1.0, 1.0  # a chunk takes as long as it takes; longer than `is_running` holds the lock
+FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 
 
 def new_id(now: datetime) -> str:
@@ -257,10 +257,9 @@ def _name(plan_id: str, suffix: str) -> str:
 @contextlib.contextmanager
 def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
     """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
-    patience = PATIENCE_SECONDS + (leases.seconds_of_the_dead() if lake.place.is_store else 0)
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(plan_lock(lake, plan, seconds=patience))
+            held.enter_context(plan_lock(lake, plan, seconds=patience(lake.place)))
         except Held:
             fix = f"See how far it is: `backfill-assets plan show {plan.id}`"
             raise plan.error("another process is running it", "Nothing was started", fix) from None
