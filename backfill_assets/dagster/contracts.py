@@ -6,6 +6,7 @@ where a lake keeps a contract (`lake.declared`), types of frames (`lake.given_ro
 """
 
 import inspect
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -149,12 +150,19 @@ def declared_by(
 
 
 def _refuse_taken(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
-    """Raise SettingsError where the rows of the table are another asset's, whose key gives the same name."""
+    """Raise SettingsError where the rows of the table are others', or another asset's, of a key that gives its name."""
+    if known is not None and known.contract.external:
+        raise SettingsError(
+            f"the asset {key.to_user_string()}",
+            f"its table {name} is one that others write, at {known.contract.external}", "Nothing was written",
+            "Give it another key, or a lake of its own",
+        )  # fmt: skip
     if known is not None and known.code and known.asset != tuple(key.path):
         raise SettingsError(
             f"the asset {key.to_user_string()}", f"its table {name} is that of the asset {'/'.join(known.asset)}",
             "Nothing was written",
-            f"Give it another key; or, if that asset was renamed to it, delete .assets/{name}.json in the lake",
+            f"Give it another key; or, if that asset was renamed to it, say so in .assets/{name}.json of the lake: "
+            f'"asset": {json.dumps(key.path)}',
         )  # fmt: skip
 
 

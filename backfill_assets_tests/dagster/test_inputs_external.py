@@ -97,6 +97,19 @@ def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
     assert sorted(str(r.partition_key) for r in records) == ["2024-03-01", "2024-03-02", "2024-03-02", "2024-03-03"]
 
 
+def test_an_asset_of_its_key_is_refused_by_name(
+    lake: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+) -> None:
+    assert materialize(lake, project, "2024-03-02", instance=instance).success
+    own = daily_table(name="orders", key_prefix="erp", day="order_date", start="2024-03-01")(
+        lambda: orders((D2, "b", 5))
+    )
+    told = cause(materialize(lake, [own], "2024-03-02", instance=instance))
+    assert (
+        f"the asset erp/orders: its table erp__orders is one that others write, at {place}. Nothing was written" in told
+    )
+
+
 def test_an_unreadable_one_is_kept_for_status(
     tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
