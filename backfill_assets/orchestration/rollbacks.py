@@ -121,8 +121,11 @@ def one_op_job(
 
 
 def show_lines(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
-    """Show the lines as a list on the page of the run."""
-    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))})
+    """Show the lines on the page of the run: among its events, and as a list of its output."""
+    told = [*lines]
+    for line in told:
+        context.log.info(line)  # a list is behind a click, and a run that looked only ends with success, too
+    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
 
 
 def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:

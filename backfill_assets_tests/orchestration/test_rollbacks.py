@@ -184,3 +184,5 @@ def test_the_job_of_exports_tells_what_each_of_them_brought(tmp_path: Path, inst
     done = job.execute_in_process(instance=instance)
     [told] = [e for e in done.all_events if e.event_type_value == "STEP_OUTPUT"]
     assert "raw to" in str(told.step_output_data.metadata["what"].value)
+    events = [e.user_message for e in instance.all_logs(done.run_id) if not e.is_dagster_event]
+    assert any("raw to" in text for text in events), "the same without a click"
