@@ -67,8 +67,8 @@ PINNED = {
     "declared features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "declared labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
     "declared training 1": "cfac9a3f36d3e40bde0e9e472a024861",
-    "sql as known 1": "e089b7d8139670e81ebce6cab8de539d",
-    "sql 1": "2c52680d313d1308752a888ed6c9f23d",
+    "sql as known 1": "dbac2bcc852de997c28272e14a8442c0",
+    "sql 1": "1d89b686e1ad0eae183296e98c96c39a",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

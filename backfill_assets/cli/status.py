@@ -46,7 +46,7 @@ MOST_FILES = 10
 @click.command()
 @days_options(default="all")
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
-@click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
+@click.option("--why", is_flag=True, help="As --stale, and per day the input days that were written since.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is stale or incomplete, or missing and to be made.")
 @target_option
 @reporting()
@@ -69,7 +69,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
 
     totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
     lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
-    parts: list[Part] = [partial(_draw, report, flags["stale"]), *filter(None, lines)]
+    parts: list[Part] = [partial(_draw, report, flags["stale"] or flags["why"]), *filter(None, lines)]
     return Output(document, parts, flags["check"] and any(map(report.is_wanting, report)))
 
 
@@ -121,9 +121,10 @@ def _draw_totals(report: StatusReport) -> None:
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
-    frontiers = (report.frontiers or {"": report.frontier}).items()
+    frontiers = report.frontiers.items()
     shown = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded" for n, f in frontiers)
-    say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
+    if shown:  # else the lake never loads files
+        say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     for name, changes in report.columns.items():
         say(f"{name} {', '.join(changes)}", 2)
     drawn = 0

@@ -29,6 +29,8 @@ def _escaped(code: int) -> str:
 
 def reason(refusal: Mapping[str, Any]) -> str:
     """Why pydantic refuses a value, from one of its `errors()`; without the prefix that it gives a reason of ours."""
+    if refusal["type"] == "too_short":
+        return f"it names {refusal['ctx']['actual_length']}, and at least {refusal['ctx']['min_length']} is needed"
     return str(refusal["msg"]).removeprefix("Value error, ")
 
 

@@ -60,6 +60,15 @@ class Adoption:
         """Its folder, or its prefix in a bucket."""
         return others_at(self.place)
 
+    def opened(self) -> "DeltaTable":
+        """The table as it lies there now. Raises BackfillError, naming why, for one that cannot be read."""
+        try:
+            return open_external(self.name, self.place)
+        except BackfillError as error:
+            if type(error) is not BackfillError:  # of a store, which may answer another time
+                raise
+            raise refused(self.name, error.culprit, error.fix) from error
+
 
 def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
     """Raise BackfillError, naming why, for a table that cannot be kept as it lies."""
@@ -190,7 +199,7 @@ def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
 
 def first_day(wanted: Adoption) -> date:
     """The first day of a table to adopt, today for one without rows. Raises BackfillError for one that does not fit."""
-    opened = open_external(wanted.name, wanted.place)
+    opened = wanted.opened()
     refuse_unfit(wanted, opened)
     files = files_with_days(wanted, opened)
     refuse_days(wanted, files)

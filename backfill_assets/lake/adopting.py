@@ -19,6 +19,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.place import exists
 from backfill_assets.core.profiles import DayProfile, Surroundings, kept_counts
 from backfill_assets.core.readings import PARAMETERS, Parameters, columns_of, rows_read
@@ -41,7 +42,6 @@ from backfill_assets.lake.columns import kinds_of
 from backfill_assets.lake.committer import Conflict, commit_receipt, unless_moved
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared, place_table
-from backfill_assets.lake.external import open_external
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.gates import Judged, TableGate, judge
 from backfill_assets.lake.home import Lake
@@ -101,7 +101,7 @@ def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopte
     with lake.store.lock(wanted.name):
         for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
             with attempt:
-                opened = open_external(wanted.name, wanted.place)
+                opened = wanted.opened()
                 receipt = _adopted_by(lake, wanted)
                 if receipt is None:
                     refuse_unfit(wanted, opened)
@@ -159,7 +159,7 @@ def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     text = f"version {opened.version()} of {opened.metadata().id} in {place}{_home(lake)}"
     return Receipt(
         uuid.uuid4().hex, contract.name, ADOPT, dict(sorted(entries.items())), code_digest=codes.code_digest,
-        settings_digest=codes.settings_digest, tags={ADOPTED: text, PARAMETERS: FROM_NOTHING},
+        settings_digest=codes.settings_digest, tags={ADOPTED: text, PARAMETERS: FROM_NOTHING, BY: whoami()},
     )  # fmt: skip
 
 
@@ -275,8 +275,8 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     entries = {d: replace(entry_of(contract, found[d], read), built=held.get(d, Built.COMPLETE)) for d in good}
     if entries:
         adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
-        tags, write_id = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view)}, uuid.uuid4().hex
-        receipt = replace(adopted, write_id=write_id, reason=JUDGE, note="", days=entries, tags=tags)
+        tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
+        receipt = replace(adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days=entries, tags=tags)
         commit_receipt(path, receipt, unless_moved(path, view.version))
     if broken:
         fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"

@@ -18,6 +18,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import columns_of, name_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
@@ -171,7 +172,7 @@ class _Look:
         """Judge the days that may have changed, and commit the files with the receipts of those that did."""
         ensure_table(self.lake, self.contract)
         entries = self._changed(self._touched())
-        tags = {EXTERNAL: self.text, COMMIT: digest_of_commit(self.contract, self.opened.version())}
+        tags = {EXTERNAL: self.text, COMMIT: digest_of_commit(self.contract, self.opened.version()), BY: whoami()}
         tags |= {WITHOUT_DAY: str(self.without_day)} if self.without_day else {}
         tags |= {LATER: str(self.later)} if self.later else {}
         receipt = Receipt(uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags)

@@ -101,7 +101,8 @@ def _one_path(seen: _LakeState) -> Answer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
     view, codes = seen.states.view, seen.pipeline.codes
     runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
-    latest_of = {n: t.latest.values() for n, t in view.tables.items() if n in codes}
+    ours = {n for n, contract in seen.states.contracts.items() if n in codes and not contract.external}
+    latest_of = {n: t.latest.values() for n, t in view.tables.items() if n in ours}
     outdated = {n: sum(s.code_digest != codes[n].code_digest for s in latest) for n, latest in latest_of.items()}
     wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in outdated.items() if days]
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())

@@ -75,7 +75,7 @@ class StatusReport:
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
     # changes of the columns of tables with outdated days
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)  # by source, where a lake has several
+    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)  # by source; "": the only one of a lake
     holds: tuple[Hold, ...] = ()  # the held days by the rollback that put them back
     wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
     # per table the days that `catch-up` would make, without days of unfinished plans
@@ -108,7 +108,7 @@ class StatusReport:
             "from": self.days.start if self.days else None,
             "to": self.days.last if self.days else None,
             "frontier": self.frontier,
-            **({"frontiers": self.frontiers} if self.frontiers else {}),
+            **({"frontiers": self.frontiers} if any(self.frontiers) else {}),
             "as_of": self.as_of,
             "totals": self.totals(),
             "will_change": self.following(),
@@ -150,7 +150,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         as_of=view.as_of,
         tables=tables,
         columns={name: found for name, found in changes.items() if found},
-        frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
+        frontiers={s.name: frontiers.of_source[t] for t, s in view.sources.items() if t in states.contracts},
         holds=holds(lake, states, held),
         needed={t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()},
         planned=planned,

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from backfill_assets.core import ledgers
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.contracts import InputKind, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
 from backfill_assets.core.ledgers import FILES, LOAD_LEDGERS
@@ -138,7 +139,8 @@ def _module_of(root: Path, place: str) -> ModuleType:
     try:
         return loaded(path)
     except OSError as error:
-        reason = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
+        file = address_of(path)
+        reason = f"there is no file {file}" if isinstance(error, FileNotFoundError) else f"{file}: {error.strerror}"
         raise _refused(place, reason, "Write the file beside lake.toml, or correct [pipeline] tables") from None
 
 
@@ -151,7 +153,7 @@ def _errors_with_line(place: Path | str) -> Iterator[None]:
         raise
     except Exception as error:
         line_of_file = place_in(error, _own_files(place))
-        where = f"{line_of_file[0]}, line {line_of_file[1]}" if line_of_file else str(place)
+        where = f"{address_of(line_of_file[0])}, line {line_of_file[1]}" if line_of_file else str(place)
         reason = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
             where, f"{type(error).__name__}: {reason}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from backfill_assets.core.addresses import address_of
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
 from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
 from backfill_assets.core.texts import reason
@@ -230,4 +231,4 @@ def _literal(value: object) -> str:
 
 
 def _refused(path: Path, culprit: str, fix: str) -> SettingsError:
-    return SettingsError(str(path), culprit, "Nothing was done", fix)
+    return SettingsError(address_of(path), culprit, "Nothing was done", fix)

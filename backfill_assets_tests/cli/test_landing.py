@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake, look_at
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.lakes import make_lake
@@ -108,3 +109,15 @@ def test_nothing_is_made_for_a_table_that_is_refused(place: Path, tmp_path: Path
     told = run("adopt", "orders", "--from", place, "--day", "id", "--lake", tmp_path / "lake")
     assert (told.exit_code, "laid out by day" in told.stderr) == (1, True)
     assert not (tmp_path / "lake").exists()
+
+
+def test_what_is_said_of_it_afterwards_names_who_adopted_it_and_no_frontier(place: Path, tmp_path: Path) -> None:
+    run("adopt", "orders", "--from", place, "--day", "day", "--lake", tmp_path / "lake")
+    assert f"  {whoami()}  " in run("audit", "--lake", tmp_path / "lake").stdout
+    assert "frontier" not in run("status", "--lake", tmp_path / "lake").stdout, "it never loads files"
+
+
+def test_a_place_without_a_table_is_told_as_what_adopt_was_given(place: Path, tmp_path: Path) -> None:
+    told = run("adopt", "orders", "--from", place.parent, "--day", "day", "--lake", tmp_path / "lake")
+    assert told.stderr.startswith(f"Error: the table orders: no Delta table lies in {place.parent}")
+    assert "It was not adopted. Correct its place" in told.stderr

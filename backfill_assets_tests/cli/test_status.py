@@ -38,6 +38,8 @@ def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None
     assert run("status", "--lake", tmp_path).exit_code == 0
     assert run("status", "--lake", tmp_path, "--check").exit_code == 1
     stale = run("status", "--lake", tmp_path, "--stale").stdout
+    why = run("status", "--lake", tmp_path, "--stale", "--why").stdout
+    assert run("status", "--lake", tmp_path, "--why").stdout == why != stale, "who asks why need not say of what"
     assert "features 2024-02-26..2024-02-28: its inputs changed since" in stale
     assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
 

@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import State
 from backfill_assets.lake.adoptable import Adoption
@@ -108,7 +109,7 @@ def test_one_commit_gives_each_day_a_receipt_and_touches_no_file_once(world: Wor
     assert (world.data(), opened.version()) == (before, 2)
     receipt = world.lake.store.receipt("orders", 2)
     assert receipt is not None
-    assert (receipt.reason, receipt.note) == (ADOPT, "from the old job")
+    assert (receipt.reason, receipt.note, receipt.tags[BY]) == (ADOPT, "from the old job", whoami())
     said = {d: (e.rows, dict(e.columns or {})) for d, e in receipt.days.items()}
     assert said == {D1: (2, COLUMNS), D2: (1, COLUMNS)}
     assert world.states() == {str(D1): State.FRESH, str(D2): State.FRESH}
@@ -220,7 +221,7 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     receipt = shared.lake.store.receipt("orders", 4)
     assert receipt is not None
     assert (receipt.reason, {d: e.rows for d, e in receipt.days.items()}) == (JUDGE, {D2: 2, D3: 1})
-    assert receipt.tags["made with"] == FROM_NOTHING
+    assert (receipt.tags["made with"], receipt.tags[BY]) == (FROM_NOTHING, whoami())
     assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
     later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
     assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"

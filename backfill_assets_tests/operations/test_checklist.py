@@ -16,9 +16,11 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import repeats_of
 from backfill_assets.operations.checklist import LOAD, PLANNED, Item, checklist, plan_items
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.model import plan_json
 from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.lake.test_observing import Others
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
 from backfill_assets_tests.operations.late_lake import delivery_of, late_lake, write
 from backfill_assets_tests.operations.planning import DAYS as PLAN_DAYS
@@ -44,6 +46,13 @@ def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: 
     assert len(found) == 12
     assert [i.name for i in found if i.holds] == []
     assert [i.name for i in found if not i.fix] == []
+
+
+def test_days_of_a_table_of_others_are_by_no_code_of_today(tmp_path: Path) -> None:
+    others = Others(tmp_path, ["order_date"])
+    others.look()
+    path = loads(others.lake, chosen_pipeline(others.lake))["one load path"]
+    assert (path.holds, "every day's newest one is by today's code" in path.evidence) == (True, True)
 
 
 def test_a_damaged_data_file_is_told_by_its_table_and_the_way_back(tmp_path: Path) -> None:

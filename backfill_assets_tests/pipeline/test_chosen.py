@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets_tests.own import OWN_PIPELINE, TWO_SOURCES
 
 RULED = OWN_PIPELINE.replace("Input, Table", "Input, Rule, Table").replace(
@@ -106,3 +107,25 @@ def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_t
         "staging_truth": ["raw_truth"], "features": ["staging_events"], "features_as_known": ["staging_events"],
         "labels": ["staging_truth", "features_as_known"], "training": ["features_as_known", "labels"],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "told"),
+    [
+        ("own.py", {"tables": "own.py:tables"}, r"/own\.py, line 1: SyntaxError"),
+        ("own.sql", {"sql": "own.sql"}, r"/own\.sql: it has no header"),
+        ("another.py", {"tables": "own.py:tables"}, "/own.py"),
+    ],
+)
+def test_a_file_of_a_lake_in_a_bucket_is_named_by_its_address(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, setting: dict[str, str], told: str
+) -> None:
+    """Not by this machine's copy of it: whoever corrected that one would see it overwritten."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    copies = local_root(bucket_address)
+    copies.mkdir(parents=True)
+    (copies / name).write_text("1 +")
+    settings = open_lake(lake(tmp_path, **setting)).settings
+    with pytest.raises(SettingsError, match=re.escape(bucket_address) + told) as refused:
+        tables_at(copies)(settings)
+    assert str(tmp_path) not in str(refused.value)

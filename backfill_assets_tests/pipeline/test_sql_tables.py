@@ -94,7 +94,7 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
     [
         ("/*", "--", "it has no header"),
         ('day = "day"\n', "", "day: Field required"),
-        ('key = ["customer"]', "key = []", "key: List should have at least 1 item"),
+        ('key = ["customer"]', "key = []", "key: it names 0, and at least 1 is needed"),
         ('key = ["customer"]', 'key = ["spent"]', "its key may be NULL in spent"),
         ('key = ["customer"]', 'key = ["nix"]', "day column and key must be columns"),
         ('description = "Money', "description = Money", r"its header is not TOML: .*line 3"),
