@@ -40,7 +40,7 @@ from backfill_assets_tests.oracle import Row
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
-pytestmark = pytest.mark.on_spark("its engine is a server of Spark that is not the lake's own")
+pytestmark = [pytest.mark.users_do, pytest.mark.on_spark("its engine is a server of Spark that is not the lake's own")]
 
 QUICK = {  # for few rows
     "spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
