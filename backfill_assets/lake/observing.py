@@ -116,6 +116,24 @@ def is_entity(values: Mapping[str, str]) -> str:
     return " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
 
 
+def sets_before(contract: Contract, entries: Iterable[DayEntry]) -> dict[str, tuple[str, ...]]:
+    """By their names the sets of columns, fewer than the contract's, that these entries are of."""
+    found = {tuple(entry.columns or ()) for entry in entries}
+    return {name_of(columns): columns for columns in found if {*columns} < {*contract.column_names}}
+
+
+def is_as_before(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
+    """Whether a day has the rows that its entry names, by a profile with the parts that `sets_before` names: a column
+    that came since is NULL in all of them."""
+    columns, earlier = columns_of(contract), before.columns
+    if earlier is None or earlier == columns or not profile.rows:
+        return before.content == profile.content
+    if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
+        return False
+    as_earlier = before.rows == profile.rows and before.fingerprint == profile.parts.get(name_of(tuple(earlier)))
+    return as_earlier and all(profile.nulls.get(c) == profile.rows for c in columns if c not in earlier)
+
+
 def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
     """The tags of the newest observation; empty before the first."""
     commits = (c.receipt for c in lake.store.newest_commits(contract.name))
@@ -246,20 +264,10 @@ class _Look:
         emptied = {d for d in known if (touched is None or d in touched) and d not in found}
         entries, read = {}, rows_read(self.contracts, self.contract.name)
         for day, profile in {**{d: DayProfile() for d in emptied | self._between({*known, *found})}, **found}.items():
-            if day in known and self._is_as_before(known[day].entry, profile):
+            if day in known and is_as_before(self.contract, known[day].entry, profile):
                 continue
             entries[day] = entry_of(self.contract, profile, read)
         return entries
-
-    def _is_as_before(self, before: DayEntry, profile: DayProfile) -> bool:
-        """Whether a day has the rows that its receipt names: a column that came since is NULL in all of them."""
-        columns, earlier = columns_of(self.contract), before.columns
-        if earlier is None or earlier == columns or not profile.rows:
-            return before.content == profile.content
-        if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
-            return False
-        as_earlier = before.rows == profile.rows and before.fingerprint == profile.parts.get(name_of(tuple(earlier)))
-        return as_earlier and all(profile.nulls.get(c) == profile.rows for c in columns if c not in earlier)
 
     def _between(self, days: Collection[date]) -> set[date]:
         """The days without rows before the last one, that of today at most: the others' table is all there is."""
@@ -274,8 +282,7 @@ class _Look:
         if lost := gone_or_altered(self.path, [r.file for r in read]):
             culprit = f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first {lost[0].path}"
             raise refused(self.contract.name, culprit, "Have its owner restore them, or vacuum it less early")
-        earlier = {tuple(r.entry.columns or ()) for r in self.before.latest.values()}
-        fit = {name_of(c): c for c in earlier if {*c} < {*self.contract.column_names}}
-        parts = {**rows_read(self.contracts, self.contract.name), **fit}
+        earlier = sets_before(self.contract, (r.entry for r in self.before.latest.values()))
+        parts = {**rows_read(self.contracts, self.contract.name), **earlier}
         profiles = audit(self.lake, [str(self.path.local(r.file.path)) for r in read], self.contract, parts)
         return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.clock import utc_now
@@ -27,6 +28,7 @@ from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import (
     CHANGES,
+    MILLISECOND,
     DataFile,
     TableFile,
     TableListing,
@@ -80,7 +82,24 @@ def with_known(
         for r in records
         if not r.withdrawn and version_of(r.path) < listing.read.start
     ]
-    return replace(listing, files=(*known, *listing.files))
+    later = _after_those_noted(listing, records)
+    return replace(later, files=(*known, *later.files))
+
+
+def _after_those_noted(listing: TableListing, records: Sequence[FileRecord]) -> TableListing:
+    """The listing with the times that the ledger has, and later ones for later commits: where the log was cleaned, its
+    beginning no longer tells how late the commits before it were."""
+    noted = {version_of(r.path): r.mtime_ns for r in records if not r.withdrawn}
+    latest = max((time for version, time in noted.items() if version < listing.read.start), default=0)
+    files = list[LandedFile]()
+    for version, group in groupby(listing.files, lambda file: version_of(file.name)):
+        brought = [*group]
+        latest = noted.get(version) or max(brought[0].mtime_ns, latest + MILLISECOND)
+        files += [replace(file, mtime_ns=latest) for file in brought]
+    if (position := listing.position) is not None:
+        state = replace(position.state, time=max(position.state.time, latest // MILLISECOND))
+        position = replace(position, state=state)
+    return replace(listing, files=tuple(files), position=position)
 
 
 def note_read(listing: TableListing, records: Sequence[FileRecord], stock: Place, *, is_scanned: bool = False) -> None:

@@ -227,7 +227,7 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
         )
     compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
     differing = differing_days(lake, contract, receipts, compared)
-    without_day = profiles[None].rows if None in profiles else 0
+    without_day = profiles[None].rows if None in profiles and not contract.external else 0  # others' are left out
     if not (differing or without_day or unread):
         older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
         known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""

@@ -18,8 +18,9 @@ from backfill_assets.core.readings import lacking_columns
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.audit import audit_as_written
+from backfill_assets.lake.audit import audit, audit_as_written
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.observing import is_as_before, sets_before
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
@@ -121,4 +122,10 @@ def differing_days(
     if wrong:  # the days may come from a contract with other columns
         stored = audit_as_written(lake, contract, wrong)
         wrong = [d for d in wrong if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))]
+    of_others = {d: e for d in wrong if (e := entries.get(d)) is not None and e.columns is not None}
+    if of_others:  # who may have written them again since, with columns that are NULL in all of their rows
+        files = lake.store.data_files(contract, None, [*of_others])
+        found = audit(lake, files, contract, sets_before(contract, of_others.values()))
+        again = {d for d, e in of_others.items() if is_as_before(contract, e, found.get(d, DayProfile()))}
+        wrong = [d for d in wrong if d not in again]
     return sorted(wrong)

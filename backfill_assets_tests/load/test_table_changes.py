@@ -50,6 +50,16 @@ def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_awa
         with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
 
 
+def test_no_commit_is_earlier_than_recorded_ones_that_the_log_no_longer_has(tmp_path: Path) -> None:
+    stock, known, early = Folder(str(tmp_path)), record(), record().mtime_ns - 10**9
+    again, later = (known_content(stock, name, 9, early, name * 8) for name in ("3/part", "4/part"))
+    for left in (listing(range(3, 5), again, later), listing(range(4, 5), later)):
+        found = with_known(left, stock, [known], stock)
+        assert {f.name: f.mtime_ns - known.mtime_ns for f in found.files} == {"3/part": 0, "4/part": 10**6}
+        assert found.position is not None
+        assert found.position.state.time == known.mtime_ns // 10**6 + 1, "commits after the next look are later still"
+
+
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
     note_read(listing(range(5)), [record()], Folder(str(tmp_path)), is_scanned=True)
     found = with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))

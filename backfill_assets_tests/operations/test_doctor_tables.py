@@ -7,7 +7,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
@@ -17,16 +19,20 @@ from backfill_assets.lake.inspection import Inspection
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations import doctor_tables
-from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor import VerifyRequest, doctor, verify
 from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_rows, examine_snapshots, examine_table
+from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.reader import LakeReader
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CODE, STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.lake.test_observing import D1, D4, Others, orders
 from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.test_snapshots import keep, rebuilt_and_vacuumed
 
 pytestmark = pytest.mark.usefixtures("storages")
+WHOLE = VerifyRequest(rows=True, deep=True)
 
 
 @dataclass(frozen=True)
@@ -166,3 +172,22 @@ def test_the_doctor_looks_at_snapshots(reader: LakeReader) -> None:
     assert [d.level for d in about()] == [Level.OK]
     files_of(reader)[0].unlink()
     assert [d.level for d in about()] == [Level.ERROR]
+
+
+@pytest.mark.parametrize("by", [["order_date"], []], ids=["by the day", "not laid out"])
+def test_days_of_others_equal_their_receipts_with_a_column_that_came_later_and_beside_rows_without_a_day(
+    tmp_path: Path, by: list[str]
+) -> None:
+    others = Others(tmp_path, by)
+    write_deltalake(others.place, orders((D1, "cid", 3), (None, "dan", 9)), mode="append")
+    others.look()
+    later = orders((D4, "ada", 1)).append_column("currency", pa.array(["EUR"]))
+    write_deltalake(others.place, later, mode="append", schema_mode="merge")
+    assert others.look() == [str(D4)]
+    contracts = chosen_pipeline(others.lake).contracts
+    assert [d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK] == []
+    others.table().optimize.compact()
+    assert others.look() == [], "files that were written again have the column now, without a value"
+    assert [d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK] == []
+    stated = others.lake.store.view("orders", "order_date").latest[D1].entry
+    assert differing_days(others.lake, contracts[0], {D1: replace(stated, fingerprint="1")}, {}) == [D1]
