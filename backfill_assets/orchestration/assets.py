@@ -9,7 +9,7 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -174,13 +174,15 @@ def _steps(
             markers_of(instance, lake).mark(run_id)
         reconcile(instance, lake, known.states, naming)
     rebuild = Rebuild(_request(context, opened, known, days, table, config))
-    with load_lock(lake.place, contract.source) if table.is_landed else contextlib.nullcontext():
+    with contextlib.ExitStack() as held:
+        if table.is_landed:
+            held.enter_context(load_lock(lake.place, contract.source))
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
                 log_verdicts(context, rebuild, naming=naming)
                 raise rebuild.refusal()
-            yield _output(context, opened, rebuild)
+            yield _output(context, opened, rebuild, held.close)
             log_verdicts(context, rebuild, rebuild.days, naming)
             remember(context, opened, rebuild)
             if table.is_landed:
@@ -217,12 +219,15 @@ def _request(
     )  # fmt: skip
 
 
-def _output(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> dg.Output[Handover]:
+def _output(
+    context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild, give_up: Callable[[], None]
+) -> dg.Output[Handover]:
     """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's data version."""
     naming = opened.naming
     earlier = earlier_facts(context.instance, rebuild, naming)
     handover = Handover(
-        rebuild, context.add_asset_metadata, earlier, lambda: log_verdicts(context, rebuild, naming=naming), naming
+        rebuild, context.add_asset_metadata, earlier, lambda: log_verdicts(context, rebuild, naming=naming), give_up,
+        naming,
     )  # fmt: skip
     version = None
     if len(rebuild.days) == 1:

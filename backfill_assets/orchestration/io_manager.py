@@ -35,6 +35,8 @@ class Handover:
     earlier: Mapping[str, Mapping[str, Any]]  # metadata per partition key that days without computing keep
     # logs the findings of the rebuild, where newer inputs came meanwhile and their rows are refused
     log_refusal: Callable[[], None]
+    # gives the lock of the load back where publishing fails: Dagster does not go on with the step, and keeps it
+    give_up: Callable[[], None]
     naming: Naming = PLAIN  # how the lake's tables are called in the project
 
 
@@ -53,7 +55,8 @@ class RebuildIOManager(dg.IOManager):
                 "lake. Nothing was written. Return None, or give it an IO manager of its own (`io_manager_key`).",
                 allow_retries=False,
             )
-        with as_failures():
+        with as_failures(), contextlib.ExitStack() as failed:
+            failed.callback(obj.give_up)
             try:
                 published = obj.rebuild.publish()
                 name_in_catalog(context.log, obj.rebuild)
@@ -62,6 +65,7 @@ class RebuildIOManager(dg.IOManager):
                 raise
             if len(obj.rebuild.days) != len(context.asset_partition_keys):
                 materialize_only(context, [str(day) for day in obj.rebuild.days])
+            failed.pop_all()
         with telling(obj.rebuild, published):
             if self.hears is not None:
                 self.hears(obj.rebuild, published)

@@ -3,11 +3,13 @@
 Tested here: `orchestration.io_manager` without a run. Not tested here: a rebuild that it publishes (`end_to_end`).
 """
 
+from unittest.mock import Mock
+
 import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.io_manager import RebuildIOManager, as_failure
+from backfill_assets.orchestration.io_manager import Handover, RebuildIOManager, as_failure
 
 
 @pytest.mark.parametrize("value", [None, 1, [1], {"a": 1}, "text"])
@@ -19,6 +21,15 @@ def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type(value: 
     ):
         RebuildIOManager().handle_output(context, value)
     assert not refused.value.allow_retries
+
+
+def test_a_publication_that_fails_gives_the_lock_of_the_load_back() -> None:
+    rebuild, given_up = Mock(), Mock()
+    rebuild.publish.side_effect = BackfillError("the table raw", "a file is gone", "Nothing was written", "Make it")
+    handover = Handover(rebuild, Mock(), {}, Mock(), given_up)
+    with dg.build_output_context(asset_key=dg.AssetKey("raw")) as context, pytest.raises(dg.Failure, match="is gone"):
+        RebuildIOManager().handle_output(context, handover)
+    given_up.assert_called_once_with()
 
 
 def test_nothing_is_read_through_it() -> None:
