@@ -27,10 +27,7 @@ LOADERS = (
     ),
     "backfill_assets.lake.source_log",
     "backfill_assets.lake.source_position",
-    *(
-        f"{LANDING}.{name}"
-        for name in ("casting", "content_store", "differing", "key_day", "mapping", "paths", "select")
-    ),
+    *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "paths", "select")),
     f"{LANDING}.expression_types",
     f"{LANDING}.session_free",
     f"{LANDING}.limited_decoding",
@@ -54,11 +51,11 @@ DECIDES_NO_ROW = {
     "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "landing.column_kinds", "lake.decoding", "lake.sections", "load.judging",
+    "landing.column_kinds", "landing.object_listing", "lake.decoding", "lake.sections", "load.judging",
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "bed1c8e11c99657d356d3ec7636129aa",
+    "raw 1": "5437f69845454c2ab3d761e429d918bb",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -28,8 +28,8 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 SECTIONS = {  # in the order of a lake's life: by command its module in this room, and its line in the list
     "Begin": {
         "guide": ("practice", "Guides: list them, or print one."),
-        "demo": ("practice", "Make a sample lake, load it twice."),
-        "example": ("practice", "Lakes to learn from, step by step."),
+        "demo": ("demo", "Make a sample lake, load it twice."),
+        "example": ("demo", "Lakes to learn from, step by step."),
         "lab": ("practice", "Unsafe forms fail beside safe ones."),
         "drill": ("practice", "Faults to mend against a clock."),
         "init": ("init", "A lake.toml that fits your files."),

@@ -35,12 +35,12 @@ from backfill_assets.lake.view import Known
 from backfill_assets.load.judging import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
+from backfill_assets.orchestration.backfill_requests import names_kept_back, run_rebuild
 from backfill_assets.orchestration.context import ALONE, Naming, Opened, table_made_by
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.runs import markers_of
-from backfill_assets.orchestration.work_tags import names_kept_back, run_rebuild
 from backfill_assets.pipeline.own_files import loaded
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]

@@ -1,8 +1,8 @@
 """Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode, versions of a rollback.
 
 `Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask for it. Elsewhere:
-which days need it (`needs`), tags of Dagster's runs (`orchestration.work_tags`), one table of it (`load.candidate`),
-the plan itself (`plans.model`), restoring files (`lake.restore`).
+which days need it (`needs`), tags of Dagster's runs (`orchestration.backfill_requests`), one table of it
+(`load.candidate`), the plan itself (`plans.model`), restoring files (`lake.restore`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -43,11 +43,11 @@ from backfill_assets.lake.view import Known, read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.judging import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.backfill_requests import work_of
 from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata
 from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
 from backfill_assets.orchestration.verdicts import log_verdicts
-from backfill_assets.orchestration.work_tags import work_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 DATA_VERSION = "dagster/data_version"

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
 from backfill_assets.engine.confs import OWN_SERVERS, THEIRS
 from backfill_assets.landing.dialect import Dialect
-from backfill_assets.landing.key_day import KeyDay
+from backfill_assets.landing.paths import KeyDay
 
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables

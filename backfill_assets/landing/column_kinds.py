@@ -1,7 +1,7 @@
 """Kinds of the columns of landed contents, kept beside the content store, and columns whose kind changed between files.
 
 A number is exact in any type; its text is not (1 and 1.0, 1 and 1.00), so columns that become text are told of. Not
-here: values (`casting`), and whether a file can be read at all (`differing`). The file may be lost with the store.
+here: values, and whether a file can be read at all (`casting`). The file may be lost with the store.
 """
 
 import json

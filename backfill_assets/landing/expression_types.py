@@ -1,7 +1,7 @@
 """The types of the parts of Spark SQL, as far as they are known before an engine sees it.
 
 Here: a parsed text whose nodes have types, and what kinds of values a part holds. Not here: what follows from it for
-casts and comparisons (`session_free`, `differing`). sqlglot types most functions; here are columns, their fields, what
+casts and comparisons (`session_free`, `casting`). sqlglot types most functions; here are columns, their fields, what
 a lambda gets, and functions that pass their arguments on.
 """
 

@@ -1,6 +1,6 @@
 """Reading landed files and objects: opening one that must not change meanwhile, hashing, waiting for its writer.
 
-Also copying and fetching. Not here: finding them (`listing`, `lake.landings`) and their content (`ingest`).
+Also copying and fetching. Not here: finding them (`listing`, `object_listing`) and their content (`ingest`).
 """
 
 import errno

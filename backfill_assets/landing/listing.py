@@ -1,6 +1,6 @@
 """The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
 
-Not here: objects of a bucket (`lake.landings`), reading the files (`files`, `ingest`), what their paths say (`paths`),
+Not here: objects of a bucket (`object_listing`), reading the files (`files`, `ingest`), what their paths say (`paths`),
 and comparing them with the ledger (`load.landed_changes`).
 """
 

@@ -16,13 +16,17 @@ from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
-from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
-from backfill_assets.landing.differing import (
+from backfill_assets.landing.casting import (
     OF_SELECT,
     UnfitSelect,
+    as_target,
+    is_lost,
+    misfit,
     refuse_differing,
     refuse_texts_of_fractions,
     uncast,
+    unpacked,
+    vessel,
     without_doubt,
 )
 from backfill_assets.landing.select import (

@@ -1,14 +1,18 @@
-"""What the path of a landed file says by itself: the day on which it arrived, and its number among the files of a day.
+"""What names say by themselves: the path of a landed file its day of arrival and its number, a key its event's day.
 
-Not here: listing files (`listing`), and the arrival of a row, which `[source] select` decides where it gives one
-(`select`). A number in a path is taken for a part of a day only where nothing else can be meant: otherwise `select` has
-to name `arrival_ts`, because rows that count as arrived too early are known before they came.
+Not here: listing files (`listing`), judging rows by their keys (`load.deliveries`), and the arrival of a row, which
+`[source] select` decides where it gives one (`select`). A number in a path is taken for a part of a day only where
+nothing else can be meant: otherwise `select` has to name `arrival_ts`, because rows that count as arrived too early are
+known before they came. Keys name the day of their event where `[source] key_day` says so, such as ord-YYYYMMDD.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 _WHOLE = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?![0-9])")
 _KEY = re.compile(r"(\w+)=[^=]*$")  # of the value that follows
@@ -96,3 +100,22 @@ def _day(year: str, month: str, day: str) -> date | None:
         return date(int(year), int(month), int(day))
     except ValueError:
         return None
+
+
+PARTS = ("YYYY", "MM", "DD")
+
+
+def _with_each_part(template: str) -> str:
+    if any(template.count(part) != 1 for part in PARTS):
+        raise ValueError("it shows where keys have their day, with each of YYYY, MM and DD once: ord-YYYYMMDD")
+    return template
+
+
+KeyDay = Annotated[str, AfterValidator(_with_each_part)]
+
+
+def day_text(template: str) -> str:
+    """SQL, for Spark and DuckDB alike, of the ISO text of the day that `event_key` has where the template has its
+    letters; all other letters of the template stand for any one. It need not be the text of a day."""
+    found = (f"substring(event_key, {template.index(part) + 1}, {len(part)})" for part in PARTS)
+    return "concat(" + ", '-', ".join(found) + ")"

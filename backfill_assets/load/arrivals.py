@@ -34,7 +34,7 @@ from backfill_assets.lake.replace import Provenance, Published, Write, replace_d
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, begin
 from backfill_assets.lake.writing import stage_query
-from backfill_assets.landing.key_day import day_text
+from backfill_assets.landing.paths import day_text
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 # The event day (UTC) of an upsert; the event time of a delete is ignored.

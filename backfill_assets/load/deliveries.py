@@ -22,9 +22,8 @@ from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.batches import folded_name
+from backfill_assets.landing.casting import NO_TEXT, UnfitSelect
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.differing import NO_TEXT, UnfitSelect
-from backfill_assets.landing.key_day import day_text
 from backfill_assets.landing.mapping import (
     RAISED,
     analysis_errors,
@@ -33,6 +32,7 @@ from backfill_assets.landing.mapping import (
     refusal,
     settings_for,
 )
+from backfill_assets.landing.paths import day_text
 from backfill_assets.landing.select import FILE, ORIGIN, OURS, PATH_DAY, ROW, columns_of, names_of, reads_all, words_of
 from backfill_assets.load.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
 

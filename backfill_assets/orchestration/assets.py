@@ -31,6 +31,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import retyped, unusable
 from backfill_assets.orchestration.alerts import report_alarms
+from backfill_assets.orchestration.backfill_requests import on_bad_days, raise_at_the_end, remember, work_of
 from backfill_assets.orchestration.checks import report_standing_checks
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
@@ -46,7 +47,6 @@ from backfill_assets.orchestration.runs import (
     markers_of,
 )
 from backfill_assets.orchestration.verdicts import log_verdicts
-from backfill_assets.orchestration.work_tags import on_bad_days, raise_at_the_end, remember, work_of
 
 IO_MANAGER = "lake_io_manager"
 # Executors whose steps run in the process of their run: only there does the end of this process end the run.

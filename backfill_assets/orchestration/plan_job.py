@@ -28,7 +28,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import whole_request
+from backfill_assets.orchestration.backfill_requests import run_rebuild, whole_request
 from backfill_assets.orchestration.context import LakeContext, Naming
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -37,7 +37,6 @@ from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
-from backfill_assets.orchestration.work_tags import run_rebuild
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.cli.practice import prepare
+from backfill_assets.cli.demo import prepare
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.sail import why_not_private

@@ -1,7 +1,7 @@
 """Files that land in a bucket: the tables of the lake are what the same files in a folder give.
 
 Tested here: deliveries, what becomes of them, and `init`, on a server that speaks S3. Not tested here: names
-(`lake.test_landings`), and objects that are replaced while they are fetched (`landing.test_files`).
+(`landing.test_object_listing`), and objects that are replaced while they are fetched (`landing.test_files`).
 """
 
 import sys

@@ -25,9 +25,9 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import write
 from backfill_assets.load.derived import build
 from backfill_assets.load.raw import load
+from backfill_assets.orchestration.backfill_requests import work_of
 from backfill_assets.orchestration.io_manager import RebuildIOManager
 from backfill_assets.orchestration.metadata import day_metadata
-from backfill_assets.orchestration.work_tags import work_of
 from backfill_assets.pipeline.transforms.staging import staging as transform
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.homes import make_home

@@ -13,7 +13,7 @@ from backfill_assets.core.column_types import read_type
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import PayloadColumn
 from backfill_assets.engine.sail import DOUBTFUL, Sail
-from backfill_assets.landing.differing import refuse_differing
+from backfill_assets.landing.casting import refuse_differing
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.processes import run_python

@@ -11,8 +11,7 @@ import pytest
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.unsteady import BARE
-from backfill_assets.landing.casting import as_target
-from backfill_assets.landing.differing import UnfitSelect
+from backfill_assets.landing.casting import UnfitSelect, as_target
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets.landing.select import expressions
 from backfill_assets.landing.session_free import NAMES, fault, freed, session_names, unborne

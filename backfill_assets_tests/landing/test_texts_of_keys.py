@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.session import engine_of
-from backfill_assets.landing.differing import UnfitSelect
+from backfill_assets.landing.casting import UnfitSelect
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 from backfill_assets_tests.engines import SparkSession

@@ -11,9 +11,9 @@ import pytest
 
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.place import read
-from backfill_assets.lake.landings import list_objects
 from backfill_assets.landing.files import LandedFile, StillChanging
 from backfill_assets.landing.listing import Glob
+from backfill_assets.landing.object_listing import list_objects
 from backfill_assets.load.forget import amended
 from backfill_assets.places.choice import prefix_at
 from backfill_assets_tests.lake.landed import land

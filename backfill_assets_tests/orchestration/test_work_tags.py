@@ -1,7 +1,7 @@
 """Work as tags of runs and back: days, words, force, and whom receipts name; what the tags of a run say.
 
-Tested here: `orchestration.work_tags` and the tags of `orchestration.runs`. Not tested here: what a step makes of them
-(`test_assets`, `dagster/test_io_manager`).
+Tested here: `Work` in `orchestration.backfill_requests` and the tags of `orchestration.runs`. Not tested here: what a
+step makes of them (`test_assets`, `dagster/test_io_manager`).
 """
 
 from dataclasses import replace
@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG, Work
-from backfill_assets.orchestration.backfill_requests import as_request
+from backfill_assets.orchestration.backfill_requests import as_request, tags_of, work_of
 from backfill_assets.orchestration.runs import BY_TAG, PARTITION, RANGE_START, days_of, range_tags
-from backfill_assets.orchestration.work_tags import tags_of, work_of
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.orchestration.ticking import Made
 from backfill_assets_tests.sources import PACKAGE, sources

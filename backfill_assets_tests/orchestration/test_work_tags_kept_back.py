@@ -1,7 +1,7 @@
 """A run that keeps days back: good days green, bad ones red, later steps run, and the run fails at its end.
 
-Tested here: `orchestration.work_tags` and its way through `assets` and `io_manager`, on a toy pipeline. Not tested
-here: which days are kept back (`load.test_good_days`).
+Tested here: `orchestration.backfill_requests` and its way through `assets` and `io_manager`, on a toy pipeline. Not
+tested here: which days are kept back (`load.test_good_days`).
 """
 
 from collections.abc import Collection, Iterator
