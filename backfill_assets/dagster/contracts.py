@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
+from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
@@ -181,21 +182,26 @@ def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: Dec
 
 
 def _agreed_columns(name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges) -> tuple[Column, ...]:
-    """The columns of the table that is there, and new ones where it may evolve; their types are compared as the rows
-    are staged. Raises ContractBroken where the rows have others. Rows without any column are none: they clear days."""
-    given, held = [c.name for c in rows.given], {c.name: c for c in known}
+    """The columns of the table that is there, where it may evolve with new ones and with the wider types of the rows;
+    other types are compared as the rows are staged. Raises ContractBroken where the rows have other columns. Rows
+    without any column are none: they clear days."""
+    given, held = {c.name: c.kind for c in rows.given}, {c.name: c for c in known}
     added, gone = [n for n in given if n not in held], [n for n in held if n not in given]
+    if given and changes == "evolve":
+        new = {c.name: c for c in rows.columns} if added else {}
+        return (*(_widened(c, given[c.name]) for c in known if c.name in given), *(new[n] for n in added))
     if not given or not (added or gone):
         return tuple(known)
-    if changes == "evolve":
-        new = {c.name: c for c in rows.columns}
-        return (*(c for c in known if c.name in new), *(new[n] for n in added))
     differences = [f"they lack {n}" for n in gone] + [f"{n} is new" for n in added]
     raise ContractBroken(
         f"the table {name}", f"the returned rows have other columns: {', '.join(differences)}", "Nothing was written",
         'Return the columns of the table; if columns are to come or go, set schema_changes="evolve" of the IO manager: '
         "days that lack one of them are outdated until they are made again",
     )  # fmt: skip
+
+
+def _widened(column: Column, given: ColumnType | None) -> Column:
+    return replace(column, type=str(given)) if given is not None and given.holds(column.kind) else column
 
 
 def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collection[str]) -> None:

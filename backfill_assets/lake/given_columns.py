@@ -21,6 +21,7 @@ SPARKS_WORDS = {"tinyint": "int", "smallint": "int", "float": "double", "timesta
 WHOLE = ("INT", "BIGINT")
 BITS = {"INT": 31, "BIGINT": 63, "DOUBLE": 53}  # whole numbers below 2 to this power are exact
 DAY_MS = 86_400_000
+BEYOND = "are beyond"  # begins what is said of values that a wider type holds
 
 
 @dataclass(frozen=True)
@@ -211,4 +212,4 @@ def _as_numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Arr
     bad = pc.greater(values, bound)
     if pa.types.is_signed_integer(found):
         bad = pc.or_(bad, pc.less(values, pa.scalar(-(1 << bits), found)))
-    return pc.cast(values, target, safe=False), bad, f"are beyond {kind}"
+    return pc.cast(values, target, safe=False), bad, f"{BEYOND} {kind}"

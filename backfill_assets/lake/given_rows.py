@@ -21,6 +21,7 @@ from backfill_assets.engine.foreign import why_elsewhere, write_parquet
 from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
+    BEYOND,
     GivenColumn,
     as_columns,
     converted,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 1 << 16
 KNOWN = "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or a polars frame"
 CAST = "Cast the columns in the asset"
+WIDEN = (
+    f'{CAST}; schema_changes="evolve" of the IO manager lets rows bring a wider type (BIGINT for INT, a DECIMAL of '
+    "more digits before the point)"
+)
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,7 @@ def _written(frame: "DataFrame", lake: LakeFolder, staged: Staged) -> list[Path]
 
 def _refuse(what: str, differences: Sequence[str]) -> None:
     if differences:
-        raise refused(
-            what,
-            "; ".join(differences),
-            f'{CAST}, or give what changed its type another name (schema_changes="evolve")',
-        )
+        raise refused(what, "; ".join(differences), f"{WIDEN}, or a column of another name")
 
 
 def _reader(rows: Any) -> "pa.RecordBatchReader":
@@ -200,5 +201,6 @@ class _Stream:
         if self.error is not None:
             raise self.error
         if self.counts:
+            beyond = any(why.startswith(BEYOND) for _, why in self.counts)
             listed = (f"{n:,} values of the column {name} {why}" for (name, why), n in self.counts.items())
-            raise refused(what, f"of {self.rows:,} rows " + "; ".join(listed), CAST)
+            raise refused(what, f"of {self.rows:,} rows " + "; ".join(listed), WIDEN if beyond else CAST)

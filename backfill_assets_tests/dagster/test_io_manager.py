@@ -7,6 +7,7 @@ Spark (`end_to_end`).
 
 from collections.abc import Callable, Iterator
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.dagster import lake_checks
 from backfill_assets.lake.home import look_at
+from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets.operations.doctor_tables import Level
 from backfill_assets.reading import open_lake
 from backfill_assets_tests.dagster.projects import (
     DAYS,
@@ -112,6 +115,47 @@ def test_a_refused_write_leaves_the_contract(lake: Path, deliveries: Deliveries,
     deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
     assert not materialize(lake, [wider], FIRST, instance=instance, schema_changes="evolve").success
     assert states(lake, "shop__orders") == {FIRST: "fresh"}
+
+
+WIDER = {
+    "more digits": (
+        pa.array([Decimal("1.50")], pa.decimal128(5, 2)), pa.array([Decimal("123456.25")], pa.decimal128(8, 2)),
+        "DECIMAL(8,2)",
+    ),
+    "more bits": (pa.array([1], pa.int32()), pa.array([1 << 40]), "BIGINT"),
+    "lists of more bits": (
+        pa.array([[1]], pa.list_(pa.int32())), pa.array([[1 << 40]], pa.list_(pa.int64())), "ARRAY<BIGINT>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_a_column_gets_the_wider_type_that_rows_bring_where_a_table_may_evolve(
+    lake: Path, instance: dg.DagsterInstance, name: str
+) -> None:
+    narrow, wide, kind = WIDER[name]
+    given: dict[str, Any] = {}
+
+    @dg.asset(partitions_def=DAYS, backfill_policy=ONE_RUN, code_version="1")
+    def measured(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"day": [date.fromisoformat(context.partition_key)], **given})
+
+    def run(day: str, changes: str = "evolve", **columns: pa.Array) -> str:
+        given.update(columns)
+        return cause(materialize(lake, [measured], day, instance=instance, schema_changes=changes))
+
+    assert run(FIRST, n=narrow, text=pa.array(["x"])) == ""
+    assert 'schema_changes="evolve"' in run("2024-01-02", "refuse", n=wide, text=pa.nulls(1))
+    assert run("2024-01-02") == ""
+    assert run("2024-01-03", "refuse", n=narrow) == "", "it fits"
+    days = [date(2024, 1, n) for n in (1, 2, 3)]
+    assert rows(lake, "measured") == [
+        (day, n[0].as_py(), text) for day, n, text in zip(days, (narrow, wide, narrow), ("x", None, None), strict=True)
+    ]
+    assert open_lake(lake).table("measured").contract.column("n").type == kind
+    assert states(lake, "measured") == {FIRST: "outdated", "2024-01-02": "fresh", "2024-01-03": "fresh"}
+    asked, reader = VerifyRequest(deep=True), open_lake(lake)
+    assert [d for d in verify(reader.lake, reader.pipeline.contracts, asked) if d.level is not Level.OK] == []
 
 
 def test_an_input_not_loaded_is_in_no_receipt(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
