@@ -76,8 +76,10 @@ class States:
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD
-        if self.is_pending(contract, day) or (contract.first_day is not None and day < contract.first_day):
+        if self.is_pending(contract, day):
             return State.PENDING
+        if contract.first_day is not None and day < contract.first_day:  # nothing makes it: it stays as it was made
+            return State.PENDING if receipt is None else State.FRESH
         if receipt is None:
             return State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING
         if self._is_stale(table, day, receipt):

@@ -21,11 +21,12 @@ def _built() -> Story:
     return loaded(10).build_all(*ALL_DAYS)
 
 
-def test_days_before_the_first_day_of_a_table_are_pending_and_that_day_is_not() -> None:
-    story = loaded(3).build_all(*ALL_DAYS[:3])
-    own = tuple(replace(c, first_day=day(1)) if c.name == "staging" else c for c in CONTRACTS)
+def test_days_before_the_first_day_of_a_table_are_pending_or_stay_as_they_were_made() -> None:
+    story = loaded(3).build_all(*ALL_DAYS[1:3])
+    own = tuple(replace(c, first_day=day(2)) if c.name == "staging" else c for c in CONTRACTS)
+    story.land(day(2), "late for 1").load(day(2), touching=[day(2), day(1)])
     states = States(own, story.view(), story.codes)
-    assert [states.of("staging", day(n)) for n in (0, 1, 2)] == [State.PENDING, State.FRESH, State.FRESH]
+    assert [states.of("staging", day(n)) for n in (0, 1, 2)] == [State.PENDING, State.FRESH, State.STALE]
 
 
 def test_a_lake_without_tables_is_missing_until_the_cut_where_it_waits() -> None:

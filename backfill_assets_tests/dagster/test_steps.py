@@ -112,6 +112,16 @@ def test_keys_that_give_one_name_are_not_one_table(lake: Path, instance: dg.Dags
     assert [n for _, n in rows(lake, "eu__sold")] == [2]
 
 
+def test_days_before_a_first_day_that_was_moved_later_stay_as_they_were(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
+    later = dg.DailyPartitionsDefinition(NEXT)
+    assert materialize(lake, [numbers(1)], FIRST, NEXT, instance=instance).success
+    assert materialize(lake, [numbers(2, partitions_def=later)], NEXT, instance=instance).success
+    assert rows(lake, "numbers") == [(date(2024, 1, 1), 1), (date(2024, 1, 2), 2)]
+    assert states(lake, "numbers") == {FIRST: "fresh", NEXT: "fresh"}
+
+
 YESTERDAY = dg.AssetIn(partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1))
 
 
