@@ -38,8 +38,8 @@ from backfill_assets.lake.adoptable import (
 )
 from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
 from backfill_assets.lake.audit import Profiles, audit
-from backfill_assets.lake.columns import kinds_of
-from backfill_assets.lake.committer import Conflict, commit_receipt, unless_moved
+from backfill_assets.lake.columns import KEEPS_LOG, kinds_of
+from backfill_assets.lake.committer import Conflict, commit_files, unless_moved
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared, place_table
 from backfill_assets.lake.folder import TABLES
@@ -190,8 +190,8 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
 
     table, before = wanted.there, opened.version()
     properties = {
-        "delta.enableExpiredLogCleanup": "false", "delta.logRetentionDuration": "interval 36500 days",
-        "delta.enableDeletionVectors": "false", RETENTION: f"interval {lake.settings.retention.rollback_days} days",
+        **KEEPS_LOG, "delta.enableDeletionVectors": "false",
+        RETENTION: f"interval {lake.settings.retention.rollback_days} days",
     }  # fmt: skip
     if RETENTION in opened.metadata().configuration:
         properties.pop(RETENTION)
@@ -277,7 +277,7 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
         adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
         tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
         receipt = replace(adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days=entries, tags=tags)
-        commit_receipt(path, receipt, unless_moved(path, view.version))
+        commit_files(path, contract, receipt, (), (), unless_moved(path, view.version))
     if broken:
         fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
         raise refused(name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted")

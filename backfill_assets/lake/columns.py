@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 REASON = "columns"
+KEEPS_LOG = {  # the log is the truth, and is kept
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.logRetentionDuration": "interval 36500 days",
+}
 
 
 def duckdb_name(kind: ColumnType) -> str:
@@ -119,7 +123,18 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
         opened.alter.drop_column_not_null(name, commit_properties=_properties(contract, f"{name} may be NULL"))
     if wider:
         _widen(opened, contract, wider)
-    return bool(absent or loosened or wider)
+    return keep_log(opened, contract) or bool(absent or loosened or wider)
+
+
+def keep_log(opened: "DeltaTable", contract: Contract) -> bool:
+    """Give a table back the properties by which no program cleans its log, where others took them, as a RESTORE to
+    before its adoption does. Returns whether it wrote. The caller holds the lock."""
+    there = opened.metadata().configuration
+    lost = {name: value for name, value in KEEPS_LOG.items() if there.get(name) != value}
+    if lost:
+        told = _properties(contract, "keeps its log")
+        opened.alter.set_table_properties(lost, raise_if_not_exists=False, commit_properties=told)
+    return bool(lost)
 
 
 def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:

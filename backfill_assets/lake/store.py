@@ -21,7 +21,7 @@ from backfill_assets.core.place import Place, exists, table_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import log
-from backfill_assets.lake.columns import delta_schema, kinds_of, rows_of_files
+from backfill_assets.lake.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
 from backfill_assets.lake.committer import CHECKPOINT_EVERY, commit_files, refused_by_store, stale, unless_moved
 from backfill_assets.lake.data_files import (
     files_of,
@@ -261,8 +261,7 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
                 "delta.checkpointInterval": str(CHECKPOINT_EVERY),
                 "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
                 "delta.enableDeletionVectors": "false",  # other engines read plain files
-                "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
-                "delta.logRetentionDuration": "interval 36500 days",
+                **KEEPS_LOG,
                 "delta.deletedFileRetentionDuration": f"interval {lake.settings.retention.rollback_days} days",
                 "delta.setTransactionRetentionDuration": "interval 30 days",
             },

@@ -23,6 +23,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopted import mark_of
 from backfill_assets.lake.adopting import ADOPT, FROM_NOTHING, JUDGE, Adopted, adopt
+from backfill_assets.lake.columns import KEEPS_LOG
 from backfill_assets.lake.declared import find_declared
 from backfill_assets.lake.external import Observed
 from backfill_assets.lake.home import Lake, open_lake
@@ -225,6 +226,15 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
     later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
     assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"
+
+
+def test_a_table_that_others_put_back_to_before_it_was_adopted_keeps_its_log(shared: World) -> None:
+    DeltaTable(shared.place).restore(0)
+    assert not {*KEEPS_LOG} & {*DeltaTable(shared.place).metadata().configuration}
+    assert shared.look().days == (D2,)
+    assert KEEPS_LOG.items() <= DeltaTable(shared.place).metadata().configuration.items()
+    assert set(shared.states().values()) == {State.FRESH}
+    assert (shared.look().days, shared.lake.store.view("orders", "day").foreign) == ((), frozenset())
 
 
 def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: World) -> None:
