@@ -266,6 +266,19 @@ def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Re
     return Reference(reference.file, metadata.num_rows, *span)
 
 
+def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> None:
+    """Raise BackfillError where others made a table anew that other columns lay out than the lake's `own` log of it, at
+    `where`, which cannot change them."""
+    before, now = own.metadata().partition_columns, [*filter(None, [contract.partition_column])]
+    if before != now:
+        by, was = (", ".join(columns) or "no column" for columns in (now, before))
+        raise refused(
+            contract.name, f"it was made anew: {by} lays it out, and {was} did when it was first seen",
+            f"Move {where}, which holds what was seen of it and no rows, away, and look again: "
+            "what was made from days that have the same rows stays fresh",
+        )  # fmt: skip
+
+
 def refused(name: str, culprit: str, fix: str) -> BackfillError:
     """The refusal of a table of others."""
     return BackfillError(f"the external table {name}", culprit, "Nothing was read or recorded", fix)

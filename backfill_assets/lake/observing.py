@@ -39,6 +39,7 @@ from backfill_assets.lake.external import (
     named_in,
     open_external,
     references,
+    refuse_other_layout,
     refused,
     seen_contract,
 )
@@ -91,7 +92,9 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         if _is_seen(lake, contract):
             return Observed(contract.name, int(_parted(_seen(lake, contract)[EXTERNAL])[0]))
         opened = open_external(contract.name, contract.external)
-        now = seen_contract(declaration_of(contract), opened)
+        now, path = seen_contract(declaration_of(contract), opened), lake.table_place(contract.name)
+        if lake.store.exists(now.name):
+            refuse_other_layout(now, LOGS.opened(path), path)
         declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
         return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
 

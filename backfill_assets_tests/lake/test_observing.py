@@ -108,6 +108,18 @@ def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) 
     assert rows_of(others.lake, "orders", D1) == []
 
 
+def test_a_table_that_is_made_anew_with_another_layout_is_refused_with_the_way_out(others: Others) -> None:
+    shutil.rmtree(others.place)
+    rows = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 5), (D3, "ben", 8))
+    write_deltalake(others.place, rows, partition_by=None if others.by else ["order_date"])
+    own = others.lake.table_place("orders")
+    with pytest.raises(BackfillError, match=f"it was made anew: .*Nothing was read.*Move {own}, which holds"):
+        others.look()
+    shutil.rmtree(str(own))
+    assert others.look() == [str(D1), str(D2), str(D3)]
+    assert [row["amount"] for row in rows_of(others.lake, "orders", D2)] == [5]
+
+
 @everywhere
 def test_equal_rows_written_again_are_no_change(others: Others) -> None:
     others.write(orders((D1, "ben", 2), (D1, "ada", 1)), "order_date = '2024-03-01'")
