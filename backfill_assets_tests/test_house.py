@@ -85,7 +85,8 @@ def test_files_are_short_enough_to_read_at_once() -> None:
     assert not {place: lines for place, lines in sizes.items() if lines > MOST_LINES_PER_FILE}
 
 
-@pytest.mark.parametrize("folder", [PACKAGE, ".ci", pytest.param(TESTS, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [PACKAGE, ".ci", TESTS])
 def test_functions_are_short_enough_to_hold_in_mind(folder: str) -> None:
     offences = [
         f"{f.place}:{function.lineno} {function.name} has {body_lines(function)} lines"

@@ -83,6 +83,7 @@ def _lines_of_packages() -> list[str]:
     return [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
 
 
+@pytest.mark.slow
 def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None:
     declared = {re.split(r"[^\w-]", line, maxsplit=1)[0].lower() for line in _lines_of_packages()}
     of_module = importlib.metadata.packages_distributions()

@@ -99,6 +99,7 @@ def test_the_greatest_key_is_counted_per_day_for_each_key_that_other_tables_read
     assert {d: replace(p, most={}) for d, p in found.items()} == audited(lake, rows), "nothing else is another"
 
 
+@pytest.mark.slow
 def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) -> None:
     rows = ROWS[:2]
     changed: list[list[Cells]] = [

@@ -31,6 +31,7 @@ from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.processes import start
 
 
+@pytest.mark.slow
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(lake: Lake) -> None:
     rows = [{"entity": "a", "value": n, "event_date": day(n % 3) if n else None} for n in range(7)]
     written = [stage_by_hand(lake, STAGING, rows), stage_by_hand(lake, STAGING, [{**rows[1], "value": 9}])]
@@ -86,6 +87,7 @@ def odd(rows: str) -> str:
     return f"SELECT value FROM ({rows}) WHERE value % 2 = 1"
 
 
+@pytest.mark.slow
 def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(lake: Lake) -> None:
     files = stage_by_hand(lake, STAGING, ROWS).paths
     with materialized(lake, files, STAGING, odd) as query:

@@ -47,6 +47,7 @@ def lake(tmp_path: Path) -> Folder:
     return Folder(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_in_a_store_it_names_the_tables_files_and_upkeep_keeps_them_until_it_is_dropped(reader: LakeReader) -> None:
     lake, before = reader.lake, reader.table(TABLE).arrow()
     made = keep(reader)

@@ -15,6 +15,7 @@ from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lake.test_adopting import D1, D2, D3, World, rows, shared
 
 __all__ = ("shared",)
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_a_day_that_was_put_back_stays_held_when_others_write_it_until_it_is_released(shared: World) -> None:

@@ -163,6 +163,7 @@ def test_what_nobody_can_decode_is_searched_as_bytes_and_counts_as_not_searched(
     assert Search(lake, ANN).of(tmp_path / "gone") == NOT_HELD
 
 
+@pytest.mark.slow
 def test_a_text_of_unknown_signs_is_not_searched_for_what_it_may_hold_otherwise(lake: Lake, tmp_path: Path) -> None:
     ivan = Search(lake, Trace({"entity": "Иван"}))
     (path := tmp_path / "x.csv").write_bytes("k1,Пётр\n".encode("cp1251"))
@@ -184,6 +185,7 @@ def test_a_value_is_found_across_blocks_and_all_values_only_in_one_line(lake: La
     assert not holds(lake, path, TWO)
 
 
+@pytest.mark.slow
 def test_a_database_is_read_in_a_home_of_dagster_alone(lake: Lake, tmp_path: Path) -> None:
     """In its bytes a long value lies in pieces."""
     with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as opened, opened:

@@ -24,6 +24,7 @@ def taken(folder: Path, table: pa.Table) -> StoredFile:
     return ingest(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", stock(folder))
 
 
+@pytest.mark.slow
 def test_a_parquet_file_is_found_by_its_content_with_its_rows_counted(tmp_path: Path) -> None:
     intake = taken(tmp_path, pa.table({"a": [1, 2]}))
     found = find(stock(tmp_path), intake.sha256, SEEN, date(2024, 3, 2))

@@ -104,6 +104,7 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
     assert reason in intake.refused
 
 
+@pytest.mark.slow
 def test_quotes_take_linear_time_however_they_are_arranged() -> None:
     limits = Limits()
     for hostile in (b'""' * 90_000, b'"",' * 90_000 + b'"x', b'"\n' + b'""\n' * 90_000, b'"a"' * 90_000):

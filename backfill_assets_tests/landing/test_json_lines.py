@@ -163,6 +163,7 @@ SHAPES = [
 EDITS = [bytes([b]) for b in b'",{}\\:1.e\r\n\x00\xff '] + [b""]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(SHAPES),
     st.lists(st.sampled_from([*SHAPES, b"", *(line for line, _ in UNUSABLE.values() if len(line) < 50)])),

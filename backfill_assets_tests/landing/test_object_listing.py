@@ -75,6 +75,7 @@ def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_mi
     assert root.asked == ["", "dt=2024-03-12/0499.csv", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [of_days()[1:], of_days("b/") + of_days("a/"), [*of_days(), "x.csv"]], ids=["few", "two", "dayless"]
 )

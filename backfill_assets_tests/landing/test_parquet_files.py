@@ -101,6 +101,7 @@ def test_types_that_spark_reads_are_read_old_timestamps_too(tmp_path: Path) -> N
     assert take_in(tmp_path, "b.parquet", bytes(sink.getvalue())).rows == 1
 
 
+@pytest.mark.slow
 def test_the_limits_hold_for_parquet_too(tmp_path: Path) -> None:
     assert "more than the limit" in unreadable(tmp_path, content_of(TABLE), Limits(max_bytes=1000))
     assert "columns" in unreadable(tmp_path, content_of(TABLE), Limits(max_columns=1))

@@ -67,6 +67,7 @@ def source(lake: Lake, pipeline: Pipeline) -> Source:
     return read_view(lake, pipeline.contracts).source("raw")
 
 
+@pytest.mark.slow
 def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_unticks(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
     day = sorted(read_view(lake, pipeline.contracts).table("raw").latest)[-1]

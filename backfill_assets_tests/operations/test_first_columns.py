@@ -71,6 +71,7 @@ def test_files_that_disagree_and_other_formats_say_nothing(tmp_path: Path) -> No
     assert first_dialect([file], "parquet").declared == {}
 
 
+@pytest.mark.slow
 def test_only_the_beginning_of_a_long_file_is_read_and_its_cut_is_no_fault(tmp_path: Path) -> None:
     for text in ("a;b\n" + "é;1\n" * 200_000, "a;b\n" + "xé;1\n" * 200_000):
         assert first_dialect([land(tmp_path, "a.csv", text.encode())], "csv").declared == SEMICOLONS

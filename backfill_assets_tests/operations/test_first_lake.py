@@ -27,6 +27,7 @@ def landed(lake: Path, files: dict[str, str], globs: dict[str, str]) -> dict[str
     return {name: seen for name, seen in found.items() if seen}
 
 
+@pytest.mark.slow
 def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_path: Path) -> None:
     text = "Nr;at;kunde;betrag\n" + "".join(f"{n};2024-03-01 10:00:00;Zoë {n % 3};1.{n}00,50\n" for n in range(1, 9))
     (tmp_path / "landing").mkdir()
@@ -54,6 +55,7 @@ def two(tmp_path: Path) -> dict[str, Landed]:
     return made_of(tmp_path, BACK)
 
 
+@pytest.mark.slow
 def test_several_sources_share_their_entity_and_features_are_of_the_first(
     two: dict[str, Landed], tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> N
     assert plan_writes("another", log).chunks == {}
 
 
+@pytest.mark.slow
 def test_writes_of_a_plan_are_found_in_a_table_that_was_moved_away_and_made_anew(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     pins = Pins({}, {}, {}, {"staging": made.view("staging").version})
