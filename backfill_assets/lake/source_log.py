@@ -22,7 +22,7 @@ from backfill_assets.lake.landings import list_files, path_of, table_of
 from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.log import versions as versions_in_log
 from backfill_assets.lake.sections import SourceSettings
-from backfill_assets.lake.source_position import Position, TableState, column_names, log_digest
+from backfill_assets.lake.source_position import Position, TableState, column_names, column_types, log_digest
 from backfill_assets.landing.files import NOT_HERE, LandedFile
 from backfill_assets.landing.listing import Listing
 from backfill_assets.places.store_errors import refuse_lost
@@ -37,7 +37,6 @@ KNOWN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", 
 DELETION_VECTORS = "deletionVectors"
 REFUSED_WHERE_USED = {DELETION_VECTORS, "columnMapping"}
 PURGE = "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or deliver files"
-NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}  # of Delta's types in Spark SQL
 MILLISECOND = 1_000_000  # in nanoseconds
 
 
@@ -260,7 +259,10 @@ def _brought(
         _data_files(table, version, a, s) for a, s in ((added, after), (removed, before), (found["cdc"], after))
     )
     schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
-    types = {n: t for n, t in _types(after.schema).items() if n in after.partitioned_by}
+    types = {n: t for n, t in column_types(after.schema).items() if n in after.partitioned_by}
+    if binary := sorted(n for n, t in types.items() if t == "binary"):
+        culprit = f"has the partition column {plain(binary[0])} of type BINARY, which logs name in several ways"
+        raise _refused(table, version, culprit, "Lay the table out by a text or another column, or deliver files")
     whole = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
     whole = replace(whole, removed=gone, feed=feed, partition_types=types, schemas=schemas)
     parts = [(CHANGES, news)] if gone or feed else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
@@ -291,9 +293,3 @@ def _data_file(table: Place, version: int, named: str, size: int, partition: Map
     if is_store:
         return DataFile(NOT_HERE, size, partition, unquote(named))
     return DataFile(path_of(named if is_uri else unquote(named), table.local()), size, partition)
-
-
-def _types(schema: str) -> dict[str, str]:
-    """The columns of a table's schema whose types have no parts, in Spark's names."""
-    fields = json.loads(schema)["fields"]
-    return {f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)}

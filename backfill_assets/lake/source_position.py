@@ -16,6 +16,8 @@ from backfill_assets.lake.log import LOG, commit_digest, commit_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
+NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}  # of Delta's types in Spark SQL
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -68,6 +70,12 @@ def log_digest(table: Place, commits: range) -> str:
 def column_names(schema: str) -> list[str]:
     """The columns of a table's schema."""
     return [f["name"] for f in json.loads(schema)["fields"]]
+
+
+def column_types(schema: str) -> dict[str, str]:
+    """The columns of a table's schema whose types have no parts, in Spark's names."""
+    fields = json.loads(schema)["fields"]
+    return {f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)}
 
 
 def empty_table(schema: str) -> "pa.Table":

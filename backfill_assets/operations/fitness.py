@@ -69,11 +69,16 @@ def unfit_text(unfit: Mapping[date, str]) -> str:
     return "; ".join(f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons)
 
 
-def _command(unfit: Mapping[date, str]) -> str:
-    """Return the command that makes the days: outdated ones are made by none that names no days."""
+def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
+    """Return what makes the days: outdated ones are made by no command that names no days, and those before the first
+    day of the table by none at all."""
     lacking = [d for d, reason in unfit.items() if reason not in ORDER]
     span = f" --from {min(lacking)} --to {max(lacking)}" if lacking else ""
-    return f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
+    command = f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
+    if contract.first_day is not None and min(unfit) < contract.first_day:
+        early = f"Nothing makes days before {contract.first_day}, its first"
+        return f"{early}: move that back and run {command}; leave them out"
+    return f"Run {command}, see `backfill-assets status --why`"
 
 
 def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
@@ -85,8 +90,8 @@ def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None
     error = UnfitDays(
         f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        f"Run {_command(unfit)}, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
-        "(a command: --unfit)",
+        f"{_advice(contract, unfit)}; or ask with unfit=\"warn\" or \"take\", which reads NULL "
+        "for a column that days lack (a command: --unfit)",
     )  # fmt: skip
     if chosen == "refuse":
         raise error

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -13,7 +14,7 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import versions
 from backfill_assets.places.choice import others_at
-from backfill_assets_tests.tables import append, brought, committed, settings_text
+from backfill_assets_tests.tables import SCHEMA, append, brought, committed, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
 ROW = ("a", "2024-03-01 10:00", "A", 1)
@@ -78,6 +79,15 @@ def test_what_would_give_other_rows_than_the_table_has_is_refused_by_the_version
 ) -> None:
     rewritten(table, change)
     with pytest.raises(LandingError, match=f"the Delta table .*orders: version 1 {told}.*Nothing of it was read"):
+        brought(table)
+
+
+def test_a_partition_column_of_bytes_is_refused_by_its_name(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    bytes_as_who = SCHEMA.set(2, pa.field("who", pa.binary()))
+    append(table, DAY, ("a", ROW[1], b"\xff", 1), schema=bytes_as_who, partition_by=["who"])
+    told = "the Delta table .*orders: version 0 has the partition column who of type BINARY.*Nothing of it was read"
+    with pytest.raises(LandingError, match=told):
         brought(table)
 
 

@@ -13,7 +13,9 @@ from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import (
+    UnfitDays,
     differing_days,
+    settle,
     unfit_days_now,
     unfit_days_then,
     unfit_text,
@@ -49,6 +51,14 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
     assert unfit_days_then(view, FEATURES, [day(n) for n in range(7)]) == {
         day(1): "pending", day(2): "incomplete", day(4): "missing", day(5): "stale", day(6): "made without value",
     }  # fmt: skip
+
+
+def test_no_command_is_named_for_days_before_a_first_day_that_was_moved_later() -> None:
+    made_later = replace(FEATURES, first_day=day(2))
+    with pytest.raises(UnfitDays, match=rf"Nothing makes days before {day(2)}, its first: move that back and run `.*`"):
+        settle(made_later, {day(0): "made without value"}, "refuse")
+    with pytest.raises(UnfitDays, match=r"Run `backfill-assets backfill --from .*`, see"):
+        settle(made_later, {day(2): "made without value"}, "refuse")
 
 
 def test_only_days_whose_rows_are_not_those_of_their_receipts_differ(tmp_path: Path) -> None:
