@@ -36,7 +36,7 @@ from backfill_assets.core.plans import Work, keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import late_rows, release_late_rows
+from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import Known
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
@@ -217,9 +217,8 @@ def _warn_of_written_days(done: CaughtUp) -> None:
 @click.command("replay-late")
 @days_options(required=True)
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
 @json_and_lake
-def replay_late(days: DayRange, note: str, dry_run: bool) -> None:
+def replay_late(days: DayRange, note: str) -> None:
     """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
 
     Exit code 1 if a run fails or a day still needs making afterwards.
@@ -227,24 +226,19 @@ def replay_late(days: DayRange, note: str, dry_run: bool) -> None:
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     lake = named_lake()
-    if dry_run:
-        found = late_rows(lake, days)
-        document = [{"event_date": e, "arrival_date": a, "rows": rows} for (a, e), rows in found.items()]
-        answer(document, _late(found, "would count"))
-        return
     others = {(name, day) for name, found in _look()[1].needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not wants_json():
-        draw(_late(released, "count now"))
+        draw(_late(released))
     done = until_settled(lake, note.strip(), "replay-late", others)
     say_unusable(lake)
     report(done)
 
 
-def _late(found: Mapping[tuple[date, date], int], verb: str) -> Iterator[Part]:
+def _late(found: Mapping[tuple[date, date], int]) -> Iterator[Part]:
     if not found:
         yield "Nothing is kept in too_late for these days."
         return
     rows = [(event, arrived, rows) for (arrived, event), rows in found.items()]
     yield TextTable(["event day", "arrived", "rows"], sorted(rows))
-    yield f"{number(sum(found.values()))} row(s) that came too late {verb}."
+    yield f"{number(sum(found.values()))} row(s) that came too late count now."

@@ -44,9 +44,8 @@ SHOWN = 20
 @click.option("--table", help="Which table. [default: all]")
 @click.option("--column", help="Which column. [default: all that receipts count]")
 @days_options(default="all that were made")
-@click.option("--rows", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Draw at most so many.")
 @reporting("html")
-def drift(table: str | None, column: str | None, days: "DayRange | None", rows: int) -> Output:
+def drift(table: str | None, column: str | None, days: "DayRange | None") -> Output:
     """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
 
     By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The measure is the
@@ -59,7 +58,7 @@ def drift(table: str | None, column: str | None, days: "DayRange | None", rows: 
     def write_drifts(file: Path) -> None:
         write_page(file, Page("drift", "Drift", lake.address, drift_sections(report)))
 
-    return Output(report, [drift_section(report, rows)], files={"html": write_drifts})
+    return Output(report, [drift_section(report, SHOWN)], files={"html": write_drifts})
 
 
 def drift_section(report: "DriftReport", count: int | None = None) -> PageSection:
@@ -69,7 +68,7 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     if report.unjudged:
         headline += f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few rows"
     if count is not None and len(off) > count:
-        headline += f"; the {count} that are off most are shown, --rows shows more"
+        headline += f"; the {count} that are off most are shown, --json has all"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
     cells = [
         (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)

@@ -16,7 +16,6 @@ from backfill_assets.cli.common import days_options, opened, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.days import DayRange
-from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment, of_plan
@@ -142,11 +141,8 @@ def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
 @click.command("check-engine")
 @days_options(default="all that were made")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
-@click.option(
-    "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"
-)
 @reporting()
-def check_engine(days: DayRange | None, tables: str | None, engine: str | None) -> Output:
+def check_engine(days: DayRange | None, tables: str | None) -> Output:
     """Compute days again on the other engine, from the inputs that their receipts name, and compare fingerprints.
 
     Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day
@@ -156,7 +152,7 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None) 
     from backfill_assets.operations.prove import other_engine
 
     lake, pipeline = opened()
-    report = compute_again(lake, pipeline, days, names_of(tables), engine or other_engine(lake))
+    report = compute_again(lake, pipeline, days, names_of(tables), other_engine(lake))
     return Output(report, recomputed(report.engine, report), failed=bool(report.differing or report.refused))
 
 

@@ -135,12 +135,9 @@ def _draw_items(items: "Sequence[Item]") -> None:
 
 @click.command()
 @click.option("--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]")
-@click.option(
-    "--keep-days", type=click.IntRange(1), help="Days that replaced files stay. [default: [retention] rollback_days]"
-)
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @json_and_lake
-def maintain(named: str, keep_days: int | None, yes: bool) -> None:
+def maintain(named: str, yes: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
     checkpoints; and ledgers and days in many small files, or in too large
     ones. With --yes it is done.
@@ -151,7 +148,7 @@ def maintain(named: str, keep_days: int | None, yes: bool) -> None:
 
     lake, pipeline = opened()
     tables = names_of(named) or []
-    found = do(lake, pipeline, tables, keep_days, act=yes)
+    found = do(lake, pipeline, tables, act=yes)
     lines = found.lines() or ["Nothing can go."]
     lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:

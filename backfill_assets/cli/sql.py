@@ -6,7 +6,6 @@ Not here: answering a query (`operations.sql`), and exporting (`operations.expor
 
 import csv
 import os
-import re
 import sys
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -34,25 +33,17 @@ from backfill_assets.operations.fitness import unfit_text, without
 from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
-# A text that begins so is computed by spreadsheets, also behind a sign that some of them take for the end of a cell.
-FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
 
 
 @click.command()
 @click.argument("query", type=TEXT)
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated values on stdout, with a header.")
-@click.option(
-    "--csv-safe",
-    "form",
-    flag_value="safe",
-    help="So, all texts quoted, and a ' before those that spreadsheets compute.",
-)
+@click.option("--csv", "is_csv", is_flag=True, help="Comma-separated values on stdout, with a header.")
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=LAKE_MOMENT, help="As they were then (UTC), or the number of a lake version. [default: now]")
 @newest_option
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
 @json_and_lake
-def sql(query: str, form: str | None, rows: int, at: datetime | int | None, newest: bool, snapshot: str) -> None:
+def sql(query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: bool, snapshot: str) -> None:
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
 
     All tables are read as the newest lake version has them: as the last run, plan chunk, rollback or publication left
@@ -69,7 +60,7 @@ def sql(query: str, form: str | None, rows: int, at: datetime | int | None, newe
     found = ask(lake, pipeline, text, at, snapshot, newest)
     for table, days in found.unfit.items():
         remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
-    writer = partial(write_csv, to=sys.stdout, safe=form == "safe") if form else partial(_draw, limit=rows)
+    writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw, limit=rows)
     answer(partial(_records, found.rows), [partial(writer, found.rows)])
 
 
@@ -78,21 +69,14 @@ def _records(rows: Any) -> list[dict[str, Any]]:
     return [dict(zip(rows.column_names, row, strict=True)) for row in cells]
 
 
-def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
-    """Write Arrow rows as CSV; with `safe`, put a ' before texts that a spreadsheet would compute. A terminal gets
-    control characters escaped."""
-    # All texts in quotes: one of them may hold what a spreadsheet takes for the end of a row (CR) or of a cell (;).
-    writer = csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if safe else csv.QUOTE_MINIMAL)
-    screen = to.isatty()
+def write_csv(rows: Any, to: TextIO) -> None:
+    """Write Arrow rows as CSV. A terminal gets control characters escaped."""
+    writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
 
-    def cell(value: Any) -> Any:
-        if safe and isinstance(value, int | float) and not isinstance(value, bool):
-            return value
-        text = f"'{value}" if safe and isinstance(value, str) and FORMULA.match(value) else _cell(value)
-        return plain(text) if screen else text
+    def cell(value: Any) -> str:
+        return plain(_cell(value)) if screen else _cell(value)
 
-    bare = all(name.isidentifier() for name in rows.column_names)
-    (csv.writer(to, lineterminator="\n") if bare else writer).writerow(map(cell, rows.column_names))
+    writer.writerow(map(cell, rows.column_names))
     for batch in rows.to_batches():
         writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
 

@@ -119,11 +119,6 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> La
     return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in found)
 
 
-def late_rows(lake: Lake, days: DayRange) -> Late:
-    """Rows kept back of these event days, of all sources."""
-    return sum_by_key([waiting(scoped, days.start, days.last) for scoped in lake.by_source()])
-
-
 def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
     """Release the rows kept back of these event days, as `release` does, and return their number."""
     released = []

@@ -80,18 +80,15 @@ class Upkeep:
         ]
 
 
-def maintain(
-    lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None, act: bool = True
-) -> Upkeep:
+def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: bool = True) -> Upkeep:
     """Do the upkeep of some tables and ledgers (empty: all), table by table, each under its lock; without `act` only
     find what can go, and write nothing.
 
-    `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps the
-    files of its days longer. New layouts come first, so that the files that they replace are counted from now on.
-    Stopped at any moment, the lake holds the same rows; the next call goes on. Raises BackfillError for an unknown
-    table, and for a log that is damaged.
+    Replaced files stay for `[retention] rollback_days`, those of an unfinished plan's days longer. New layouts come
+    first, so that the files that they replace are counted from now on. Stopped at any moment, the lake holds the same
+    rows; the next call goes on. Raises BackfillError for an unknown table, and for a log that is damaged.
     """
-    since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
+    since, chosen = _since(lake), _contracts(lake, pipeline, tables)
     lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
     size = lake.settings.retention.file_mib * MIB
     layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
@@ -164,10 +161,10 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
         return result
 
 
-def _since(lake: Lake, keep_days: int | None) -> datetime:
+def _since(lake: Lake) -> datetime:
     """Since when replaced files stay: as long as a rollback is promised, and whatever an unfinished plan, or readers
     of the newest lake version, may need."""
-    kept = timedelta(days=keep_days if keep_days is not None else lake.settings.retention.rollback_days)
+    kept = timedelta(days=lake.settings.retention.rollback_days)
     after = (lake.store.commits(name, version) for name, version in (versions_seen(lake) or {}).items())
     switched = [commit.at for commits in after for commit in islice(commits, 1)]
     return min([utc_now() - kept, *(plan.created for plan in active_plans(lake)), *switched])

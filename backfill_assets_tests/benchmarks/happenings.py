@@ -253,7 +253,7 @@ def is_kept(history: History) -> None:
     """Upkeep, a snapshot, late rows that count after all, an entity that is forgotten."""
     which, name = history.chance.choice(("maintain", "snapshot", "replay", "forget")), f"x{history.next()}"
     if which == "maintain":
-        history.say("maintain", "--yes", *history.chance.choice(((), ("--keep-days", 0))))
+        history.say("maintain", "--yes")
     elif which == "snapshot":
         history.say("snapshot", "create", name, "--unfit", "take")
         history.say("snapshot", "show", name)

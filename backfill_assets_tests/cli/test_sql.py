@@ -61,21 +61,13 @@ def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path) -> None:
     piped = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
     assert piped == ["a\x1b]0;x\x07\u202e,v", "1,\x1b[31m"], "a program gets the bytes"
     screen = Screen()
-    write_csv(pa.table({"a\x1b]0;x\x07\u202e": [1], "v": ["\x1b[31m"]}), screen, safe=False)
+    write_csv(pa.table({"a\x1b]0;x\x07\u202e": [1], "v": ["\x1b[31m"]}), screen)
     assert screen.getvalue().splitlines() == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
 
 
 class Screen(StringIO):
     def isatty(self) -> bool:
         return True
-
-
-def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> None:
-    query = "SELECT '=1+1' AS \"@a\", '+1' AS b, '-1' AS c, chr(9) || 'x' AS d, -1 AS e, 'x=1' AS f, NULL AS g"
-    plain = run("sql", query, "--csv", "--lake", lake).stdout.splitlines()
-    assert plain == ["@a,b,c,d,e,f,g", "=1+1,+1,-1,\tx,-1,x=1,"]
-    safe = run("sql", query, "--csv-safe", "--lake", lake).stdout.splitlines()
-    assert safe == ['"\'@a","b","c","d","e","f","g"', '"\'=1+1","\'+1","\'-1","\'\tx",-1,"x=1",""']
 
 
 def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None:

@@ -178,8 +178,8 @@ def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(lake: Lake
     assert theirs in command("plan", *days, "--tables", "orders", code=1)
     assert theirs in command("rollback", "--table", "orders", "--to-version", "1", *days, "--yes", code=1)
     assert "written by others" in command("candidate", "create", "v2", "--tables", "orders", code=1)
-    assert theirs in command("maintain", "--tables", "orders", "--keep-days", "1", "--yes", code=1)
-    command("maintain", "--keep-days", "1", "--yes")
+    assert theirs in command("maintain", "--tables", "orders", "--yes", code=1)
+    command("maintain", "--yes")
     assert "all is well" in command("verify", "--deep")
     assert "orders" in command("snapshot", "create", "march", *days)
     assert tree(place) == before

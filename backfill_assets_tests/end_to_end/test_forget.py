@@ -150,7 +150,7 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     assert erasures(lake)[0].done["deleted"]["runs"] >= 1, "a run named ann"
     undo = ("rollback", "--table", "features", "--days", f"{DAYS[0]}..{DAYS[0]}", "--to-version", "1", "--over-newer")
     assert "gone or altered" in " ".join(run(lake, *undo, "--yes", code=1).stderr.split())
-    run(lake, "maintain", "--yes", "--keep-days", "1")
+    run(lake, "maintain", "--yes")
     run(lake, "verify", "--deep")
     if lake.place.is_store:  # what follows is the same in both
         return

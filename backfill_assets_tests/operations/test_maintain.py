@@ -127,7 +127,7 @@ def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         assert entries(place_of(made.root)) == [1]
-        assert replaced(maintain(made.lake, made.pipeline, keep_days=14)) == {"staging": 2, "features": 2}
+        assert replaced(maintain(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 1}, "readers moved on"
         assert entries(place_of(made.root)) == [2], "no file of the older one is promised any more"
 
