@@ -29,7 +29,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "isolate_nulls=False, salt=1, finer=(), first_day=None, basis=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
-    "settings_read=<factory>, expressions=())",
+    "settings_read=<factory>, expressions=(), counts_alike=False)",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "external_table": "(name, *, table, day, description='')",

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken, SettingsError
+from backfill_assets.core.place import Place
 from backfill_assets.core.profiles import VALUES_KEPT, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.lake.audit import ROW, Measured, Profiles, audit, described_columns
 from backfill_assets.lake.data_files import GLOB_SIGNS, PlainFiles, read_plain
 from backfill_assets.lake.embedded import connection
-from backfill_assets.lake.engine_fingerprints import bucket, comparable, pieces, row_hash
+from backfill_assets.lake.engine_fingerprints import bucket, comparable, part_hashes, pieces, row_hash
 from backfill_assets.lake.engine_paths import engine_path
 from backfill_assets.lake.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import FILE_DIGEST_CHARS
 from backfill_assets.lake.rules import broken_on_engine
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.landing.mapping import quoted
 
 if TYPE_CHECKING:
@@ -51,23 +52,29 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
-    wanted, lake = lake_session.lake.settings.audit, lake_session.lake
-    why_not = _why_not_by_engine(contract, staged)
-    if wanted.engine == "engine" and why_not:
+    lake = lake_session.lake
+    if lake.settings.audit.engine == "engine" and (why_not := _why_not_by_engine(contract, staged.table)):
         raise SettingsError(
             '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )  # fmt: skip
-    by_auto = wanted.engine == "auto" and not why_not and _are_large(lake_session, staged)
-    by_engine = wanted.engine == "engine" or by_auto
+    by_engine = is_for_engine(lake_session, contract, staged.table, staged.files)
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
 
 
-def _are_large(lake_session: LakeSession, staged: Staged) -> bool:
+def is_for_engine(lake_session: LakeSession, contract: Contract, table: Place, files: Sequence[StagedFile]) -> bool:
+    """Whether the engine, not DuckDB, counts the rows of these files of a table, as `auditor_of` says."""
+    wanted = lake_session.lake.settings.audit.engine
+    if not files or wanted == "duckdb" or _why_not_by_engine(contract, table):
+        return False
+    return wanted == "engine" or _are_large(lake_session, files)
+
+
+def _are_large(lake_session: LakeSession, files: Iterable[StagedFile]) -> bool:
     """Whether files are so large that an engine of other machines counts them sooner than this one."""
     if lake_session.engine.computes_here:
         return False
-    size, least = sum(f.size for f in staged.files), lake_session.lake.settings.audit.engine_from_mib << 20
+    size, least = sum(f.size for f in files), lake_session.lake.settings.audit.engine_from_mib << 20
     return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
 
 
@@ -75,12 +82,12 @@ def _audit_by_duckdb(lake: Lake, staged: Staged, contract: Contract, parts: Sets
     return audit(lake, staged.paths, contract, parts)
 
 
-def _why_not_by_engine(contract: Contract, staged: Staged) -> str:
+def _why_not_by_engine(contract: Contract, table: Place) -> str:
     """Why an engine may not give DuckDB's figures of a table's files; empty where it does."""
     if contract.partition_column not in ("", contract.day_column):
         return f"its files are laid out by {contract.partition_column}"
-    if any(sign in staged.table.uri() for sign in GLOB_SIGNS):
-        return f"Spark takes {staged.table.uri()} for a pattern"
+    if any(sign in table.uri() for sign in GLOB_SIGNS):
+        return f"Spark takes {table.uri()} for a pattern"
     unlike = [r for r in contract.rules if not broken_on_engine(contract, r)]
     return f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently" if unlike else ""
 
@@ -95,9 +102,8 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
         take_digests(lake_session.spark(), staged)
     lake, day = lake_session.lake, quoted(contract.day_column)
     described = described_columns(lake, contract)
-    hashes = {ROW: row_hash(contract.columns)}
-    hashes |= {f"__part_{i}": row_hash(map(contract.column, names)) for i, names in enumerate(parts.values())}
-    rows = _rows(lake_session.spark(), staged, contract)
+    hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
+    rows = rows_of(lake_session.spark(), staged.files, contract)
     hashed = _with(rows, hashes)
     counted = _counted(_with(hashed, pieces(hashes)), day, _aggregates(contract, hashes, described))
     figures = {on: _as_duckdb_gives(found, contract, hashes) for on, found in counted.items()}
@@ -124,10 +130,10 @@ def take_digests(session: "SparkSession", staged: Staged) -> None:
     staged.files = tuple(replace(f, engine_digest=by_name.get(f.name, "")) for f in staged.files)
 
 
-def _rows(session: "SparkSession", staged: Staged, contract: Contract) -> "DataFrame":
-    """The rows of the files; those in the folder of NULL lack the day's column, and so get NULL."""
+def rows_of(session: "SparkSession", files: Iterable[StagedFile], contract: Contract) -> "DataFrame":
+    """The rows of files of a table; those in the folder of NULL lack the day's column, and so get NULL."""
     columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
-    paths = [(f.partition, engine_path(session, f.table, f.name)) for f in staged.files]
+    paths = [(f.partition, engine_path(session, f.table, f.name)) for f in files]
     dated = tuple(path for value, path in paths if not by or value is not None)
     undated = tuple(path for value, path in paths if by and value is None)
     rows = read_plain(session, PlainFiles(dated, columns, by))

@@ -8,7 +8,8 @@ one text serves all.
 from collections.abc import Iterable
 
 from backfill_assets.core.column_types import DECIMAL, ColumnType
-from backfill_assets.core.contracts import Column
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.readings import Sets
 from backfill_assets.lake.fingerprints import BEYOND_BUCKETS, BITS_PER_DIGIT, NAN_BITS, PIECE_BITS, PIECES
 from backfill_assets.landing.mapping import quoted
 
@@ -27,6 +28,11 @@ def row_hash(columns: Iterable[Column]) -> str:
     """`fingerprints.row_hash` in Spark SQL."""
     cells = (_cell(quoted(c.name), c.kind) for c in sorted(columns, key=lambda c: c.name))
     return f"md5(CAST(concat_ws('|', {', '.join(cells)}) AS BINARY))"
+
+
+def part_hashes(contract: Contract, parts: Sets) -> dict[str, str]:
+    """`fingerprints.part_hashes` in Spark SQL."""
+    return {f"__part_{i}": row_hash(map(contract.column, c)) for i, c in enumerate(parts.values())}
 
 
 def _cell(value: str, kind: ColumnType) -> str:

@@ -76,6 +76,8 @@ class Table:
     # the values of `lake.toml` that `tables(settings)` read
     settings_read: Mapping[str, Any] = field(default_factory=dict)
     expressions: tuple[DeclaredExpression, ...] = ()
+    # whether the lake's engine, too, gives the numbers of `facts` and `revisions` to the last bit (`lake.numbers`)
+    counts_alike: bool = False
 
     @property
     def name(self) -> str:

@@ -105,11 +105,18 @@ class TableStore:
         They may also hold other days if the table is not laid out by its day; else `folder_of` tells the day. Raises
         Altered if a file is gone or has another size than the log says, unless `altered` ones are wanted, too.
         """
-        path = self.lake.table_place(contract.name)
-        live = files_of_days(files_of(self.lake, contract, version), contract, days)
+        return [f.path for f in self.files(contract, version, days, altered=altered)]
+
+    def files(
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+        *, altered: bool = False,
+    ) -> list[StagedFile]:  # fmt: skip
+        """The files of `data_files`, none of them fetched from a bucket."""
+        table, live = self.lake.table_place(contract.name), files_of(self.lake, contract, version)
+        wanted = files_of_days(live, contract, days)
         if not altered:
-            refuse_altered(path, live)
-        return [str(path.local(f.path)) for f in live]
+            refuse_altered(table, wanted)
+        return [StagedFile(table, f.path, f.partition, listed=f.size) for f in wanted]
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"

@@ -7,7 +7,7 @@ import contextlib
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
@@ -30,10 +30,10 @@ from backfill_assets.core.receipts import SPREAD, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.code import LIBRARIES, installed_versions
-from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
+from backfill_assets.lake.embedded import AT_ONCE
 from backfill_assets.lake.fingerprints import on_days
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
+from backfill_assets.lake.numbers import Found, numbers
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import CpuMeter, LakeSession
 from backfill_assets.lake.staging import Staged
@@ -217,7 +217,7 @@ def as_profile(entry: DayEntry) -> DayProfile:
 
 
 def day_facts(
-    lake: Lake,
+    lake_session: LakeSession,
     states: States,
     table: Table,
     staged: Staged | None,
@@ -231,31 +231,24 @@ def day_facts(
     if staged is None:
         return facts
     if table.facts is not None:
-        for files in file_batches(staged.paths, table.contract, at_once):
-            _add_numbers(facts, lake, table.facts(selection(files, table.contract)))
+        _add(facts, numbers(lake_session, table, table.facts, staged.files, at_once=at_once))
     view = states.view.table(table.name)
     entries = {d: view.latest[d].entry for d in profiles if d is not None and d in view.latest}
     changed = [d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content]
     if table.revisions is None or not changed:
         return facts
     try:
-        published_files = frozenset(lake.store.data_files(table.contract, view.version, changed))
+        published = lake_session.lake.store.files(table.contract, view.version, changed)
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
     of_days = on_days(table.contract.day_column, changed)
-    all_files = [*published_files, *staged.paths]  # a batch has all files of a day, of both sides
-    for files in file_batches(all_files, table.contract, at_once):
-        sides = [f for f in files if f in published_files], [f for f in files if f not in published_files]
-        rows = (f"SELECT * FROM ({selection(side, table.contract)}) WHERE {of_days}" for side in sides)
-        _add_numbers(facts, lake, table.revisions(*rows))
+    sides = published, staged.files
+    _add(facts, numbers(lake_session, table, table.revisions, *sides, where=of_days, at_once=at_once))
     return facts
 
 
-def _add_numbers(facts: Facts, lake: Lake, query: str) -> None:
-    """Add the numbers that `query` selects to `facts`. Its first column is the day; further names are the keys."""
-    with connection(lake) as engine:
-        result = engine.execute(query)
-        _, *names = [column[0] for column in result.description or ()]
-        rows = result.fetchall()
-    for day, *numbers in (row for row in rows if row[0] is not None):
-        facts[day] |= {n: v for n, v in zip(names, numbers, strict=True) if v is not None}
+def _add(facts: Facts, found: Iterable[Found]) -> None:
+    """Add the numbers of queries to `facts`. The first column is the day; further names are the keys."""
+    for (_, *names), rows in found:
+        for day, *figures in (row for row in rows if row[0] is not None):
+            facts[day] |= {n: v for n, v in zip(names, figures, strict=True) if v is not None}

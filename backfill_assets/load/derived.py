@@ -225,7 +225,7 @@ def _computed(
         )  # fmt: skip
         entries[day] = as_merged(entry, kept.get(day, 0))
     with request.phases.phase("facts"):
-        facts = day_facts(request.lake_session.lake, states, request.table, staged, profiles)
+        facts = day_facts(request.lake_session, states, request.table, staged, profiles)
     provenance = request.signed(states, {i.table: version_read(states.view, i) for i in contract.inputs})
     write = Write(contract, staged, entries, settled.before.version, provenance, force=request.force, mode=request.mode)
 

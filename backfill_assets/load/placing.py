@@ -16,10 +16,10 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.audit import count_rows
 from backfill_assets.lake.auditor import auditor_of
 from backfill_assets.lake.forgotten import is_erasing, is_forgotten
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
+from backfill_assets.lake.numbers import rows_by
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import is_too_late, too_late_contract
@@ -138,8 +138,8 @@ def _placed_as_read(read: _Reading, days: Sequence[date], records: Sequence[File
             return None
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         for outcome, part in ((contract.name, raw), (QUARANTINE.name, rest)):
-            files = part.staged.paths if part.staged else []
-            for day, sha256, rows in count_rows(request.lake_session.lake, files, part.contract, ["source_file"]):
+            found = rows_by(request.lake_session, part.contract, part.staged, "source_file") if part.staged else ()
+            for day, sha256, rows in found:
                 counts[day, sha256][outcome] = rows
         return Placed(raw, beyond, rest, accounted(days, records, counts))
     except BaseException:

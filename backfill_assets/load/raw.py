@@ -64,10 +64,10 @@ def _load(request: RebuildRequest) -> Candidate:
     if not todo and not states.awaits_repair(contract.name):
         return settled
     placed = placed_again(request, states, todo)
-    raw, lake = placed.raw, request.lake_session.lake
+    raw = placed.raw
     try:
         with request.phases.phase("facts"):
-            facts = day_facts(lake, states, request.table, raw.staged, raw.profiles)
+            facts = day_facts(request.lake_session, states, request.table, raw.staged, raw.profiles)
     except BaseException:
         placed.drop()
         raise

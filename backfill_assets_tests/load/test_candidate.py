@@ -57,7 +57,7 @@ def summed(rows: str) -> str:
 
 def test_facts_are_counted_per_day_without_nulls_and_without_rows_that_have_no_day(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, ROWS)
-    found = day_facts(lake, Story().states(), Table(STAGING, facts=summed), staged, {})
+    found = day_facts(LakeSession(lake), Story().states(), Table(STAGING, facts=summed), staged, {})
     assert found == {day(0): {"rows": 2, "total": 5}, day(1): {"rows": 1}}
 
 
@@ -69,7 +69,7 @@ def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_r
     same = DayProfile(1, "A")
     assert story.states().view.table("staging").latest[day(0)].entry.content == same.content
     told = day_facts(
-        lake, story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
+        LakeSession(lake), story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
         {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},
     )  # fmt: skip
     assert told == {}
@@ -85,6 +85,6 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_
     states = PIPELINE.states(read_view(lake, [TABLE]))
     found = audit(lake, staged.paths, TABLE)
     table = Table(TABLE, revisions=compared)
-    told = day_facts(lake, states, table, staged, found, at_once=at_once)
+    told = day_facts(LakeSession(lake), states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}
     assert told[day(1)] == {"was": 1, "is_now": 10}

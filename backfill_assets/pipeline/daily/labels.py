@@ -67,6 +67,7 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
         reaching,
         (*MADE_BY, "backfill_assets.core.days"),
         revisions=partial(flips, entity=terms.entity),
+        counts_alike=True,
         compiled={**terms.compiled, "label": condition} if terms.compiled else {},
         expressions=(*(e for t in declared for e in terms.expressions(t, where)), *decided),
         code_version=terms.version("labels"),

@@ -53,4 +53,4 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
         **({"payload": words(payload)} if settings.source.payload is not None else {}),
     }
-    return Table(contract, settings=reaching, facts=lateness_of_deliveries)
+    return Table(contract, settings=reaching, facts=lateness_of_deliveries, counts_alike=True)

@@ -56,5 +56,6 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
         code_version="staging 2",
         earlier_versions=("staging 1",),  # an identical redelivery was a version of its own: no reader saw another row
         facts=lateness_of_versions,
+        counts_alike=True,
         account=partial(accounted, payload=names),
     )

@@ -5,7 +5,7 @@ Not here: the rows themselves (`staging`, `declared`), and comparing these figur
 
 from collections.abc import Sequence
 
-MICROSECONDS_A_DAY = 86_400_000_000.0
+MICROSECONDS_A_DAY = "8.64e10"  # a DOUBLE in every engine
 
 
 def lateness_of_deliveries(raw: str) -> str:
@@ -23,9 +23,9 @@ def _lateness(rows: str, day: str, arrival: str) -> str:
     late = f"{_days(arrival)} > {_days('event_ts')}"
     measured = f"SELECT {day}, {late} AS late, epoch_us({arrival}) - epoch_us(event_ts) AS lateness FROM ({rows})"
     return (
-        f"SELECT {day}, count(*) FILTER (late) / count(*) AS late_share, "
-        f"quantile_cont(lateness, 0.5) / {MICROSECONDS_A_DAY} AS lateness_p50_days, "
-        f"quantile_cont(lateness, 0.9) / {MICROSECONDS_A_DAY} AS lateness_p90_days, "
+        f"SELECT {day}, count(*) FILTER (WHERE late) / count(*) AS late_share, "
+        f"quantile_disc(lateness, 0.5) / {MICROSECONDS_A_DAY} AS lateness_p50_days, "
+        f"quantile_disc(lateness, 0.9) / {MICROSECONDS_A_DAY} AS lateness_p90_days, "
         f"max(lateness) / {MICROSECONDS_A_DAY} AS lateness_max_days FROM ({measured}) GROUP BY 1"
     )
 
