@@ -19,7 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
-from backfill_assets.places.store_errors import refuse_lost
+from backfill_assets.places.store_errors import refuse_lost, refuse_old_listing
 
 LOG = "_delta_log"
 HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
@@ -245,12 +245,13 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
     Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn, TransientError for
-    a store that does not answer; else the error of delta-rs.
+    a store that does not answer or lists the log as it was before; else the error of delta-rs.
     """
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
         refuse_lost(table, error)
+        refuse_old_listing(table, error, commit_name(version or 0))
         refuse_torn(table, versions(table))
         torn = torn_checkpoints(table)
         if not torn:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place
+from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place, exists
 from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
@@ -21,6 +21,7 @@ NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.goog
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
 OF_STORE = re.compile(r"object store|Generic \w+ error")  # in errors of delta-rs: the store did not answer
+OLD_LIST = re.compile(r"end version (\d+) not the same as the specified end version (\d+)")  # likewise
 NOTHING = "Nothing was read or written by this request"
 
 
@@ -131,3 +132,15 @@ def refuse_lost(place: Place, error: Exception) -> None:
     """Raise TransientError where an error of delta-rs says that the store does not answer."""
     if place.is_store and OF_STORE.search(str(error)):
         raise lost(place.uri()) from None  # its text may quote a key
+
+
+def refuse_old_listing(table: Place, error: Exception, commit: str) -> None:
+    """Raise TransientError where delta-rs says that a store's listing of a table's log ends before a commit, given by
+    its name in the table, that is there: a store that breaks its promise."""
+    if table.is_store and (found := OLD_LIST.search(str(error))) and exists(table, commit):
+        raise TransientError(
+            f"the table {table.name}",
+            f"its store lists its log up to version {found[1]}, though version {found[2]} is there",
+            NOTHING,
+            "Run again; a store whose listings stay old breaks what is asked of it (`backfill-assets doctor`)",
+        ) from None

@@ -5,9 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
+from backfill_assets.core.errors import TransientError
+from backfill_assets.core.place import read
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import commit_name, open_delta
 from backfill_assets.lake.log_state import LOGS, LogCache
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, written
@@ -56,3 +61,31 @@ def test_a_reader_in_another_thread_keeps_the_version_that_it_was_given(lake: La
         written(lake, value, 0)
     assert (read.version(), live_files(read, "event_date")) == (1, before)
     assert live_files(LOGS.opened(table), "event_date") == live_files(LogCache().opened(table), "event_date") != before
+
+
+def test_a_store_that_lists_a_log_as_it_was_before_is_named_with_both_versions(lake: Lake) -> None:
+    table, newest = lake.table_place("staging"), commit_name(1)
+    assert LOGS.head(table) == 1
+
+    opens = DeltaTable.__init__
+
+    def as_before(opened: DeltaTable, uri: str, version: int) -> None:
+        """What delta-rs makes of a listing without the newest commit."""
+        content = read(table, newest)
+        table.delete(newest)
+        try:
+            opens(opened, uri, version=version)
+        finally:
+            table.write(newest, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeltaTable, "__init__", as_before)
+        with pytest.raises(TransientError) as told:
+            LogCache().opened(table)
+    assert str(told.value) == (
+        "the table staging: its store lists its log up to version 0, though version 1 is there. Nothing was read or "
+        "written by this request. Run again; a store whose listings stay old breaks what is asked of it "
+        "(`backfill-assets doctor`)."
+    )
+    with pytest.raises(DeltaError, match="LogSegment end version 1"):  # there is none: no fault of the store's
+        open_delta(table, 7)
