@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.cli.app import app
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, SettingsError
@@ -21,8 +24,10 @@ from backfill_assets.engine import foreign
 from backfill_assets.engine.cache import present_jars, s3a_jars
 from backfill_assets.engine.confs import s3a_confs
 from backfill_assets.engine.jvm import find_java, launch_options
+from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets.lake.home import look_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets.lake.session import LakeSession
@@ -32,7 +37,9 @@ from backfill_assets.lake.writing import WHOLE
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket
+from backfill_assets_tests.end_to_end import test_external_tables as orders
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
+from backfill_assets_tests.end_to_end.test_external_tables import D1, D2, D3
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, in_place, land, make_world
 from backfill_assets_tests.lake.test_session_theirs import spark_server
@@ -147,6 +154,36 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     assert_same(one, folder)
     checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
     assert [d for d in checked if d.level.name != "OK"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark", "unseen")
+@pytest.mark.parametrize("is_far", [True, False], ids=["the lake in a bucket", "the lake in a folder"])
+def test_daily_tables_of_others_in_another_bucket_are_read_there(
+    elsewhere: str, bucket_address: str, moto_server: StoreServer, tmp_path: Path, is_far: bool
+) -> None:
+    table = f"{moto_server.new_bucket()}/warehouse/orders"
+    write_deltalake(table, orders.FIRST, partition_by="order_date" if is_far else None)
+    root = machine(bucket_address, tmp_path / "state") if is_far else tmp_path / "lake"
+    place_at(root).write("pipeline.py", orders.TRAILING.encode())
+    sections = f'[spark]\nengine = "{elsewhere}"\n[pipeline]\ntables = "pipeline.py:tables"\n'
+    others = f'[tables.orders]\nexternal = "{table}"\nday = "order_date"\n'
+    place_at(root).write(FILE_NAME, f"start_date = {D1}\nassets_only = true\n{sections}{others}".encode())
+    commanded(root, "catch-up")
+    DeltaTable(table).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    DeltaTable(table).optimize.compact()
+    assert "spent 2024-03-02..2024-03-03: 2 days, 2 changed" in commanded(root, "catch-up")
+    found = [orders.spent(look_at(root), d) for d in (D1, D2, D3)]
+    assert found == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
+    assert "all is well" in commanded(root, "verify", "--deep")
+    drop_session(root)  # before the server ends, which it would ask again and again
+
+
+def commanded(root: Path, *words: str) -> str:
+    """What a command says of the lake, which must succeed."""
+    done = CliRunner().invoke(app, ["--lake", str(root), *words])
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 @pytest.mark.usefixtures("unseen")
