@@ -171,6 +171,16 @@ def why_elsewhere(session: "SparkSession", folder: Path) -> str:
     return why_unseen(session, folder)
 
 
+def ends_with_a_task(session: "SparkSession") -> bool:
+    """Whether a task that takes too much memory ends the driver, which runs tasks itself, or does not say."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return f"{session.conf.get('spark.master', 'local')}".split("[")[0] == "local"
+    except PySparkException:
+        return True
+
+
 def _computes_here(session: "SparkSession") -> bool:
     return f"{session.sparkContext.master}".split("[")[0] == "local"
 

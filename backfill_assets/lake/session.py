@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.addresses import bucket_address
 from backfill_assets.core.column_types import read_type
 from backfill_assets.engine.confs import OWN_SERVERS, THEIRS, EngineSettings, size_confs
-from backfill_assets.engine.foreign import refuse_unfit, session_maker
+from backfill_assets.engine.foreign import ends_with_a_task, refuse_unfit, session_maker
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import begin_server, engine_name
+from backfill_assets.engine.server import begin_server, engine_name, server_engine
 from backfill_assets.engine.session import explained, open_session, opening_seconds, set_confs
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
@@ -159,6 +159,14 @@ class LakeSession:
         if self.engine.engine != THEIRS:
             return bool(self.engine.bucket)
         return reaches_bucket(self.for_reading(), self.lake.place)
+
+    def reads_undecoded(self) -> bool:
+        """Whether Parquet pages that nobody decoded may reach the engine: it reads them itself, and what they end is an
+        executor, or a server that we start again. A project's own session, or that at an address, is opened to be
+        asked."""
+        if self.engine.has_server:
+            return server_engine(self.engine).has_row_metadata
+        return not ends_with_a_task(self.for_reading())
 
     def begin(self) -> None:
         """Start an embedded engine in the background; returns at once."""

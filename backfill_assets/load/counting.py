@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError, LandingError, SettingsErr
 from backfill_assets.core.scans import UNFIT
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
-from backfill_assets.engine.server import SERVERS, engine_named
+from backfill_assets.engine.server import SERVERS
 from backfill_assets.engine.session import explained
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
@@ -258,7 +258,7 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             raise nowhere(source.table, record)
-        if file_again.is_undecoded and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata:
+        if file_again.is_undecoded and not lake_session.reads_undecoded():
             file_again = decoded(file_again, "delta" if source.table else source.format)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
@@ -271,15 +271,14 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 
 def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
-    as `by_path` says. Pages are decoded in advance where this process is to number their rows."""
+    as `by_path` says. Pages of copies are decoded in advance; those of others, too, for some engines."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     is_local = lake.stock.is_store and lake_session.engine.computes_here
     if isinstance(file, TableFile):
-        return take_in(lake, file, is_local)
+        return take_in(lake, file, is_local, lake_session.reads_undecoded())
     by_path = uses_path(source.select) if by_path is None else by_path
     stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
     if stays:
-        is_undecoded = engine_named(lake.settings.spark.engine).has_row_metadata
-        like = StoredFile("", lake.stock, "", is_undecoded=is_undecoded, is_local=is_local)
+        like = StoredFile("", lake.stock, "", is_undecoded=lake_session.reads_undecoded(), is_local=is_local)
         return landed_in_place(file, like, by_path)
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)

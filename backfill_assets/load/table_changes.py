@@ -18,7 +18,6 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.place import Place, read_json, write_json
 from backfill_assets.core.texts import plain
-from backfill_assets.engine.server import engine_named
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
@@ -210,9 +209,10 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
 GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed that the table no longer has
 
 
-def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False) -> StoredFile:
+def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False, is_undecoded: bool = False) -> StoredFile:
     """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if vacuum took it. An
-    appended object is fetched; `is_local`: its bytes stay on this machine."""
+    appended object is fetched; `is_local`: its bytes stay on this machine; `is_undecoded`: the engine
+    may meet pages that nobody decoded."""
     is_changed = file.name.endswith(f"/{CHANGES}")
     is_local = is_local and file.place is not None and not is_changed
     new = StoredFile(file.sha256, lake.stock, copy_name(file.sha256, "delta"))
@@ -227,7 +227,6 @@ def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False) -> Stored
             return _changed(lake, here, new)
         (data,) = here.added
         partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
-        is_undecoded = engine_named(lake.settings.spark.engine).has_row_metadata
         new = replace(new, partition=partition, is_undecoded=is_undecoded, is_local=is_local)
         return refer(data.path, file.size, new, is_fetched=bool(data.name))
 

@@ -1,6 +1,7 @@
 """Counting landed contents: one that no query can judge is found, refused by name and tried again under other settings.
 Not here: what the rows say (`landing.test_mapping`)."""
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 from backfill_assets.core.errors import EngineLost, LandingError
 from backfill_assets.engine.confs import SAIL
@@ -22,7 +24,7 @@ from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
 from backfill_assets.landing.ingest import landed_in_place
 from backfill_assets.load import counting, landed_changes
-from backfill_assets.load.counting import DEADLY, Counted, count_days, stored_contents, unless_flooding
+from backfill_assets.load.counting import DEADLY, Counted, count_days, ingested, stored_contents, unless_flooding
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land
@@ -131,6 +133,33 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, mon
         file.path.unlink()
     assert [f.rows for f in stored_contents(lake_session, records)] == [1] * 5, "nothing is lost any more"
     assert looks.call_count == 1
+
+
+def of_a_master(master: str | Exception) -> Mock:
+    """A project's own session."""
+    asked = {"side_effect": master} if isinstance(master, Exception) else {"return_value": master}
+    return Mock(spec=["createDataFrame", "conf"], conf=Mock(get=Mock(**asked)))
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("master", "decoded"),
+    [("local[2]", True), ("local", True), (PySparkException("hidden"), True), ("yarn", False),
+     ("local-cluster[2,1,1024]", False)],
+)  # fmt: skip
+def test_no_file_ends_the_driver_of_a_project_for_it_is_decoded_apart_where_that_runs_tasks(
+    tmp_path: Path, master: str | Exception, decoded: bool
+) -> None:
+    synthetic_lake(tmp_path, 2)
+    settings = tmp_path / "lake.toml"
+    settings.write_text(re.sub('format *= *"jsonl"', 'format = "parquet"\nin_place = true', settings.read_text()))
+    ours = LakeSession(open_lake(tmp_path))
+    theirs = replace(ours, project_session=of_a_master(master))
+    bomb = land(tmp_path / "landing", "bomb.parquet", SKEWED)
+    record = FileRecord(bomb.name, ingested(ours, bomb).sha256, bomb.size, 0, SEEN, SEEN.date(), {})
+    for found in (*stored_contents(theirs, [record]), ingested(theirs, bomb)):
+        assert (found.refused is not None, found.is_undecoded) == (decoded, not decoded)
+    assert ingested(ours, bomb).is_undecoded, "a server of ours is started again"
 
 
 @pytest.mark.usefixtures("processes")
