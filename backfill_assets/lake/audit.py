@@ -17,7 +17,7 @@ from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.columns import read_footer, type_of_arrow
-from backfill_assets.lake.data_files import damaged, folder_of
+from backfill_assets.lake.data_files import damaged, files_of, files_of_days
 from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
 from backfill_assets.lake.fingerprints import (
     PIECES,
@@ -157,9 +157,10 @@ def audit_readable(
     out by day: the files), ascending. `decoded`: Arrow reads every file to find damaged ones."""
     damaged_files = damaged(lake, contract, days, decoded)
     skipped = {f.partition for f in damaged_files}
-    addresses = lake.store.data_files(contract, None, days, altered=True) if None not in skipped else ()
+    whole = [f for f in files_of_days(files_of(lake, contract), contract, days) if f.partition not in skipped]
+    table = lake.table_place(contract.name)
     try:
-        profiles = audit(lake, [a for a in addresses if folder_of(a).partition("=")[2] not in skipped], contract)
+        profiles = audit(lake, [str(table.local(f.path)) for f in whole], contract)
     except (BackfillError, OSError):
         if decoded:
             raise

@@ -37,6 +37,7 @@ from backfill_assets.lake.versions import entries, entry_name, find_version, rec
 from backfill_assets.lake.whole import candidates_of, snapshots_of
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
+from backfill_assets.places.leases import clear as clear_locks
 from backfill_assets.plans.files import active_plans
 
 T = TypeVar("T")
@@ -97,6 +98,8 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: 
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
         _forget_versions(lake, since)
         _forget_links(lake)
+        if lake.place.is_store:
+            clear_locks(lake.place)
         for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
             with suppress(Held), whole.alone(seconds=0):  # what stopped commands left goes; one that runs is left alone
                 pass

@@ -216,6 +216,18 @@ def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) ->
         yield name
 
 
+def clear(place: Place) -> None:
+    """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose holder shows itself
+    meanwhile stays."""
+    clock = None
+    for name in sorted(f"{LOCKS}/{name}" for name in place.names(LOCKS) if name.endswith(".lock")):
+        watch = LeaseWatch(place, name, clock)
+        seen, clock = watch.look(), watch.clock
+        if seen is not None and watch.is_over():
+            with suppress(Changed):
+                taken(place, name, LOCK_LEASE_SECONDS, seen).release()
+
+
 def taken(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
     """A new lease, in place of the one that was seen. Raises AlreadyThere or Changed."""
     owner = f"process {os.getpid()} of {socket.gethostname()}"

@@ -12,9 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.data_files import files_of
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets_tests.builders import day
@@ -122,6 +126,20 @@ def test_each_harm_is_named_with_the_way_back(made: Planned, name: str) -> None:
     hurt, *told = HURTS[name]
     hurt(made)
     assert names(wrong(made), *told), wrong(made)
+
+
+def test_a_data_file_that_a_bucket_lost_is_named_and_hides_no_other_day(
+    made: Planned, bucket_address: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path_factory.mktemp("state")))
+    root = local_root(bucket_address)
+    copy_lake(made.lake, root)
+    lake, features = open_lake(root), made.contract("features")
+    lost = next(f for f in files_of(lake, features) if f.partition == str(day(0)))
+    lake.table_place("features").delete(lost.path)
+    found = [d for d in verify(lake, made.pipeline.contracts, EVERYTHING) if d.level is not Level.OK]
+    assert names(found, "features", "data file(s) of its newest version are gone", f"--force --from {day(0)} --to")
+    assert [d.what for d in found if d.object == "the contents of features"] == [f"1 day(s) cannot be read: {day(0)}"]
 
 
 def test_all_harms_at_once_are_named_each(made: Planned) -> None:

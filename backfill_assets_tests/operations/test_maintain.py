@@ -11,23 +11,29 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import exists
+from backfill_assets.core.place import LOCKS, exists
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import entries, record, unfinished
 from backfill_assets.lake.whole import MAKING, UNFINISHED, snapshots_of
 from backfill_assets.operations.maintain import Upkeep, maintain
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.places.choice import place_at
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
+from backfill_assets_tests.files import SMALLEST
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
@@ -62,6 +68,21 @@ def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_
         assert [exists(made.lake.place, name) for name in left] == [True, False]
     maintain(made.lake, made.pipeline)
     assert made.lake.place.below(".snapshots") == []
+
+
+def test_locks_that_killed_processes_left_in_a_bucket_go_and_those_that_are_held_stay(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    root = local_root(bucket_address)
+    place, nothing = place_at(root), Pipeline((), {})
+    place.write(FILE_NAME, SMALLEST.encode())
+    for name, seconds in {"dead": 0, "held": 3600}.items():
+        place.write(f"{LOCKS}/plan-{name}-chunk-1.lock", json.dumps({"seconds": seconds, "owner": "another"}).encode())
+    find_upkeep(open_lake(root), nothing)
+    assert exists(place, f"{LOCKS}/plan-dead-chunk-1.lock"), "it only looked"
+    maintain(open_lake(root), nothing)
+    assert [name for name in place.names(LOCKS) if name.startswith("plan-")] == ["plan-held-chunk-1.lock"]
 
 
 def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(made: Planned) -> None:

@@ -5,10 +5,11 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backfill_assets.core.place import Held, read_json
+from backfill_assets.core.place import LOCKS, Held, read_json
 from backfill_assets.places import leases
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.clocks import Clock, set_to
@@ -62,6 +63,25 @@ def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> 
         assert not held.renew()
         held.release()
         assert read_json(place, "x.lock")["owner"] == "another"
+
+
+def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(
+    place: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages = {"dead": 40, "held": 20, "renewed": 40}
+    for name, age in ages.items():
+        left(place, f"{LOCKS}/{name}.lock", age)
+    real = leases.taken
+
+    def taken(place: Folder, name: str, *more: Any) -> leases.Lease:
+        if "renewed" in name:
+            left(place, name, 0)
+        return real(place, name, *more)
+
+    monkeypatch.setattr(leases, "taken", taken)
+    leases.clear(place)
+    assert {*place.names(LOCKS)} == {".clock", "held.lock", "renewed.lock"}
+    assert read_json(place, f"{LOCKS}/renewed.lock")["owner"] == "another"
 
 
 def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(place: Folder) -> None:
