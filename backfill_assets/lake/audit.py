@@ -17,7 +17,7 @@ from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.columns import read_footer, type_of_arrow
-from backfill_assets.lake.data_files import damaged, files_of, files_of_days
+from backfill_assets.lake.data_files import damaged, whole_files
 from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
 from backfill_assets.lake.fingerprints import (
     PIECES,
@@ -156,11 +156,8 @@ def audit_readable(
     """Profiles of days of a table (None: all) without damaged files, and the other days (of a table that is not laid
     out by day: the files), ascending. `decoded`: Arrow reads every file to find damaged ones."""
     damaged_files = damaged(lake, contract, days, decoded)
-    skipped = {f.partition for f in damaged_files}
-    whole = [f for f in files_of_days(files_of(lake, contract), contract, days) if f.partition not in skipped]
-    table = lake.table_place(contract.name)
     try:
-        profiles = audit(lake, [str(table.local(f.path)) for f in whole], contract)
+        profiles = audit(lake, whole_files(lake, contract, days, damaged_files), contract)
     except (BackfillError, OSError):
         if decoded:
             raise

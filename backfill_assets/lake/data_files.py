@@ -95,6 +95,15 @@ def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None,
     return lost + [f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))]
 
 
+def whole_files(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
+) -> list[str]:
+    """Paths of the data files of days (None: all), without those that one partition has in common with a lost one."""
+    table, left = lake.table_place(contract.name), {f.partition for f in lost}
+    live = files_of_days(files_of(lake, contract), contract, days)
+    return [str(table.local(f.path)) for f in live if f.partition not in left]
+
+
 def _is_readable(file: Path) -> bool:
     import pyarrow.parquet as pq
 

@@ -10,9 +10,12 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import section_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
+from backfill_assets.core.texts import plain
 from backfill_assets.engine.server import engine_named
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.landings import table_of
 from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
@@ -120,6 +123,7 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
     comparison = compare(listing, records, hashes, others)
     hashes.keep()
+    listing = _named_if_not_there(lake_session.lake, listing, comparison)
     if isinstance(listing, TableListing):
         live, lake = [r for r in records if not r.withdrawn], lake_session.lake
         note_read(listing, records, lake.stock)
@@ -141,6 +145,17 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
     found = replace(comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused])
     return found, listing, records
+
+
+def _named_if_not_there(lake: Lake, listing: Listing, found: Comparison) -> Listing:
+    """The listing, which says where the table of lost contents was looked for if nothing lies there: a lake that was
+    copied elsewhere takes its relative paths along."""
+    source = lake.settings.source
+    if source.table is None or not listing.root_missing or not found.missing:
+        return listing
+    address = table_of(source, lake.shared or lake.root).uri()
+    why = f"nothing lies at {address}: put the table there, or correct {section_of(lake.source)} table in lake.toml"
+    return replace(listing, refused=(*listing.refused, RefusedFile(plain(source.table), why)))
 
 
 def _of_table(found: Comparison) -> Comparison:

@@ -25,6 +25,7 @@ from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lake.landed import land, stock
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
+from backfill_assets_tests.tables import settings_text
 
 DAY = date(2024, 3, 5)
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
@@ -176,3 +177,19 @@ def test_a_file_that_landed_changed_or_went_needs_one(lake: Lake, what: str) -> 
     assert (found.counts_rows, bool(found.disputed)) == (what == "landed", what != "landed"), (
         "no engine for what is refused"
     )
+
+
+def test_a_table_that_does_not_lie_where_lake_toml_leads_is_named_by_its_path_beside_the_contents_that_lack(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "deeper" / "lake").mkdir(parents=True)
+    (tmp_path / "deeper" / "lake" / "lake.toml").write_text(settings_text("../orders"))
+    lake = open_lake(tmp_path / "deeper" / "lake")
+    assert look(LakeSession(lake)).refused == [], "nothing was loaded, so the table may come later"
+    rows = [landed(START, datetime(2026, 1, 1, tzinfo=UTC))]
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, Receipt("w", FILES.name, "scan", {}))
+    found = look(LakeSession(lake))
+    (refused,) = found.refused
+    assert (len(found.missing), refused.name) == (1, "../orders")
+    assert f"nothing lies at {tmp_path}/deeper/lake/../orders: " in refused.reason
+    assert "correct [source] table" in refused.reason

@@ -5,7 +5,6 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from backfill_assets.core.place import LOCKS, Held, read_json
 from backfill_assets.places import leases
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.faults import doing_before
 
 
 @pytest.fixture
@@ -65,23 +65,14 @@ def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> 
         assert read_json(place, "x.lock")["owner"] == "another"
 
 
-def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(
-    place: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ages = {"dead": 40, "held": 20, "renewed": 40}
-    for name, age in ages.items():
+def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(place: Folder) -> None:
+    renewed = f"{LOCKS}/renewed.lock"
+    for name, age in {"dead": 40, "held": 20, "renewed": 40}.items():
         left(place, f"{LOCKS}/{name}.lock", age)
-    real = leases.taken
-
-    def taken(place: Folder, name: str, *more: Any) -> leases.Lease:
-        if "renewed" in name:
-            left(place, name, 0)
-        return real(place, name, *more)
-
-    monkeypatch.setattr(leases, "taken", taken)
-    leases.clear(place)
+    with doing_before(leases.taken, lambda: left(place, renewed, 0), name=renewed):
+        leases.clear(place)
     assert {*place.names(LOCKS)} == {".clock", "held.lock", "renewed.lock"}
-    assert read_json(place, f"{LOCKS}/renewed.lock")["owner"] == "another"
+    assert read_json(place, renewed)["owner"] == "another"
 
 
 def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(place: Folder) -> None:
