@@ -5,6 +5,7 @@ Does not live here: engines of this machine (`test_bucket_lake`).
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -33,7 +34,9 @@ from backfill_assets.lake.restore import RestoreRequest, release_partitions, res
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.staging import writing
+from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import WHOLE
+from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
 from backfill_assets_tests.builders import STAGING, day
@@ -42,8 +45,12 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_
 from backfill_assets_tests.end_to_end.test_external_tables import D1, D2, D3
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, in_place, land, make_world
+from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_session_theirs import spark_server
-from backfill_assets_tests.oracle import Row
+from backfill_assets_tests.load.test_arrivals import CONTRACTS, START, kept_in, keyed, load, on, promised, with_key_day
+from backfill_assets_tests.load.test_arrivals import DAYS as LEDGER_DAYS
+from backfill_assets_tests.load.test_arrivals_by_engine import with_audit
+from backfill_assets_tests.oracle import Row, unruly
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
@@ -207,3 +214,28 @@ def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_buc
     assert not any(WHOLE in name for name in lake.table_place("staging").below())
     staged.drop()
     assert lake.table_place("staging").below() == []
+
+
+@pytest.mark.usefixtures("unseen")
+def test_the_rows_of_the_ledger_are_computed_where_the_files_of_raw_lie(
+    spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a first load, a late one that moves keys of other days, one of days that name keys, and of a machine that
+    has no copy of raw."""
+    folder = with_audit(bare_lake(tmp_path / "folder"), engine="duckdb")
+    monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
+    lake = with_audit(bare_bucket(bucket_address, tmp_path), engine_from_mib=0)
+    histories = [keyed(unruly(seed, START, days=6, rows=60, keys=12)) for seed in range(2)]
+    copies = lake.root / MACHINE / "copies/tables/raw"
+    for days, which, name in ((LEDGER_DAYS[:5], 0, ""), (LEDGER_DAYS[2:3], 1, ""), (LEDGER_DAYS, 0, "a")):
+        rows = on(histories[which], {*days})
+        rows = promised(rows) if name else rows
+        load(with_key_day(folder) if name else folder, rows, {*days}, name)
+        there = with_key_day(lake) if name else lake
+        load(there, rows, {*days}, name, dies=True)
+        shutil.rmtree(copies)
+        commit_arrivals(
+            LakeSession(there), CONTRACTS, read_view(lake, CONTRACTS), Provenance("test", settings_digest=name)
+        )
+        assert not [*copies.glob("**/*.parquet")]
+        assert kept_in(lake) == kept_in(folder)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import deliveries_read
@@ -23,7 +24,8 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.arrivals import BY_KEY, changed_days, commit_arrivals, ledger_rows, of_keys, placed_keys
+from backfill_assets.load.arrival_rows import Deliveries, changed_days, ledger_rows, of_keys, placed_keys
+from backfill_assets.load.arrivals import BY_KEY, commit_arrivals
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
 from backfill_assets_tests.pipeline.built_in import contracts
@@ -50,7 +52,8 @@ def as_stored(rows: Sequence[Row]) -> list[Row]:
 
 
 def query_for(lake: Lake, rows: Sequence[Row]) -> str:
-    return selection(stage_by_hand(lake, RAW, as_stored(rows)).paths, RAW)
+    files = stage_by_hand(lake, RAW, as_stored(rows)).paths
+    return Deliveries(LakeSession(lake), RAW, PARTS).of(selection(files, RAW))
 
 
 def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
@@ -83,17 +86,19 @@ def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, se
     assert changed == told
 
 
-def load(lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "", dies: bool = False) -> None:
+def load(
+    lake: Lake, rows: Sequence[Row], days: set[date], settings: str = "", dies: bool = False, raw: Contract = RAW
+) -> None:
     """These days of raw get these rows under some settings, and the ledger follows unless the load dies before it."""
-    staged = stage_by_hand(lake, RAW, as_stored(rows))
-    found, none, provenance = audit(lake, staged.paths, RAW), DayProfile(), Provenance("test", settings_digest=settings)
+    staged, contracts = stage_by_hand(lake, raw, as_stored(rows)), [raw if c.is_landed else c for c in CONTRACTS]
+    found, none, provenance = audit(lake, staged.paths, raw), DayProfile(), Provenance("test", settings_digest=settings)
     profiles = {d: found.get(d, none) for d in days}
     entries = {d: DayEntry(p.rows, p.fingerprint, p.fingerprint) for d, p in profiles.items()}
-    write = Write(RAW, staged, entries, lake.store.view("raw", "arrival_date").version, provenance)
+    write = Write(raw, staged, entries, lake.store.view("raw", "arrival_date").version, provenance)
     replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})
     staged.drop()
     if not dies:
-        commit_arrivals(LakeSession(lake), CONTRACTS, read_view(lake, CONTRACTS), provenance)
+        commit_arrivals(LakeSession(lake), contracts, read_view(lake, contracts), provenance)
 
 
 def kept_in(lake: Lake) -> list[tuple[Any, ...]]:
@@ -121,7 +126,7 @@ def test_after_every_load_in_any_order_the_ledger_is_that_of_a_lake_loaded_at_on
         rows = [r for of_day in loaded.values() for r in of_day]
         kept = kept_in(lake)
         assert {r[:2]: r[2:6] for r in kept} == arrivals_of(rows)
-        assert kept == sorted(answer(lake, ledger_rows(query_for(lake, rows), None, RAW, PARTS))), "fingerprints too"
+        assert kept == sorted(answer(lake, ledger_rows(query_for(lake, rows), None, PARTS))), "fingerprints too"
 
 
 def keyed(rows: Sequence[Row]) -> list[Row]:
