@@ -32,6 +32,7 @@ LOADERS = (
     f"{LANDING}.session_free",
     f"{LANDING}.limited_decoding",
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "dialect", "ingest", "json_lines", "parquet_files")),
+    f"{LANDING}.tasks",
     f"{LANDING}.text_lines",
     "backfill_assets.engine.sail",
     "backfill_assets.places.folder",
@@ -55,7 +56,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "42211932091e33134383a6f5dedfc12e",
+    "raw 1": "baf4981fc03bf06669856fd5071133bb",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

@@ -68,7 +68,7 @@ def _kinds(content: StoredFile) -> dict[str, str]:
 
     if content.refused is not None or not exists(content.store, content.name):
         return {}
-    with pq.ParquetFile(content.parquet) as file:
+    with content.store.open(content.name, at_end=True, at_hand=True) as opened, pq.ParquetFile(opened) as file:
         footer, schema = file.metadata, file.schema_arrow
     full = {name.lower() for name in schema.names}
     for place in range(footer.num_columns):

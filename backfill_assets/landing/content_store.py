@@ -57,7 +57,8 @@ class StoredFile:
     commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
     is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does
     is_local: bool = False  # in a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them
-    # Of a landed file that is read where it lies: its token's mark at a moment when it had these bytes.
+    # Of a landed file that is read where it lies, and of an object that a task put into a bucket: the mark of its token
+    # at a moment when it had these bytes.
     mark: tuple[int | str, ...] = ()
 
     @property
@@ -114,10 +115,27 @@ def find(
     body = _proven(store, sha256)
     if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
+    return replace(described(store, sha256, body), first_scan=first_scan, home_day=home_day)
+
+
+def described(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
+    """A content as its description has it; proves nothing."""
     kept = {name: body[name] for name in KEPT if name in body}
     if body.get(MARK):
         kept |= {"content": body["content"], MARK: tuple(body[MARK])}
-    return StoredFile(sha256, store, body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
+    return StoredFile(sha256, store, body["parquet"], **kept)
+
+
+def note_mark(file: StoredFile) -> dict[str, Any]:
+    """Note in the description of a content that was just put into a bucket the mark of its object, by which `find`
+    proves it from now on without a byte of it; return the description. Raises StillChanging if it is gone."""
+    name = f"{file.sha256}.json"
+    body, token = read_json(file.store, name), file.store.token(file.name)
+    if not body or token is None:
+        raise StillChanging(file.store.uri(file.name))
+    body[MARK] = [*token.mark]
+    file.store.write(name, json.dumps(body, sort_keys=True).encode())
+    return body
 
 
 def note_decoded(file: StoredFile) -> StoredFile:
@@ -135,7 +153,12 @@ def refuse_replaced(files: Iterable[StoredFile]) -> None:
     tokens = ((f, f.store.token(f.name)) for f in files if f.mark)
     replaced = {f.sha256: f for f, token in tokens if token is None or token.mark != f.mark}
     for file in replaced.values():
-        raise StillChanging(str(file.parquet.resolve()), frozenset(replaced))
+        raise StillChanging(where_it_lies(file), frozenset(replaced))
+
+
+def where_it_lies(file: StoredFile) -> str:
+    """The path of the file that is read where it landed, or the address of an object."""
+    return file.store.uri(file.name) if file.store.is_store else str(file.parquet.resolve())
 
 
 def copy_name(sha256: str, format: str) -> str:

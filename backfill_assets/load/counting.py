@@ -26,10 +26,11 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_log import TableFile
 from backfill_assets.landing.content_store import DIALECT, StoredFile, find, refuse_replaced
 from backfill_assets.landing.files import Hashes, LandedFile
-from backfill_assets.landing.ingest import DEFAULT_LIMITS, decoded, ingest, landed_in_place
+from backfill_assets.landing.ingest import DEFAULT_LIMITS, decoded
 from backfill_assets.landing.mapping import is_of_the_data
 from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
+from backfill_assets.landing.tasks import Intake
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.load.landed_changes import landed_by_content
@@ -100,8 +101,9 @@ def _judged_by_halves(
         elif _is_of_the_machine(error):
             raise
         refuse_replaced(files)
-        if (unseen := next((f for f in files if f.mark), None)) and NOT_SEEN.search(str(error)):
-            raise _not_seen(unseen) from None
+        in_place = [f for f in files if f.mark and not f.store.is_store]
+        if in_place and NOT_SEEN.search(str(error)):
+            raise _not_seen(in_place[0]) from None
         if len(files) == 1 and (has_ended_one or not ends):
             if not (is_of_the_data(error) or _lives(engine() if ends else session)):
                 raise
@@ -272,13 +274,16 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
     as `by_path` says. Pages of copies are decoded in advance; those of others, too, for some engines."""
-    lake, source = lake_session.lake, lake_session.lake.settings.source
+    lake = lake_session.lake
     is_local = lake.stock.is_store and lake_session.engine.computes_here
     if isinstance(file, TableFile):
         return take_in(lake, file, is_local, lake_session.reads_undecoded())
+    return intake_of(lake_session, by_path).stored(file, lake.stock, is_local)
+
+
+def intake_of(lake_session: LakeSession, by_path: bool | None = None) -> Intake:
+    """How files of the lake's source are taken in; `by_path` as `ingested` says."""
+    source = lake_session.lake.settings.source
     by_path = uses_path(source.select) if by_path is None else by_path
-    stays = source.in_place and (source.in_place is True or file.size >= source.in_place)
-    if stays:
-        like = StoredFile("", lake.stock, "", is_undecoded=lake_session.reads_undecoded(), is_local=is_local)
-        return landed_in_place(file, like, by_path)
-    return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)
+    is_undecoded = bool(source.in_place) and lake_session.reads_undecoded()
+    return Intake(source.format, source.dialect, by_path, source.in_place, is_undecoded)

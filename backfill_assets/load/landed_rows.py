@@ -92,7 +92,8 @@ def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
 
     server, engine = own_server(session), engine_of(session)
     if file.types:
-        names = pq.read_schema(file.parquet).names
+        with file.store.open(file.name, at_end=True, at_hand=True) as opened:
+            names = pq.read_schema(opened).names
         return [T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names]
     if server is not None and not engine.has_row_metadata:
         path = str(_copy(server.scratch, file))

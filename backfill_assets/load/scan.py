@@ -48,6 +48,7 @@ from backfill_assets.load.landed_changes import (
     scanned_too_early,
 )
 from backfill_assets.load.table_changes import first_day, given_up, note_scanned, waiting
+from backfill_assets.load.taking import taken_by_engine
 from backfill_assets.places.store_errors import StoreRefused
 
 STILL_WRITTEN = "still being written; the next scan reads it"
@@ -178,10 +179,10 @@ class _Rules:
 
 def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
     """The new files, taken into the content store, and the files that have to wait: path -> why."""
-    taken, waits = [], {}
+    taken, waits, by_engine = [], {}, taken_by_engine(lake_session, fresh)
     for file in fresh:
         try:
-            taken.append((found := settled(file), ingested(lake_session, found)))
+            taken.append((found := settled(file), by_engine.get(file.name) or ingested(lake_session, found)))
         except (StillChanging, FileNotFoundError):
             waits[file.name] = STILL_WRITTEN
         except StoreRefused as error:  # of this object: it was listed

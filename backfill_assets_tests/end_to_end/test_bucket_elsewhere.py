@@ -4,9 +4,12 @@ Lives here: a Spark Connect server that is none of the lake's own, on moto, whic
 Does not live here: engines of this machine (`test_bucket_lake`).
 """
 
+import gzip
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import look_at
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets.lake.session import LakeSession
@@ -39,12 +43,13 @@ from backfill_assets.lake.writing import WHOLE
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
+from backfill_assets.places.objects import Objects
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
 from backfill_assets_tests.end_to_end.test_external_tables import D1, D2, D3
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
-from backfill_assets_tests.end_to_end.worlds import World, in_place, land, make_world
+from backfill_assets_tests.end_to_end.worlds import World, encoded, in_place, land, land_bytes, make_world
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_session_theirs import spark_server
 from backfill_assets_tests.load.test_arrivals import CONTRACTS, START, kept_in, keyed, load, on, promised, with_key_day
@@ -60,6 +65,7 @@ QUICK = {  # for few rows
     "spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }  # fmt: skip
+LOADED = ("raw", "quarantine", "arrivals")
 THEIR_SERVER = "THEIR_SERVER"
 DAYS = DayRange(RULES.start, RULES.start + 3 * ONE_DAY)
 WRITES_AGAIN = """
@@ -82,7 +88,10 @@ def elsewhere(moto_server: StoreServer) -> Iterator[str]:
         pytest.skip(str(error))
     keys = {"spark.hadoop.fs.s3a.access.key": KEY, "spark.hadoop.fs.s3a.secret.key": SECRET}
     store = s3a_confs(moto_server.environment, "")
-    with spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))}) as port:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as started:
+        for name, value in moto_server.environment.items():
+            patch.setenv(name, value)  # the Python of its workers reaches the store as well
+        port = started.enter_context(spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))}))
         yield f"sc://127.0.0.1:{port}"
         if their_session.cache_info().currsize:
             their_session().stop()
@@ -191,6 +200,67 @@ def commanded(root: Path, *words: str) -> str:
     done = CliRunner().invoke(app, ["--lake", str(root), *words])
     assert done.exit_code == 0, done.output
     return done.output
+
+
+IN_PYTHON = f'engine = "{{}}"\n[spark.confs]\n"spark.sql.execution.pyspark.python" = "{sys.executable}"'
+SEMICOLONS = '[source.dialect]\nseparator = ";"\n[features]'
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The objects that this process fetches or sends whole or in parts."""
+    passed = list[str]()
+    for name in ("open", "part", "fetch", "send"):
+        verb = getattr(Objects, name)
+
+        def noted(objects: Objects, key: str, *rest: Any, verb: Any = verb) -> Any:
+            passed.append(key)
+            return verb(objects, key, *rest)
+
+        monkeypatch.setattr(Objects, name, noted)
+    return passed
+
+
+def of_ledger(world: World) -> set[tuple[object, ...]]:
+    records = read_files(world.open()[0].lake.store, "")
+    return {(r.path, r.sha256, r.size, str(r.days), r.home_day, r.refused, r.withdrawn) for r in records}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "parquet in place"])
+@pytest.mark.usefixtures("spark", "unseen")
+def test_an_engine_elsewhere_takes_in_what_this_process_would_and_no_byte_passes_it(
+    elsewhere: str, bucket_address: str, tmp_path: Path, passing: list[str], kind: str
+) -> None:
+    format, ending = kind.split()[0], ".gz" if kind in ("csv", "jsonl") else ""
+    folder, one = make_world(tmp_path / "folder", RULES, format), World(local_root(bucket_address))
+    text = (in_place(folder).root if "place" in kind else folder.root).joinpath(FILE_NAME).read_text()
+    text = text.replace("[features]", SEMICOLONS) if kind == "csv" else text
+    (folder.root / FILE_NAME).write_text(text)
+    place = place_at(one.root)
+    place.write(FILE_NAME, text.replace("[spark]", f"[spark]\n{IN_PYTHON.format(elsewhere)}").encode())
+
+    def land_both(name: str, content: bytes) -> None:
+        land_bytes(folder, name, content)
+        place.write(f"landing/{name}", content)
+
+    def sent(rows: Sequence[Row]) -> bytes:
+        return encoded(format, rows).replace(b",", b";" if kind == "csv" else b",")
+
+    land_both(f"early.{format}", sent(EARLY))
+    land_both(f"again.{format}", sent(EARLY))
+    land_both(f"bad.{format}", b"no file of its kind\x00")
+    for world in (folder, one):
+        world.backfill(DAYS, "raw")
+    land_both(f"late.{format}{ending}", gzip.compress(sent(LATE)) if ending else sent(LATE))
+    land_both(f"redelivered.{format}", sent(EARLY))
+    for world in (folder, one):
+        world.backfill(DAYS, "raw")
+    assert of_ledger(one) == of_ledger(folder)
+    assert {name: one.content(name) for name in LOADED} == {name: folder.content(name) for name in LOADED}
+    assert one.fingerprints()["raw"] == folder.fingerprints()["raw"]
+    ours = ("lake/landing/", "lake/.stock/")
+    assert {key for key in passing if key.startswith(ours) and not key.endswith((".json", ".hashes"))} == set()
 
 
 @pytest.mark.usefixtures("unseen")
