@@ -36,13 +36,15 @@ def by_hadoop(address: str) -> str:
 
 def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
     """The path or address of a file or folder, to read or to fill, for the engine of a session. A file of a bucket is
-    fetched for an engine of this machine. Raises SettingsError for an engine elsewhere and another store than S3."""
+    fetched for an engine of this machine, and one that waits here is sent for one elsewhere. Raises SettingsError for
+    an engine elsewhere and another store than S3."""
     if reaches_bucket(session, place.at(name)):
         if not (address := place.uri(name)).startswith((S3, S3A)):
             raise SettingsError(
                 address, "the lake's engine computes on machines that reach tables in S3 only", "Nothing was run",
                 'Set engine = "embedded", whose machine fetches copies, or have the table kept at s3://…',
             )  # fmt: skip
+        place.at(name).sync_new([""])
         return by_hadoop(address)
     return str(place.local(name))
 

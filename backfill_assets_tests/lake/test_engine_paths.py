@@ -14,6 +14,7 @@ from backfill_assets.core.place import read
 from backfill_assets.lake.engine_paths import engine_path, linked, refuse_blind
 from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
+from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 
 
 def elsewhere(content_of: Any) -> Mock:
@@ -69,3 +70,14 @@ def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_pat
     folder = linked(tmp_path, "day", files)
     assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
     assert linked(tmp_path, "day", files) != folder
+
+
+def test_a_file_that_waits_on_this_machine_is_sent_before_a_session_elsewhere_is_named_it(
+    bucket_address: str, tmp_path: Path
+) -> None:
+    here, there = (machine(bucket_address, tmp_path / name) for name in ("here", "there"))
+    place = place_at(here)
+    (place.prepared("tables/t/writes") / "a.parquet").write_bytes(b"rows")
+    assert not place_at(there).token("tables/t/writes/a.parquet")
+    engine_path(elsewhere(None), place.at("tables/t"), "writes/a.parquet")
+    assert read(place_at(there), "tables/t/writes/a.parquet") == b"rows"
