@@ -28,7 +28,7 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
-from backfill_assets_tests.stores import bucket_address, moto_server
+from backfill_assets_tests.stores import bucket_address, moto_server, passing
 from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = (
     "bucket_address",
     "moto_server",
+    "passing",
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",

@@ -17,10 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
+from backfill_assets.places.objects import Objects
 from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.processes import until
 
@@ -184,3 +186,18 @@ def bucket_address(moto_server: StoreServer, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in moto_server.environment.items():
         monkeypatch.setenv(name, value)
     return f"{moto_server.new_bucket()}/lake"
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The objects that this process fetches or sends whole or in parts."""
+    passed = list[str]()
+    for name in ("open", "part", "fetch", "send"):
+        verb = getattr(Objects, name)
+
+        def noted(objects: Objects, key: str, *rest: Any, verb: Any = verb) -> Any:
+            passed.append(key)
+            return verb(objects, key, *rest)
+
+        monkeypatch.setattr(Objects, name, noted)
+    return passed

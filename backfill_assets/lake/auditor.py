@@ -58,14 +58,14 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
             '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )  # fmt: skip
-    by_engine = is_for_engine(lake_session, contract, staged.table, staged.files)
+    by_engine = is_for_engine(lake_session, contract, staged.files)
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
 
 
-def is_for_engine(lake_session: LakeSession, contract: Contract, table: Place, files: Sequence[StagedFile]) -> bool:
-    """Whether the engine, not DuckDB, counts the rows of these files of a table, as `auditor_of` says."""
+def is_for_engine(lake_session: LakeSession, contract: Contract, files: Sequence[StagedFile]) -> bool:
+    """Whether the engine, not DuckDB, counts the rows of these files of one table, as `auditor_of` says."""
     wanted = lake_session.lake.settings.audit.engine
-    if not files or wanted == "duckdb" or _why_not_by_engine(contract, table):
+    if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table):
         return False
     return wanted == "engine" or _are_large(lake_session, files)
 

@@ -21,7 +21,7 @@ SPARKS_NAMES = {"epoch_us": "unix_micros"}  # of functions that sqlglot does not
 
 def rows_by(lake_session: LakeSession, contract: Contract, staged: Staged, column: str) -> list[tuple[Any, ...]]:
     """Per day and value of the column how many of the staged rows have it."""
-    if not is_for_engine(lake_session, contract, staged.table, staged.files):
+    if not is_for_engine(lake_session, contract, staged.files):
         return count_rows(lake_session.lake, staged.paths, contract, [column])
     rows = rows_of(lake_session.spark(), staged.files, contract)
     return [tuple(row) for row in rows.groupBy(contract.day_column, column).count().collect()]
@@ -34,7 +34,7 @@ def numbers(
     """What `query` makes of queries for the rows of each of these sets of files `where` it holds, a part of the days
     after the other. The engine is asked if its figures are DuckDB's (`Table.counts_alike`)."""
     contract, files = table.contract, [f for side in sides for f in side]
-    if table.counts_alike and files and is_for_engine(lake_session, contract, files[0].table, files):
+    if table.counts_alike and files and is_for_engine(lake_session, contract, files):
         session = lake_session.spark()
         frames = {f"side_{n}": rows_of(session, side, contract) for n, side in enumerate(sides)}
         text = in_spark(query(*(f"SELECT * FROM {name} WHERE {where}" for name in frames)), frames)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Deliveries:
+class RawDeliveries:
     """The deliveries in raw's files, and queries over them, by DuckDB over copies on this machine.
 
     `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`). `by_key`: SQL of the
@@ -77,7 +77,7 @@ class Deliveries:
 
 
 @dataclass
-class DeliveriesThere(Deliveries):
+class RawDeliveriesThere(RawDeliveries):
     """The same by the lake's engine, which reads the files where they lie; only rows of the ledger come here."""
 
     frames: "dict[str, DataFrame]" = field(default_factory=dict)
@@ -87,14 +87,14 @@ class DeliveriesThere(Deliveries):
         self, version: int, days: Collection[date] | None, narrow: Callable[[str], str] = str,
         *, altered: bool = False, kept: bool = False,
     ) -> Iterator[str]:  # fmt: skip
-        """As `Deliveries.rows`; the query names frames in braces."""
+        """As `RawDeliveries.rows`; the query names frames in braces."""
         files = self.lake.store.files(self.raw, version, days, altered=altered)
         frame = f"deliveries_{len(self.frames)}"
         self.frames[frame] = self._of_rows(rows_of(self.lake_session.spark(), files, self.raw))
         yield narrow(f"SELECT * FROM {{{frame}}}")
 
     def _of_rows(self, rows: "DataFrame") -> "DataFrame":
-        """As `Deliveries.of`."""
+        """As `RawDeliveries.of`."""
         delivered = [c for c in self.raw.columns if c.name not in LANDED]
         hashes = {ROW: engine_fingerprints.row_hash(delivered), **engine_fingerprints.part_hashes(self.raw, self.parts)}
         # A sum of some of them has more than 64 bits.
@@ -118,12 +118,11 @@ class DeliveriesThere(Deliveries):
 
 def deliveries_of(
     lake_session: LakeSession, raw: Contract, parts: Sets, version: int, days: Collection[date], by_key: str = "NULL"
-) -> Deliveries:
+) -> RawDeliveries:
     """The deliveries of raw as they are to be read where these days of a version are: by the engine where it would
     count these files (`[audit]`)."""
-    store, table = lake_session.lake.store, lake_session.lake.table_place(raw.name)
-    files = store.files(raw, version, days, altered=True)
-    made = DeliveriesThere if is_for_engine(lake_session, raw, table, files) else Deliveries
+    files = lake_session.lake.store.files(raw, version, days, altered=True)
+    made = RawDeliveriesThere if is_for_engine(lake_session, raw, files) else RawDeliveries
     return made(lake_session, raw, parts, by_key)
 
 

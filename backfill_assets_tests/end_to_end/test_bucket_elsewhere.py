@@ -43,7 +43,6 @@ from backfill_assets.lake.writing import WHOLE
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.places.choice import MACHINE, place_at
-from backfill_assets.places.objects import Objects
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
@@ -52,9 +51,9 @@ from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, encoded, in_place, land, land_bytes, make_world
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_session_theirs import spark_server
+from backfill_assets_tests.load.test_arrival_rows import with_audit
 from backfill_assets_tests.load.test_arrivals import CONTRACTS, START, kept_in, keyed, load, on, promised, with_key_day
 from backfill_assets_tests.load.test_arrivals import DAYS as LEDGER_DAYS
-from backfill_assets_tests.load.test_arrivals_by_engine import with_audit
 from backfill_assets_tests.oracle import Row, unruly
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
@@ -204,21 +203,6 @@ def commanded(root: Path, *words: str) -> str:
 
 IN_PYTHON = f'engine = "{{}}"\n[spark.confs]\n"spark.sql.execution.pyspark.python" = "{sys.executable}"'
 SEMICOLONS = '[source.dialect]\nseparator = ";"\n[features]'
-
-
-@pytest.fixture
-def passing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The objects that this process fetches or sends whole or in parts."""
-    passed = list[str]()
-    for name in ("open", "part", "fetch", "send"):
-        verb = getattr(Objects, name)
-
-        def noted(objects: Objects, key: str, *rest: Any, verb: Any = verb) -> Any:
-            passed.append(key)
-            return verb(objects, key, *rest)
-
-        monkeypatch.setattr(Objects, name, noted)
-    return passed
 
 
 def of_ledger(world: World) -> set[tuple[object, ...]]:

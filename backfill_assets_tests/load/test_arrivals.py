@@ -24,7 +24,7 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.arrival_rows import Deliveries, changed_days, ledger_rows, of_keys, placed_keys
+from backfill_assets.load.arrival_rows import RawDeliveries, changed_days, ledger_rows, of_keys, placed_keys
 from backfill_assets.load.arrivals import BY_KEY, commit_arrivals
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
@@ -53,7 +53,7 @@ def as_stored(rows: Sequence[Row]) -> list[Row]:
 
 def query_for(lake: Lake, rows: Sequence[Row]) -> str:
     files = stage_by_hand(lake, RAW, as_stored(rows)).paths
-    return Deliveries(LakeSession(lake), RAW, PARTS).of(selection(files, RAW))
+    return RawDeliveries(LakeSession(lake), RAW, PARTS).of(selection(files, RAW))
 
 
 def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:

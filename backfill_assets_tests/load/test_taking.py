@@ -16,13 +16,11 @@ import pytest
 from backfill_assets.core.addresses import local_root
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.landing import tasks
 from backfill_assets.landing.content_store import find, refuse_replaced
 from backfill_assets.landing.files import LandedFile, landed_object
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.load.taking import taken_by_engine
 from backfill_assets.places.choice import place_at
-from backfill_assets.places.objects import Objects
 from backfill_assets_tests.files import SMALLEST
 
 pytestmark = pytest.mark.slow  # it needs a server of moto's
@@ -76,7 +74,7 @@ def landed(lake: Lake, *names: str, content: bytes = CSV) -> list[LandedFile]:
 
 
 def test_a_content_is_what_this_process_would_have_made_and_is_proven_by_its_mark_alone(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    lake: Lake, passing: list[str], tmp_path: Path
 ) -> None:
     files = landed(lake, "one.csv", "again.csv")
     found = taken_by_engine(session_of(lake, engine := Engine()), files)
@@ -87,9 +85,10 @@ def test_a_content_is_what_this_process_would_have_made_and_is_proven_by_its_mar
     wanted = ingest(files[0], "csv", here)
     kept = ("sha256", "name", "types", "schema", "rows", "bad_rows", "refused")
     assert [getattr(one, name) for name in kept] == [getattr(wanted, name) for name in kept]
-    monkeypatch.setattr(Objects, "fetch", lambda *_: pytest.fail("the copy was fetched"))
+    passing.clear()
     assert find(lake.stock, one.sha256) == one
     refuse_replaced([one])
+    assert not [name for name in passing if name.endswith(".parquet")], "the copy is not fetched"
 
 
 def test_a_file_over_which_a_process_ends_keeps_no_other_one_back_and_is_logged(
@@ -112,19 +111,16 @@ def test_an_object_that_was_replaced_since_it_was_listed_is_left_to_this_process
     assert {*taken_by_engine(session_of(lake, Engine()), [one, other])} == {"landing/other.csv"}
 
 
-def test_no_task_is_run_where_its_python_cannot_do_it(
-    lake: Lake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = landed(lake, "one.csv")
-    engine, code = Engine(), tasks.code()
+def test_no_task_is_run_where_its_python_cannot_do_it(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    files, engine = landed(lake, "one.csv"), Engine()
     assert taken_by_engine(session_of(lake, engine, is_at_bucket=False), files) == {}
     assert engine.queries == 0
     session = session_of(lake, engine)
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(tasks, "code", lambda: code[::-1])
+    lake.place.delete(FILE_NAME)
+    with caplog.at_level(logging.WARNING):
         assert [taken_by_engine(session, files), taken_by_engine(session, files)] == [{}, {}]
     assert engine.queries == 1, "it is asked once"
     assert [r.getMessage() for r in caplog.records] == [
-        "the engine's machines take in no landed files (another release of backfill-assets is installed there): all "
+        f"the engine's machines take in no landed files (they do not find {lake.place.uri(FILE_NAME)} as it is): all "
         "pass this process"
     ]
