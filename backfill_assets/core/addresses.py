@@ -17,11 +17,13 @@ SCHEMES = ("s3", "az", "gs")
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
 CATALOG_NAME = re.compile(r"\w[\w-]*(\.\w[\w-]*){1,2}")  # SCHEMA.TABLE or CATALOG.SCHEMA.TABLE
 KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")  # of a table: no sign that logs write otherwise
+CANDIDATES = ".candidates"  # in a lake: below it lie lakes that read it
 PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")  # what no engine takes for a pattern
 
 
 def local_root(named: str | Path) -> Path:
-    """The absolute folder of the lake that `named` is: that folder, or this machine's own one of a lake in a bucket.
+    """The absolute folder of the lake that `named` is: that folder, or this machine's own one of a lake in a bucket; of
+    a candidate it lies below that of its lake.
 
     It holds what only this machine needs (scratch, copies, the engine's and Dagster's homes), may be deleted while
     nothing runs, and lies below $BACKFILL_ASSETS_STATE, else $XDG_STATE_HOME, else `~/.local/state`. Raises
@@ -36,7 +38,9 @@ def local_root(named: str | Path) -> Path:
             "Nothing was done", f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://",
         )  # fmt: skip
     state = os.environ.get(STATE_VARIABLE) or os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *parts))
+    home, _, candidate = "/".join(parts).partition(f"/{CANDIDATES}/")
+    folder = Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *home.split("/")))
+    return folder / CANDIDATES / candidate if candidate else folder
 
 
 def table_address(named: str, base: Path, what: str) -> str:

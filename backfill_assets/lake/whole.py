@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from backfill_assets.core import addresses
 from backfill_assets.core.place import LOCK_SECONDS, LOCKS, AlreadyThere, Changed, Gone, Place, Token, exists
 
 SNAPSHOTS, SNAPSHOT_FILE = ".snapshots", "snapshot.json"
-CANDIDATES, CANDIDATE_FILE = ".candidates", "candidate.json"
+CANDIDATES, CANDIDATE_FILE = addresses.CANDIDATES, "candidate.json"
 FILES = {SNAPSHOTS: SNAPSHOT_FILE, CANDIDATES: CANDIDATE_FILE}
 UNFINISHED, MAKING = "unfinished", "being made"
 MARK = f'{{"{UNFINISHED}"'.encode()  # begins the file of a folder that does not count

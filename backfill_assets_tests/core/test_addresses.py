@@ -32,8 +32,10 @@ def test_a_lake_in_a_bucket_has_a_folder_here_from_which_its_address_follows(add
     assert local_root(f"{address}/") == local_root(Path(address)) == root
 
 
-def test_a_folder_below_that_one_is_a_place_below_the_address() -> None:
-    assert address_of(local_root("s3://bucket/lake") / ".candidates" / "try") == "s3://bucket/lake/.candidates/try"
+def test_a_candidate_lies_below_the_folder_of_its_lake_and_its_address_leads_there() -> None:
+    candidate = local_root("s3://bucket/shops/lake") / ".candidates" / "try"
+    assert address_of(candidate) == "s3://bucket/shops/lake/.candidates/try"
+    assert local_root(address_of(candidate)) == candidate, "the commands that `candidate create` names find its lake"
 
 
 def test_a_prefix_in_the_lake_is_below_its_folder_and_another_one_is_below_its_buckets() -> None:
