@@ -1,8 +1,9 @@
 """Rows that a user's asset returned, as one value: their columns, and staging them for a table of a lake.
 
 A Spark frame is computed and written by its own session; what comes by Arrow, pandas or polars starts no engine. Either
-way the rows stream through the same conversion into the same writer, so that equal rows are equal files. Not here: the
-conversion (`given_columns`), judging and publishing what was staged.
+way the rows stream through the same conversion into the same writer, so that equal rows are equal files; but a frame of
+the table's own types that other machines write to the lake's bucket stays there. Not here: the conversion
+(`given_columns`), judging and publishing what was staged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.foreign import why_elsewhere, write_parquet
+from backfill_assets.engine.session import conf_value
 from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
@@ -33,10 +35,11 @@ from backfill_assets.lake.given_columns import (
     stored_type,
 )
 from backfill_assets.lake.staging import Staged, filling
-from backfill_assets.lake.writing import WHOLE, copy_batches
+from backfill_assets.lake.writing import INSTANTS, WHOLE, WIDENING, copy_batches, write_there
+from backfill_assets.landing.mapping import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS_AT_ONCE = 1 << 16
 KNOWN = "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or a polars frame"
@@ -103,7 +106,12 @@ class GivenRows:
         with filling(lake, contract) as staged:
             if self.kind == "Spark DataFrame":
                 _refuse(what, differences)
-                batches = _batches_of_files(_written(self.rows, lake, staged))
+                is_there = _is_there(self.rows.sparkSession, lake, staged)
+                if is_there and _is_as_stored(self.rows, contract):
+                    cast = (f"CAST({quoted(c.name)} AS {c.kind.spark}) AS {quoted(c.name)}" for c in contract.columns)
+                    staged.files = tuple(write_there(self.rows.selectExpr(*cast), lake, contract, staged))
+                    return staged
+                batches = _batches_of_files(_written(self.rows, staged, is_there))
             else:
                 batches = _batches(self._arrow)
             stream = _Stream(contract, batches)
@@ -127,14 +135,33 @@ class GivenRows:
         return self.rows if hasattr(self.rows, "__arrow_c_stream__") else self.rows.collect()
 
 
-def _written(frame: "DataFrame", lake: LakeFolder, staged: Staged) -> list[Path]:
-    """Files on this machine with the rows of a frame, which its own session computes: to a folder that it sees, else to
-    the bucket of a lake in S3. Raises SettingsError where it reaches neither."""
-    session, table, name = frame.sparkSession, staged.table, f"{staged.name}/{WHOLE}"
+def _is_there(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool:
+    """Whether a session computes on machines that do not see this one's folders, and reaches the bucket of a lake in
+    S3. Raises SettingsError where it reaches neither."""
+    table = staged.table
     if not table.uri().startswith(S3) or not why_elsewhere(session, table.prepared(staged.name)):
-        return write_parquet(frame, staged.folder / WHOLE)
+        return False
     refuse_blind(session, lake.place)
-    frame.write.mode("append").parquet(engine_path(session, table, name))
+    return True
+
+
+def _is_as_stored(frame: "DataFrame", contract: Contract) -> bool:
+    """Whether a frame's session writes the files of a table as they must be: each value fits its column, instants as
+    readers of Delta expect them."""
+    found, wanted = dict(frame.dtypes), {c.name: c.kind.spark for c in contract.columns}
+    fits = all(found[n] == kind or (found[n], kind) in WIDENING for n, kind in wanted.items())
+    has_instants = any("timestamp" in kind for kind in wanted.values())
+    as_micros = not has_instants or conf_value(frame.sparkSession, INSTANTS) == "TIMESTAMP_MICROS"
+    return fits and as_micros and bool(contract.partition_column)  # else an empty frame would be a file
+
+
+def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
+    """Files on this machine with the rows of a frame, which its own session computes to a folder that it sees, or to
+    the bucket."""
+    table, name = staged.table, f"{staged.name}/{WHOLE}"
+    if not is_there:
+        return write_parquet(frame, staged.folder / WHOLE)
+    frame.write.mode("append").parquet(engine_path(frame.sparkSession, table, name))
     return [table.local(file) for file in table.below(name) if file.endswith(".parquet")]
 
 

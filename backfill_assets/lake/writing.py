@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MANY_FOLDERS = 4  # fewer, and Spark is as quick by itself
 SHUFFLE = "spark.sql.shuffle.partitions"
+INSTANTS = "spark.sql.parquet.outputTimestampType"
 GIVEN = "given_rows"  # the name of rows that come by Arrow in a query
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
@@ -73,7 +74,7 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
     with filling(lake, contract) as staged:
         folder = engine_path(frame.sparkSession, staged.table, staged.name)
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
-        set_confs(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+        set_confs(frame.sparkSession, {INSTANTS: "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, f"{folder}/{WHOLE}", "", days, memory)
@@ -84,6 +85,17 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
             write(frame, folder, column, days, memory, varied)
             staged.files = staged.found(column)
     return staged
+
+
+def write_there(
+    frame: "DataFrame", lake: LakeFolder, contract: Contract, staged: Staged, days: int = 1
+) -> list[StagedFile]:
+    """Let a frame's own session write its rows, of the contract's columns and types, to a staging; gives the new files,
+    which are not yet among the staging's own."""
+    folder, column = engine_path(frame.sparkSession, staged.table, staged.name), contract.partition_column
+    write(frame, folder, column, days, lake.settings.spark.memory)
+    known = {f.name for f in staged.files}
+    return [f for f in staged.found(column) if f.name not in known]
 
 
 def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:

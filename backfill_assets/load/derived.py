@@ -21,9 +21,9 @@ from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.auditor import auditor_of
+from backfill_assets.lake.kept_rows import kept_rows
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate, settled_days
 from backfill_assets.load.computing import days_read, refuse_dependent, stage_days, version_read
 from backfill_assets.load.judging import without_refused
@@ -180,7 +180,7 @@ def _add_kept_rows(request: RebuildRequest, states: States, staged: Staged, days
     Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not complete.
     """
     contract, lake, made_files = request.table.contract, request.lake_session.lake, len(staged.files)
-    kept = keep_rows(lake, contract, staged, states.view.table(contract.name).version, days)
+    kept = kept_rows(request.lake_session, contract, staged, states.view.table(contract.name).version, days)
     unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
     if unready:
         raise BackfillError(
