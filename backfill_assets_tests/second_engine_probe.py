@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANSWERS = Path(__file__).with_name("second_engine_answers.json")
-RAISES = "!"
+RAISES, ANSWERS_IT = "!", "-"
 KEYS = (frozenset({"id"}),)
 TOGETHER, DIGITS = 20, 2
 SCALAR, GROUPED = "SELECT id, {} FROM rows {} ORDER BY id", "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g"
@@ -49,7 +49,8 @@ def is_let(question: str) -> bool:
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
-    """The answers to these questions: the type, and each row's value or that it raises."""
+    """The answers to these questions: that it answers or raises, and each row's value or that it raises."""
+    session.client.disable_reattachable_execute()  # no connection breaks; it asks twice more for each query
     small_rows(session).createOrReplaceTempView("rows")
     wanted, found = set(questions), Answers()
     for asked, query in ((scalars(), SCALAR), (aggregates(), GROUPED), (windows(), SCALAR)):
@@ -59,9 +60,9 @@ def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
 
 def digest(answer: Sequence[str]) -> str:
     """An answer for keeping: few letters for each part of it. Numbers count as equal whatever their type writes."""
-    kind, *values = answer
+    whole, *values = answer
     told = [RAISES if v == RAISES else hashlib.sha256(_plain(v).encode()).hexdigest()[:DIGITS] for v in values]
-    return " ".join([RAISES if kind == RAISES else "-", *told])
+    return " ".join([whole, *told])
 
 
 def _plain(value: str) -> str:
@@ -118,8 +119,7 @@ def _answered(session: "SparkSession", questions: Sequence[str], query: str) -> 
     together = ", ".join(f"({q}) AS c{i}" for i, q in enumerate(questions))
     outcome = _rows_of(session, query.format(together, "")) if len(questions) <= TOGETHER else None
     if outcome is not None:
-        types, rows = outcome
-        return {q: [types[i + 1], *(r[i + 1] for r in rows)] for i, q in enumerate(questions)}
+        return {q: [ANSWERS_IT, *(row[i + 1] for row in outcome)] for i, q in enumerate(questions)}
     if len(questions) == 1:
         return {questions[0]: _one_by_one(session, questions[0], query)}
     half = len(questions) // 2
@@ -130,12 +130,11 @@ def _one_by_one(session: "SparkSession", question: str, query: str) -> list[str]
     """A question that raises over all rows, asked of each row or group alone; windows, and what no row has: once."""
     if " OVER (" in question or not _is_analysed(session, query.format(f"({question}) AS c", "")):
         return [RAISES]
-    kind, told, column = "", [], "g" if query is GROUPED else "id"
+    told, column = [], "g" if query is GROUPED else "id"
     for which in sorted({int(str(row[list(COLUMNS).index(column)])) for row in ROWS}):
         outcome = _rows_of(session, query.format(f"({question}) AS c", f"WHERE {column} = {which}"))
-        kind = outcome[0][1] if outcome else kind
-        told.append(outcome[1][0][1] if outcome else RAISES)
-    return [kind, *told] if kind else [RAISES]
+        told.append(outcome[0][1] if outcome else RAISES)
+    return [RAISES] if {*told} == {RAISES} else [ANSWERS_IT, *told]
 
 
 def _is_analysed(session: "SparkSession", query: str) -> bool:
@@ -147,19 +146,17 @@ def _is_analysed(session: "SparkSession", query: str) -> bool:
 
 def _outcome(session: "SparkSession", query: str) -> list[str]:
     outcome = _rows_of(session, query)
-    return [RAISES] if outcome is None else [str(outcome[0]), *map(str, outcome[1])]
+    return [RAISES] if outcome is None else [ANSWERS_IT, *map(str, outcome)]
 
 
-def _rows_of(session: "SparkSession", query: str) -> tuple[list[str], list[list[str]]] | None:
-    """The types and rows of a query, each value as text; None where it raises."""
+def _rows_of(session: "SparkSession", query: str) -> list[list[str]] | None:
+    """The rows of a query, each value as text; None where it raises."""
     try:
-        frame = session.sql(query)
-        types = [f.dataType.simpleString() for f in frame.schema.fields]
-        table = frame.toArrow()
+        table = session.sql(query).toArrow()
     except Exception:  # noqa: BLE001 - the engine, or the client that does not understand what it gave
         return None
     columns = [[_text(v) for v in _values(column)] for column in table.columns]
-    return types, [list(row) for row in zip(*columns, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _values(column: Any) -> list[Any]:
