@@ -26,13 +26,16 @@ from backfill_assets.places.objects import Objects
 from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.processes import until
 
-# moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue.
+# moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue. Its
+# server for all services looks for that of each request in a folder of 175; and each time of a listing is parsed once.
 MOTO = """
-import json, sys, threading
+import functools, json, sys, threading
 from urllib.parse import parse_qs
-from moto.server import DomainDispatcherApplication, create_backend_app
+import moto.core.serialize as answers
+from moto.server import create_backend_app
 from werkzeug.serving import run_simple
-one, inner, seen = threading.Lock(), DomainDispatcherApplication(create_backend_app), []
+answers.parse_to_aware_datetime = functools.cache(answers.parse_to_aware_datetime)
+one, inner, seen = threading.Lock(), create_backend_app("s3"), []
 def app(environ, start_response):
     with one:
         if environ["PATH_INFO"] == "/seen":
