@@ -91,10 +91,10 @@ def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
 def _stale_and_missing(
     states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]
 ) -> Iterable[date]:
-    latest = states.view.table(contract.name).latest
+    latest, theirs = states.view.table(contract.name).latest, states.view.awaits_others(contract.name)
     first = min(latest, default=None)
     missing = []
-    for day in days:
+    for day in (d for d in days if d not in theirs):
         state = states.of(contract.name, day)
         if state is State.STALE:
             yield day
@@ -139,6 +139,7 @@ def first_unready(
         if wanted.kind is InputKind.FILES:
             continue
         coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
+        coming |= states.view.awaits_others(wanted.table)
         if wanted.kind is InputKind.ARRIVALS:
             source = states.view.source(wanted.table)
             # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is made from.

@@ -87,10 +87,15 @@ class LakeView:
     grace: timedelta  # a day's cut is the midnight after it plus this
     tables: Mapping[str, TableView]
     delivered: Mapping[str, Deliveries]  # by the landed table of a source
+    others_write: frozenset[str] = frozenset()  # tables whose foreign days are judged
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one for a table that does not exist yet."""
         return self.tables.get(name, NO_TABLE)
+
+    def awaits_others(self, name: str) -> frozenset[date]:
+        """The days that others may write, and wrote as nobody accepted it yet: no run makes or reads them by itself."""
+        return self.table(name).foreign if name in self.others_write else frozenset()
 
     @cached_property
     def sources(self) -> Mapping[str, "Source"]:

@@ -34,7 +34,9 @@ def read_view(lake: Lake, contracts: Iterable[Contract], versions: Mapping[str, 
     tables = {c.name: read[c.name] for c in known}
     landed = {c.source: c.name for c in reversed(known) if c.is_landed}  # the first of a source is the one
     delivered = {table: _delivered(lake, source, tables, pinned) for source, table in (landed or {"": ""}).items()}
-    return LakeView(lake.settings.start_date, lake.settings.as_of, lake.settings.grace, tables, delivered)
+    settings = lake.settings
+    others_write = frozenset(name for name, table in settings.tables.items() if table.others_may_write)
+    return LakeView(settings.start_date, settings.as_of, settings.grace, tables, delivered, others_write)
 
 
 def renewed(lake: Lake, contracts: Iterable[Contract], view: LakeView, moved: Collection[str]) -> LakeView:

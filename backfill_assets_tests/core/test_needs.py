@@ -5,6 +5,7 @@ their identity. Not tested here: sensors (`orchestration.test_ticks`).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -72,6 +73,15 @@ def test_what_hangs_on_a_day_follows_once_it_is_made_and_only_if_its_content_cha
     assert ready(story, "features") == {day(n) for n in range(5, 5 + WINDOW)} | {day(10)}
     newly_mature = day(11 - 1 - HORIZON - MATURITY)
     assert ready(story, "labels") == {day(3), day(4)} | {day(8), day(9)} | {newly_mature}, "their horizons, and time"
+
+
+def test_a_day_that_others_may_write_is_not_made_anew_and_what_reads_it_waits_until_it_is_accepted() -> None:
+    story = built().edit("staging", day(5))
+    assert needs(story.states(), {}).ready["staging"] == {day(5)}
+    found = needs(States(CONTRACTS, replace(story.view(), others_write=frozenset({"staging"})), story.codes), {})
+    assert (found.needed["staging"], found.ready["features"]) == (set(), set())
+    assert day(5) in found.needed["features"]
+    assert set(found.waiting["features"].values()) == {("staging", day(5))}
 
 
 def test_an_arrival_day_is_needed_if_something_landed_and_is_not_loaded() -> None:

@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.needs import needed_days
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.place import LOCKS
 from backfill_assets.core.states import State
@@ -260,6 +261,16 @@ def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World
     DeltaTable(shared.place).delete("day = '2024-01-02'")
     assert shared.look().days == (D2,)
     assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == 0, "others emptied it"
+
+
+def test_no_run_makes_a_day_over_what_others_may_write_unless_it_is_asked_for(shared: World) -> None:
+    shared.write(rows((D2, "a", 9), (D3, "a", 8), (D3, "a", 9)))
+    pipeline = chosen_pipeline(shared.lake)
+    assert needed_days(pipeline.states(read_view(shared.lake, pipeline.contracts)))["orders"] == set()
+    with pytest.raises(BackfillError, match=r"break its rules: 2024-01-02: .*2024-01-03: .*or make them anew"):
+        shared.look()
+    states = pipeline.states(read_view(shared.lake, pipeline.contracts))
+    assert (states.of("orders", D2), needed_days(states)["orders"]) == (State.STALE, set())
 
 
 @pytest.mark.parametrize(
