@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError, LandingError, SettingsErr
 from backfill_assets.core.scans import UNFIT
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
-from backfill_assets.engine.server import SERVERS
+from backfill_assets.engine.server import SERVERS, engine_named
 from backfill_assets.engine.session import explained
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
@@ -260,7 +260,7 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             raise nowhere(source.table, record)
-        if file_again.is_undecoded and not lake_session.reads_undecoded():
+        if file_again.is_undecoded and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata:
             file_again = decoded(file_again, "delta" if source.table else source.format)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
