@@ -20,7 +20,7 @@ def kept_rows(
 ) -> dict[date, int]:
     """As `writing.keep_rows`, which adds the rows where DuckDB counts; else the engine does, where the files lie."""
     stands = lake_session.lake.store.files(contract, version, days) if version >= 0 else []
-    if not stands or not is_for_engine(lake_session, contract, staged.table, [*staged.files, *stands]):
+    if not stands or not is_for_engine(lake_session, contract, [*staged.files, *stands]):
         return keep_rows(lake_session.lake, contract, staged, version, days)
     from pyspark.sql import functions as F
 

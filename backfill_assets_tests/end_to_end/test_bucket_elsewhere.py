@@ -246,8 +246,8 @@ def test_an_engine_elsewhere_takes_in_what_this_process_would_and_no_byte_passes
     assert of_ledger(one) == of_ledger(folder)
     assert {name: one.content(name) for name in LOADED} == {name: folder.content(name) for name in LOADED}
     assert one.fingerprints()["raw"] == folder.fingerprints()["raw"]
-    ours = ("lake/landing/", "lake/.stock/")
-    assert {key for key in passing if key.startswith(ours) and not key.endswith((".json", ".hashes"))} == set()
+    landed_ones = (key for key in passing if key.startswith(("lake/landing/", "lake/.stock/")))
+    assert {key for key in landed_ones if not key.endswith((".json", ".hashes"))} == set()
 
 
 @pytest.mark.usefixtures("unseen")
@@ -267,23 +267,20 @@ def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_buc
     monkeypatch.setenv("BACKFILL_ASSETS__AUDIT__ENGINE_FROM_MIB", "0")
     lake_session = LakeSession(bare_bucket(bucket_address, tmp_path))
     lake = lake_session.lake
-    row = "'A' entity", "id value"
     for event_date in (f"DATE'{day(0)}'", f"'{day(0)}'"):  # rows with a text for a day are converted here
-        rows = lake_session.spark().range(3).selectExpr(*row, f"{event_date} event_date")
+        rows = lake_session.spark().range(3).selectExpr("'A' entity", "id value", f"{event_date} event_date")
         staged = GivenRows.of(rows).stage(lake, STAGING)
         assert auditor_of(lake_session, staged, STAGING)(staged, STAGING, {})[day(0)].rows == 3
         assert copies(lake.root) == set() or "DATE" not in event_date
         assert not any(WHOLE in name for name in lake.table_place("staging").below())
         staged.drop()
-    assert lake.table_place("staging").below() == []
 
 
 @pytest.mark.usefixtures("unseen")
 def test_the_rows_of_the_ledger_are_computed_where_the_files_of_raw_lie(
     spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a first load, a late one that moves keys of other days, one of days that name keys, and of a machine that
-    has no copy of raw."""
+    """Of a first load, of one that moves keys of other days, and where keys name days; without a copy of raw."""
     folder = with_audit(bare_lake(tmp_path / "folder"), engine="duckdb")
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
     lake = with_audit(bare_bucket(bucket_address, tmp_path), engine_from_mib=0)
