@@ -190,7 +190,7 @@ def report(done: CaughtUp) -> None:
     runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
     found = [partial(draw_outcomes, done.runs)] if done.runs or done.held_back or done.unscanned else []
     document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
-    answer(document, found, "Nothing to do: every day that can be is up to date.")
+    answer(document, found, "Nothing to do: every day before today (UTC) that can be is up to date.")
     failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
     for request, cause in failed:
         remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
