@@ -9,16 +9,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import requests
 
+from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.places.choice import place_at
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, machine
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, span
+from backfill_assets_tests.stores import StoreServer
 
 
 def copy(source: str, target: str) -> dict[str, object]:
@@ -69,3 +72,17 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
     for place in (bucket_address, str(back.root)):
         shown = run("snapshot", "show", "spring", "--lake", place, "--json")
         assert json.loads(shown.stdout)["digest"] == kept.digest, "every byte that it names was read"
+
+
+@pytest.mark.slow
+def test_empty_objects_that_stand_for_folders_are_no_files_of_a_lake(
+    bucket_address: str, moto_server: StoreServer, tmp_path: Path
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path / "state")
+    lake.place.write("sql/nothing.sql", b"")
+    folder = f"{bucket_address.removeprefix('s3://')}/tables/staging/writes/of-s3a/"
+    requests.put(f"{moto_server.endpoint}/{folder}", timeout=60).raise_for_status()
+    assert "tables/staging/writes/of-s3a" in lake.place.below(), "listed as if it were a file"
+    copy_lake(lake, target := tmp_path / "copy")
+    assert {"lake.toml", "nothing.sql"} <= {path.name for path in target.rglob("*") if path.is_file()}
+    assert not (target / "tables").exists()
