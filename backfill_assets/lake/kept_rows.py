@@ -19,17 +19,18 @@ def kept_rows(
     lake_session: LakeSession, contract: Contract, staged: Staged, version: int, days: Sequence[date]
 ) -> dict[date, int]:
     """As `writing.keep_rows`, which adds the rows where DuckDB counts; else the engine does, where the files lie."""
-    stands = lake_session.lake.store.files(contract, version, days) if version >= 0 else []
+    lake = lake_session.lake
+    stands = lake.store.files(contract, version, days, altered=True) if version >= 0 else []
     if not stands or not is_for_engine(lake_session, contract, [*staged.files, *stands]):
-        return keep_rows(lake_session.lake, contract, staged, version, days)
+        return keep_rows(lake, contract, staged, version, days)
     from pyspark.sql import functions as F
 
-    session = lake_session.spark()
+    session, stands = lake_session.spark(), lake.store.files(contract, version, days)
     keys = [comparable(contract.column(c)) for c in dict.fromkeys((contract.day_column, *contract.key))]
     stood = rows_of(session, stands, contract).selectExpr("*", *(f"{k} AS __stands_{i}" for i, k in enumerate(keys)))
     comes = rows_of(session, staged.files, contract).selectExpr(*(f"{k} AS __comes_{i}" for i, k in enumerate(keys)))
     same = F.expr(" AND ".join(f"__stands_{i} <=> __comes_{i}" for i in range(len(keys))))
     lacking = stood.join(comes, same, "left_anti").selectExpr(*map(quoted, contract.column_names))
-    added = write_there(lacking, lake_session.lake, contract, staged, len(days))
+    added = write_there(lacking, lake, contract, staged, len(days))
     staged.files = (*staged.files, *added)
     return dict(rows_of(session, added, contract).groupBy(contract.day_column).count().collect())
