@@ -148,9 +148,8 @@ def _content(lake: Lake) -> dict[str, Token]:
     sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
     roots = roots_here(sources, lake.root)
     landings = tuple(f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root))
-    found = {n: t for n, t in lake.place.tokens().items() if _is_copied(n) and not n.startswith(landings)}
-    # Hadoop's S3A leaves an empty object in place of each folder it wrote to, listed without its "/" and not found so.
-    return {n: t for n, t in found.items() if t.size or lake.place.token(n) is not None}
+    files = {n for n in lake.place.below() if _is_copied(n) and not n.startswith(landings)}
+    return {n: t for n, t in lake.place.tokens().items() if n in files}
 
 
 def _is_copied(name: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from backfill_assets.lake.whole import candidates_of
 from backfill_assets.operations.copy_lake import copy_lake
 from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.maintain import maintain
@@ -80,9 +81,12 @@ def test_empty_objects_that_stand_for_folders_are_no_files_of_a_lake(
 ) -> None:
     lake = bare_bucket(bucket_address, tmp_path / "state")
     lake.place.write("sql/nothing.sql", b"")
-    folder = f"{bucket_address.removeprefix('s3://')}/tables/staging/writes/of-s3a/"
-    requests.put(f"{moto_server.endpoint}/{folder}", timeout=60).raise_for_status()
-    assert "tables/staging/writes/of-s3a" in lake.place.below(), "listed as if it were a file"
+    for written in ("tables/staging", ".candidates/gone/tables/staging"):
+        folder = f"{bucket_address.removeprefix('s3://')}/{written}/writes/of-s3a/"
+        requests.put(f"{moto_server.endpoint}/{folder}", timeout=60).raise_for_status()
+        assert f"{written}/writes/of-s3a" in lake.place.tokens(), "listed as if it were a file"
+    with candidates_of(lake.place).making("gone") as finish:
+        finish(b"{}")
     copy_lake(lake, target := tmp_path / "copy")
     assert {"lake.toml", "nothing.sql"} <= {path.name for path in target.rglob("*") if path.is_file()}
     assert not (target / "tables").exists()
