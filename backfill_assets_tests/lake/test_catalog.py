@@ -14,6 +14,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.catalog import locate, location_of, register, register_first
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.testing import new_lake
+from backfill_assets_tests.engines import java_of_theirs
 from backfill_assets_tests.processes import run_python
 
 DAY = date(2024, 3, 1)
@@ -104,6 +105,7 @@ SELECT day, sum(Location) AS total FROM daily GROUP BY day
 @pytest.mark.on_spark("it is Spark's catalog")
 @pytest.mark.usefixtures("processes")
 def test_a_table_gets_its_name_with_its_first_commit_and_a_name_of_another_is_refused(tmp_path: Path) -> None:
+    java_of_theirs()
     (tmp_path / "theirs.py").write_text(THEIRS)
     spark = {"engine": "session", "session": "theirs:get"}
     new_lake(tmp_path / "lake", DAY, assets_only=True, access={"register_in": "default"}, spark=spark)

@@ -29,7 +29,7 @@ from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake, look_at
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets_tests.engines import OF_LAKES, why_no_sail
+from backfill_assets_tests.engines import OF_LAKES, java_of_theirs, why_no_sail
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_given_rows import CONTRACT, DAY, SCHEMA
 
@@ -183,6 +183,8 @@ def folder(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_server_and_no_java_of_ours_start_and_the_rows_are_ours(kind: str, java: int, folder: Path) -> None:
     if why := why_no_sail():
         pytest.skip(f"no Sail here: {why}")
+    if kind != "none":
+        java_of_theirs()
     assert told(kind, folder) == {**told("ours", folder), "server": False, "java": java}
     assert told("ours", folder)["server"]
 
