@@ -56,7 +56,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "f3235e0480895a4b0c5965bfb5d3eaa7",
+    "raw 1": "c56a6a4a801ffe656f8828d2f0d9d356",
     "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",

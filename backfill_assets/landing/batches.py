@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from backfill_assets.landing.text_lines import Limits, TextLines
+from backfill_assets.landing.text_lines import UTF8_MARK, Limits, TextLines
 
 ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
@@ -55,6 +55,7 @@ class TextParser(ABC, Generic[Row]):
         self._limits, self._blank, self._names = limits, blank, ColumnNames(limits)
         self._plain: PlainLines | None = None
         self._first, self._bytes = 1, 0
+        self._lines_ahead = 0  # that `judged` took from the file behind the last record that it added
         self._rows: list[Row] = []
         self._bad: dict[int, tuple[str, str]] = {}
 
@@ -78,7 +79,7 @@ class TextParser(ABC, Generic[Row]):
         """Yield all records in file order; a batch has the columns known at its end. Raises Unreadable."""
         judged, done = self.judged(lines), object()
         while True:
-            plain = self._plain
+            plain = None if self._lines_ahead else self._plain
             stretch = lines.ahead(plain.pattern) if plain else b""
             if plain and len(stretch) >= self._limits.plain_bytes and (columns := plain.read(stretch)) is not None:
                 if self._rows:
@@ -100,10 +101,11 @@ class TextParser(ABC, Generic[Row]):
         """Yield the physical lines of each record, numbered from 0; raises Unreadable."""
         before = 0
         for _ in self.judged(lines):
+            end = lines.number - self._lines_ahead
             if self._rows:
-                yield range(before, lines.number)
+                yield range(before, end)
                 self._batch()
-            before = lines.number
+            before = end
 
     def add(self, row: Row, size_bytes: int) -> None:
         """Add a usable record and the length of its text."""
@@ -169,6 +171,12 @@ def name_fault(name: str) -> str | None:
     if any(ord(c) < 32 for c in name):
         return f"the name {shown(name)} has control characters"
     return f"the name {shown(name)} is reserved" if RESERVED.fullmatch(name) else None
+
+
+def refuse_mark(record: bytes) -> None:
+    """Raise BadRecord for a record that begins with a byte order mark: the file's own is no part of a record."""
+    if record.startswith(UTF8_MARK):
+        raise BadRecord("it begins with a byte order mark, as where a second file was put behind a first one")
 
 
 def shown(text: str) -> str:

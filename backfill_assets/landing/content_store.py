@@ -22,7 +22,7 @@ from backfill_assets.landing.files import StillChanging
 from backfill_assets.places.folder import Folder
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
-PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
+PARSER_VERSION = 2  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
 KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition", "is_undecoded")
 DIGEST_CHARS, MARK = 64, "mark"

@@ -4,7 +4,9 @@ Not here: physical lines (`text_lines`), batches (`batches`), and NULL: an empty
 tried changes the accepted rows or values, so pyarrow reads only records that a strict regular expression proves to be
 plain. A record with broken quoting ends at the end of its physical line. An unclosed quote makes everything from the
 beginning of its record to the end of the file one unusable record, because text inside quotes must never become rows.
-Empty lines are no records, except in a file of one column. An unusable header makes the file unreadable.
+From the first line on that ends in CR LF, a line feed alone ends a record only where whole records stand before and
+behind it; else it lies within a field, and the record is unusable to its CR LF. Empty lines are no records, except in
+a file of one column. An unusable header makes the file unreadable.
 """
 
 import re
@@ -19,9 +21,23 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.csv as pc
 
-from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, folded_name
+from backfill_assets.landing.batches import (
+    BadRecord,
+    PlainLines,
+    TextParser,
+    Values,
+    folded_name,
+    refuse_mark,
+)
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.landing.text_lines import Limits, Line, Oversized, TextLines, Unreadable
+from backfill_assets.landing.text_lines import (
+    UTF8_MARK,
+    Limits,
+    Line,
+    Oversized,
+    TextLines,
+    Unreadable,
+)
 
 Fields = Sequence[str | None]
 
@@ -39,6 +55,12 @@ class _Cut(NamedTuple):
 
     record: bytes  # of an unusable one its beginning
     reason: str | None = None  # why it is unusable
+    is_bare: bool = False  # its last line ends without a carriage return
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is an empty line that ends in a line feed alone."""
+        return not self.record and self.reason is None and self.is_bare
 
 
 class _Grammar:
@@ -60,9 +82,15 @@ class _Grammar:
             field = rf"(?:{q}(?:[^{q}\0]++|{q}{q})*+{q}|{field})"
         self._separator, self._quote, self._field, self._s = separator, quote, field, s
 
-    def records(self, width: int) -> re.Pattern[bytes]:
-        """Whole records of so many fields and strict quoting, without NUL and without CR outside quotes."""
-        return re.compile(rf"(?:(?:{self._field}{self._s}){{{width - 1}}}+{self._field}\r?\n)*+".encode())
+    def records(self, width: int, end: bytes) -> re.Pattern[bytes]:
+        """Whole records of so many fields and strict quoting, each with this end, without NUL, without CR outside
+        quotes, and without a byte order mark at their beginning."""
+        mark, fields = re.escape(UTF8_MARK), rf"(?:{self._field}{self._s}){{{width - 1}}}+{self._field}"
+        return re.compile(b"(?:(?!" + mark + b")" + fields.encode() + re.escape(end) + b")*+")
+
+    def width(self, record: bytes) -> int:
+        """The number of fields of a record of strict quoting; its signs are ASCII in any encoding that is read."""
+        return len(self.fields(record.decode("latin-1")))
 
     def end_of(self, line: bytes, inside: bool) -> _End:
         """The end of a line that may have quotes."""
@@ -89,6 +117,7 @@ class CsvRecords(TextParser[Fields]):
         super().__init__(limits, ())
         self._dialect, self._grammar = dialect, _grammar(dialect.separator, dialect.quote)
         self._quote, self._numbers = dialect.quote.encode(), dict[int, str]()
+        self._has_crlf = False  # a line before ended in CR LF
 
     @property
     def columns(self) -> dict[str, str]:
@@ -102,13 +131,12 @@ class CsvRecords(TextParser[Fields]):
         self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(next(records, None))
         wanted, width = {*map(folded_name, self._dialect.numbers)}, len(names)
         self._blank, self._numbers = [None] * width, {i: n for i, n in enumerate(names) if folded_name(n) in wanted}
-        plain = PlainLines(self._grammar.records(width), self._read_plain)
-        self._plain = None if self._dialect.names else plain
+        self._plain = None if self._dialect.names else self._plain_records()
         yield
         if self._dialect.names and (first := next(records, None)) is not None:
             self._refuse_header(first)
-            records, self._plain = chain([first], records), plain
-        for cut in records:
+            records, self._plain = chain([first], records), self._plain_records()
+        for cut in self._uncut(records, width):
             if cut.record or cut.reason is not None or width == 1:
                 try:
                     self.add(self._fields(cut, width), len(cut.record))
@@ -145,12 +173,59 @@ class CsvRecords(TextParser[Fields]):
             if [*map(folded_name, self._split(cut))] == [*map(folded_name, self._names.known)]:
                 raise Unreadable("its first record is a header: leave `names` of the dialect out")
 
+    def _plain_records(self) -> PlainLines:
+        end = b"\r\n" if self._has_crlf else b"\n"
+        return PlainLines(self._grammar.records(len(self._names.known), end), self._read_plain)
+
+    def _uncut(self, records: Iterator[_Cut], width: int) -> Iterator[_Cut]:
+        """The records; those that line feeds within a field cut apart as one that is unusable."""
+        waiting: _Cut | None = None
+        while (cut := waiting or next(records, None)) is not None:
+            waiting, self._lines_ahead = None, 0
+            if self._has_crlf and cut.is_bare and cut.reason is None:
+                cut, waiting = self._to_its_end(cut, records, width)
+            yield cut
+
+    def _to_its_end(self, first: _Cut, records: Iterator[_Cut], width: int) -> tuple[_Cut, _Cut | None]:
+        """The record that begins with `first`, which ends in a line feed alone, and the one behind it, if that was
+        read. A whole record behind it is one of its own, unless both together would be one record."""
+        parts, size, fields = [first], len(first.record), self._grammar.width(first.record)
+        line, following = self._lines.number, None
+        while parts[-1].is_bare:
+            before = self._lines.number
+            if (following := next(records, None)) is None:
+                break
+            more = 0 if following.reason is not None else self._grammar.width(following.record)
+            if more == width and fields > 1:
+                self._lines_ahead = self._lines.number - before
+                break
+            fields, size = fields + more - 1, size + 1 + len(following.record)
+            if size > self._limits.max_row_bytes:  # enough is kept for its text
+                parts[-1] = parts[-1]._replace(is_bare=following.is_bare)
+            else:
+                parts.append(following)
+            following = None
+        while width > 1 and len(parts) > 1 and parts[-1].is_blank:
+            parts.pop()
+        if len(parts) == 1:
+            return first, following
+        why = f"a line feed without a carriage return ends line {line} outside quotes, and the file's lines end in both"
+        return _Cut(b"\n".join(p.record for p in parts), why), following
+
     def _records(self, source: Iterator[Line]) -> Iterator[_Cut]:
         for line in source:
             if isinstance(line, bytes) and not (self._quote and self._quote in line):
-                yield _Cut(line.removesuffix(b"\r"))
+                yield self._ended(line.removesuffix(b"\r"), line)
             else:
                 yield self._quoted(line, source)
+
+    def _ended(self, record: bytes, last: bytes, reason: str | None = None) -> _Cut:
+        """The record whose last line is `last`; notes how it ends."""
+        is_bare = not last.endswith(b"\r")
+        if not is_bare and not self._has_crlf:
+            self._has_crlf = True
+            self._plain = self._plain and self._plain_records()
+        return _Cut(record, reason, is_bare)
 
     def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
         """The record that begins with this line; takes the lines that its quotes span from `source`."""
@@ -164,9 +239,10 @@ class CsvRecords(TextParser[Fields]):
             end = self._grammar.end_of(whole, inside)
             parts.append(whole if end is _End.RECORD else line)
             if end is _End.RECORD:
-                return _Cut(b"\n".join(parts))
+                return self._ended(b"\n".join(parts), line)
             if end is _End.BROKEN:
-                return _Cut(b"\n".join(parts), f"broken quoting on line {self._lines.number}{self._since(start)}")
+                why = f"broken quoting on line {self._lines.number}{self._since(start)}"
+                return self._ended(b"\n".join(parts), line, why)
             inside = True
             following = next(source, None)
             if following is None:
@@ -199,6 +275,7 @@ class CsvRecords(TextParser[Fields]):
         """Split a record into fields; raises BadRecord with the reason."""
         if cut.reason is not None:
             raise BadRecord(cut.reason)
+        refuse_mark(cut.record)
         try:
             text = cut.record.decode()
         except UnicodeDecodeError as error:

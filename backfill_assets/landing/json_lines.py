@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, shown
+from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, refuse_mark, shown
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
@@ -142,6 +142,7 @@ class JsonLines(TextParser[dict[str, Any]]):
         return columns
 
     def _record(self, line: bytes) -> dict[str, Any]:
+        refuse_mark(line)
         try:
             text = line.decode()
         except UnicodeDecodeError as error:

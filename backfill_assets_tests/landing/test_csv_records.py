@@ -4,7 +4,9 @@ Lives here: CSV, by example and as a property over any mixture. Does not live he
 (`test_text_lines.py`).
 """
 
+import gzip
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.dialect import Dialect
-from backfill_assets.landing.text_lines import Limits
+from backfill_assets.landing.text_lines import Limits, TextLines
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
 
 UNUSABLE = {
@@ -181,8 +183,68 @@ def read_all(content: bytes, limits: Limits, dialect: Dialect) -> list[tuple[int
 
 
 def test_plain_records_are_read_by_pyarrow() -> None:
-    content = b"k,v\n" + b'1,"a\n""b"""\r\n' * 9 + b"x\n" + b"2,\n" * 5
-    batches = parse(CsvRecords(Limits(plain_bytes=1)), content, Limits())
-    assert [(b.first, b.size, isinstance(b.columns["k"], pa.Array)) for b in batches] == [
-        (1, 9, True), (10, 1, False), (11, 5, True), (16, 0, False),
-    ]  # fmt: skip
+    for end in (b"\n", b"\r\n"):
+        content = (b"k,v^" + b'1,"a\n""b"""^' * 9 + b"x^" + b"2,^" * 5).replace(b"^", end)
+        batches = parse(CsvRecords(Limits(plain_bytes=1)), content, Limits())
+        found = [(b.first, b.size, isinstance(b.columns["k"], pa.Array)) for b in batches]
+        assert found == [(1, 9, True), (10, 1, False), (11, 5, True), (16, 0, False)]
+
+
+pieces = st.text(st.sampled_from("ab \n"), max_size=4)
+ENDS = ("\r\n", "\n")
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda width: st.lists(st.lists(pieces, min_size=width, max_size=width), min_size=1, max_size=8)
+    ),
+    st.sampled_from(ENDS), st.sampled_from(["utf-8", "utf-16"]), st.booleans(), st.booleans(),
+    st.sampled_from([1, 7, 1 << 18]), st.sampled_from([PLAIN_ONLY, NEVER_PLAIN]),
+)  # fmt: skip
+def test_no_value_of_a_file_of_cr_lf_is_cut_at_a_line_feed(
+    rows: list[list[str]], header_end: str, encoding: str, packed: bool, quoted: bool, block_bytes: int, plain: int
+) -> None:
+    names = [f"c{n}" for n in range(len(rows[0]))]
+    rows = [["a", *row[1:]] if header_end == "\n" and n == 0 else row for n, row in enumerate(rows)]
+    if header_end == "\n":  # the first row tells how lines end
+        rows[0] = [value.replace("\n", "") for value in rows[0]]
+    around = '"' if quoted else ""
+    lines = [",".join(f"{around}{value}{around}" for value in row) for row in rows]
+    written = ",".join(names) + header_end + "".join(line + "\r\n" for line in lines)
+    content = written.encode(encoding)
+    dialect, limits = Dialect(encoding=encoding), Limits(block_bytes=block_bytes, plain_bytes=plain, batch_rows=3)
+    content = gzip.compress(content) if packed else content
+    found = parsed_rows(parse(CsvRecords(limits, dialect), content, limits, dialect))
+    whole = [dict(zip(names, row, strict=True)) for row in rows]
+    wanted = [row if quoted or "\n" not in "".join(row.values()) else None for row in whole]
+    assert [row if isinstance(row, dict) else None for _, row in found] == wanted
+
+
+def test_rows_of_two_line_ends_are_rows_where_all_of_them_are_whole() -> None:
+    content = b"k,v\r\n1,a\n2,b\n\n3,c\r\n4,d\r\n5\n6,f\n7,g\nx\n8,h\n"
+    found = parsed_rows(parse(CsvRecords(Limits()), content, Limits()))
+    usable = [row["k"] for _, row in found if isinstance(row, dict)]
+    assert usable == ["1", "2", "3", "4", "8"]
+    why = "a line feed without a carriage return ends line {} outside quotes, and the file's lines end in both"
+    assert [row for _, row in found if isinstance(row, str)] == [why.format(7), why.format(9)]
+
+
+@pytest.mark.parametrize("content", [b"k,v\r\n1,a\nb\r\n2,c\r\n", b"k,v\r\n1,a\n2,b\n\n3,c\n4,d\r\n"])
+def test_lines_of_a_record_are_its_own_though_the_next_record_was_looked_at(content: bytes) -> None:
+    lines = TextLines(iter([content]), Limits())
+    spans = list(CsvRecords(Limits()).spans(lines))
+    parts = content.split(b"\n")
+    begins = [parts[span.start].split(b",")[0] for span in spans]
+    assert begins == [b"1", b"2", b"3", b"4"][: len(spans)]
+    assert all(one.stop == other.start for one, other in pairwise(spans))
+
+
+@pytest.mark.parametrize("plain", [PLAIN_ONLY, NEVER_PLAIN])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_second_file_behind_the_first_one_is_told(encoding: str, plain: int) -> None:
+    dialect, limits = Dialect(encoding=encoding), Limits(plain_bytes=plain)
+    parts = ["k,v\r\n1,a\r\n", "k,v\r\n2,b\r\n", "3,c\r\n"]
+    content = b"".join(part.encode(encoding) for part in parts)
+    found = parsed_rows(parse(CsvRecords(limits, dialect), content, limits, dialect))
+    assert [row["k"] for _, row in found if isinstance(row, dict)] == ["1", "2"]
+    assert ["byte order mark" in row for _, row in found if isinstance(row, str)] == [True, True]

@@ -53,6 +53,12 @@ UNUSABLE = {
 }
 
 
+def test_a_second_file_behind_the_first_one_is_told(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.jsonl", b'\xef\xbb\xbf{"id": 1}\n\xef\xbb\xbf{"id": 2}\n{"id": 3}\n')
+    assert [row["id"] for row in good_rows(intake)] == ["1", "3"]
+    assert "byte order mark" in bad_rows(intake)[2]
+
+
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(tmp_path: Path, name: str) -> None:
     line, reason = UNUSABLE[name]
