@@ -56,8 +56,9 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "c56a6a4a801ffe656f8828d2f0d9d356",
-    "staging 2": "4cd12da2f323a76d5b53ef0c9723a689",
+    "raw 1": "27ce96d51826e62aa0e0522a68a508c0",
+    "staging 2": "53bef20906033c0df3532cc9bc5cacf8",
+    "staging of a table 1": "29d14bd9f98b93681b05cf378de62be1",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
     "labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
@@ -65,10 +66,11 @@ PINNED = {
     "declared features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "declared labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
     "declared training 1": "cfac9a3f36d3e40bde0e9e472a024861",
-    "sql as known 1": "dbac2bcc852de997c28272e14a8442c0",
+    "sql as known 1": "64d65e847e9eb9c0cb465fa4f53bd4a9",
     "sql 1": "1d89b686e1ad0eae183296e98c96c39a",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
+OF_TABLE = {"table": "orders", "select": "*"}
 DECLARED = {
     "features": {"columns": [{"name": "n", "agg": "count", "days": 2}], "entity": ["entity"]},
     "labels": {"label": "sum_ahead(value) > 2"},
@@ -91,7 +93,7 @@ def _content(module: str) -> bytes:
 
 
 def _built_in(folder: Path) -> Iterator[Table]:
-    for more in ({}, DECLARED):
+    for more in ({"source": OF_TABLE}, {}, DECLARED):
         settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": SOURCE, **more})
         yield from (t for t in tables(settings) if not t.is_landed)
     for known in ("true", "false"):

@@ -83,6 +83,7 @@ def findings(report: ScanReport) -> Iterator[str]:
     notes = ("refused", report.refused), ("unusable", report.unreadable), ("disagrees", report.contradicted)
     for word, files in notes:
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+    yield from (f"clock      {plain(name)}: {plain(why)}" for name, why in report.ahead.items())
     for word, names in (("altered", report.altered), ("missing", report.missing)):
         yield from (f"{word:10s} {plain(name)}" for name in names)
     if report.blocked:

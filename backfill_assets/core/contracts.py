@@ -24,6 +24,7 @@ class Column:
     nullable: bool = False  # whether NULL is allowed
     tags: Mapping[str, str] = field(default_factory=dict)  # shown in Dagster
     made_from: tuple[str, ...] = ()  # known columns of other tables that it is computed from: table.column
+    is_later: bool = False  # a later release brought it: days that lack it are as good, and it is no part of the code
 
     def __post_init__(self) -> None:
         try:

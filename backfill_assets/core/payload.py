@@ -5,7 +5,7 @@ rows by it (`load.deliveries`).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.core.column_types import ColumnType, read_type
@@ -17,6 +17,9 @@ MACHINERY = {
 }  # fmt: skip
 # What an expression over an event may name besides the payload; both are the same in every version's row.
 OF_EVERY_EVENT = {name: ColumnType(MACHINERY[name]) for name in ("event_key", "event_ts")}
+# Columns of a delivery that `select` may leave out, and that the commit gives for a row that it took from a table.
+CLOCKS = ("op", "seq", "arrival_ts", "version_ts")
+INSERTED, TAKEN_AWAY = "insert", "delete"  # what a commit does with a row of a table, in the words of Delta's feed
 LANDED = ("source_file", "arrival_date")  # what raw adds to a delivery
 # Names that tables and loads of ours use beside a payload.
 TAKEN = frozenset([
@@ -49,6 +52,14 @@ DEFAULT_PAYLOAD = (
     PayloadColumn("value", "BIGINT", nullable=False),
     PayloadColumn("flag", "INT", nullable=False),
 )
+
+
+def log_columns(given: Collection[str]) -> dict[str, str]:
+    """What raw keeps of a row of a table that others write, beside the delivery, with Spark's types: what the commit
+    did with it (INSERTED, TAKEN_AWAY) and when, and of those of `CLOCKS` that `select` gives (`given`) the row's own,
+    which are the commit's in the delivery of a row that was taken away. All NULL in what earlier releases loaded."""
+    own = {f"row_{name}": MACHINERY[name] for name in CLOCKS if name in given}
+    return {"log_change": "STRING", "commit_ts": "TIMESTAMP", **own}
 
 
 def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:

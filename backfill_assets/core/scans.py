@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
-BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished")
+BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
 OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
 OF_DUMP = "the dump of "  # how a reason begins that refuses a dump which may not be whole; its day follows
 UNFIT = "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
@@ -35,6 +35,7 @@ class ScanReport:
     blocked: frozenset[date] = frozenset()  # days that are not rebuilt until `landing accept`
     # Path -> days of a table's content whose rows vacuum took: they stay as loaded, and cannot be loaded again.
     vanished: dict[str, frozenset[date]] = field(default_factory=dict)
+    ahead: dict[str, str] = field(default_factory=dict)  # path -> why its commit counts as of the look that found it
     lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
     known: int = 0  # number of files in the ledger before
     example: str = ""  # why one of the rows that this scan counted is unusable
@@ -49,7 +50,7 @@ class ScanReport:
         return {
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
-            "contradicted": self.contradicted,
+            "contradicted": self.contradicted, "ahead": self.ahead,
             "altered": list(self.altered), "missing": list(self.missing), "vanished": list(self.vanished),
             "let_go": list(self.lapsed),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known, "example": self.example,

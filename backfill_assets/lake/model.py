@@ -277,7 +277,8 @@ def _code(table: Table, read: Collection[str] | None) -> list[object]:
 
 
 def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
-    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns if read is None or c.name in read]
+    counted = (c for c in table.contract.columns if not c.is_later)
+    columns = [[c.name, c.type, c.nullable] for c in counted if read is None or c.name in read]
     return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 
 

@@ -8,14 +8,17 @@ content: the rows that it changed. What a commit rewrites without changing data 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.place import Place, read, sizes
+from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import is_delta, not_delta
 from backfill_assets.lake.landings import list_files, path_of, table_of
@@ -25,6 +28,7 @@ from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_position import Position, TableState, column_names, column_types, log_digest
 from backfill_assets.landing.files import NOT_HERE, LandedFile
 from backfill_assets.landing.listing import Listing
+from backfill_assets.landing.select import COMMIT_BITS, PLACE_BITS
 from backfill_assets.places.store_errors import refuse_lost
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ DELETION_VECTORS = "deletionVectors"
 REFUSED_WHERE_USED = {DELETION_VECTORS, "columnMapping"}
 PURGE = "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or deliver files"
 MILLISECOND = 1_000_000  # in nanoseconds
+AHEAD_MS = FIRST_SCAN_SLACK_DAYS * 86_400_000  # so far ahead of a look a commit's own time is believed
+FOREVER = 1 << 62
+EARLIER = "earlier"  # the mark of a file that the table held before the commit with which reading begins
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,9 @@ class TableFile(LandedFile):
     feed: tuple[DataFile, ...] = ()  # of the change feed, which then says what the commit changed
     partition_types: Mapping[str, str] = field(default_factory=dict)  # partition column -> type of Spark SQL
     schemas: tuple[str, ...] = ()  # of the table after the commit and before it, as Delta writes them
+    lacking: frozenset[str] = frozenset()  # columns that the table had before and has no more after the commit
+    rows_before: int = 0  # of the same commit: at least so many rows come before its own in the order of the log
+    committed_ms: int = 0  # the time that the commit itself says, where that lies too far ahead to be believed
     is_there: bool = True  # whether the listing found all its objects
 
     @property
@@ -97,10 +107,10 @@ def list_source(source: SourceSettings, base: Path, known: Position | None = Non
             return Listing(root_missing=True)
         culprit, fix = not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
-    commits, first = versions(table), source.first_version
+    commits, first, look = versions(table), source.first_version, round(utc_now().timestamp() * 1000)
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits
-    files, state = contents(table, read, first, known.state if known else None)
+    files, state = contents(table, read, first, known.state if known else None, look)
     end = known if not read else Position(commits[-1], log_digest(table, commits), first, state)
     return TableListing(_looked_up(table, files) if table.is_store else files, commits=commits, read=read, position=end)
 
@@ -148,10 +158,12 @@ def missing_versions(table: Place, first: int, last: int) -> LandingError:
 
 
 def contents(
-    table: Place, commits: range, first: int = 0, state: TableState | None = None
+    table: Place, commits: range, first: int = 0, state: TableState | None = None, look: int = FOREVER
 ) -> tuple[tuple[TableFile, ...], TableState]:
     """What these commits brought, by version, and the state after them; the one of version `first`, if that is not 0,
     brought all that the table holds then, and earlier ones nothing. `state`: before them, None if it is not known.
+    A commit counts as later than the one before it, and one that says a time beyond a day after `look` (milliseconds
+    since 1970) as of the look, which holds no later commit up.
     Raises LandingError for what cannot be read without loss."""
     found = list[TableFile]()
     if state is None:
@@ -163,10 +175,16 @@ def contents(
         except ValueError as error:
             raise _refused(table, version, f"is no JSON ({error})", "Wait for its writer, or restore the log") from None
         before, state = state, _next(table, version, state, actions)
+        said = _committed_ms(table, version, actions)
+        if is_ahead := said > look + AHEAD_MS:
+            counts = replace(state, time=look)
+        else:
+            counts = state = replace(state, time=max(said, state.time + 1) if version >= first else 0)
         if version == first > 0:
-            actions = _held(table, version)
+            actions = _held(table, version, actions)
         if version >= first:
-            found += _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, state))
+            brought = _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, counts))
+            found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
     return tuple(found), state
 
 
@@ -196,18 +214,26 @@ def _opened(table: Place, version: int) -> "DeltaTable":
         raise _refused(table, version, culprit, "Put _delta_log back from a copy") from None
 
 
-def _held(table: Place, version: int) -> list[dict[str, Any]]:
-    """The files of the table at a version, as if one commit had added them."""
+def _held(table: Place, version: int, actions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The files of the table at a version, as if one commit had added them: last those that its own commit added."""
     import pyarrow as pa
 
     opened = _opened(table, version)
     if DELETION_VECTORS in (opened.protocol().reader_features or ()):
         raise _refused(table, version, "may have deletion vectors, which are not read yet", PURGE)
     files = pa.table(opened.get_add_actions()).to_pylist()
-    return [
-        {"add": {"path": f["path"], "size": f["size_bytes"], "partitionValues": _texts(f.get("partition"))}}
-        for f in files
-    ]
+    held = sorted(files, key=lambda f: (str(f["modification_time"]), f["path"]))
+    own = [action["add"]["path"] for action in actions if action.get("add")]
+    by_path: dict[str, dict[str, Any]] = {unquote(f["path"]): {"add": _as_added(f)} for f in held}
+    last = [by_path.pop(name) for name in map(unquote, own) if name in by_path]
+    return [*({EARLIER: True, **added} for added in by_path.values()), *last]
+
+
+def _as_added(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that the table holds, as a commit would add it."""
+    added = {"path": file["path"], "size": file["size_bytes"], "partitionValues": _texts(file.get("partition"))}
+    rows = file.get("num_records")
+    return added if rows is None else {**added, "stats": json.dumps({"numRecords": rows})}
 
 
 def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
@@ -225,12 +251,17 @@ def _next(table: Place, version: int, state: TableState, actions: Sequence[Mappi
             schema = metadata["schemaString"]
             columns = state.columns.union(column_names(schema))
             state = TableState(metadata["id"], schema, partitioned_by, state.time, columns)
+    return state
+
+
+def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any]]) -> int:
+    """The time that a commit says, milliseconds since 1970."""
     info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     time = info.get("inCommitTimestamp", info.get("timestamp"))
     if time is None:
         advice = "Have the table written by a writer that notes it: a file's own time says nothing of its commit"
         raise _refused(table, version, "does not say when it was committed", advice)
-    return replace(state, time=max(int(time), state.time + 1))
+    return int(time)
 
 
 def _refuse_features(table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]) -> None:
@@ -264,12 +295,32 @@ def _brought(
         culprit = f"has the partition column {plain(binary[0])} of type BINARY, which logs name in several ways"
         raise _refused(table, version, culprit, "Lay the table out by a text or another column, or deliver files")
     whole = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
-    whole = replace(whole, removed=gone, feed=feed, partition_types=types, schemas=schemas)
+    present = {name.lower() for name in column_names(after.schema)} if after.schema else set[str]()
+    lacking = frozenset(name for name in after.columns if after.schema and name.lower() not in present)
+    whole = replace(whole, removed=gone, feed=feed, partition_types=types, schemas=schemas, lacking=lacking)
     parts = [(CHANGES, news)] if gone or feed else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
-    for name, files in parts if (added or removed or feed) else ():
-        one = replace(whole, name=f"{version}/{unquote(name)}", added=files)
+    places = _places(table, version, added, sum(_most_rows(a["add"]) for a in actions if EARLIER in a))
+    for (name, files), rows_before in zip(parts if (added or removed or feed) else (), places, strict=False):
+        one = replace(whole, name=f"{version}/{unquote(name)}", added=files, rows_before=rows_before)
         identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
         yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+
+
+def _places(table: Place, version: int, added: Sequence[Mapping[str, Any]], earlier: int) -> list[int]:
+    """The number of rows of a commit that come before those of each file added; below zero for the `earlier` rows that
+    the table held before."""
+    before_each = [*accumulate(map(_most_rows, added), initial=-earlier)]
+    if version >> COMMIT_BITS or max(earlier, before_each[-1]) >> PLACE_BITS:
+        advice = "Begin with a copy of the table, whose log is short"
+        raise _refused(table, version, "has rows that no number of 63 bits can order", advice)
+    return before_each
+
+
+def _most_rows(action: Mapping[str, Any]) -> int:
+    """The number of rows of a data file, by its statistics; without these no row takes less than a bit."""
+    with suppress(ValueError, TypeError, LookupError):  # statistics may be left out, or cut off
+        return max(0, int(json.loads(action.get("stats") or "")["numRecords"]))
+    return int(action.get("size") or 0) * 8
 
 
 def _data_files(

@@ -26,7 +26,7 @@ class TableState:
     id: str = ""
     schema: str = ""
     partitioned_by: tuple[str, ...] = ()
-    time: int = 0  # of the newest commit, milliseconds since 1970: each is later than the one before
+    time: int = 0  # of the newest commit, milliseconds since 1970, each later than the one before; none far ahead
     columns: frozenset[str] = frozenset()  # that the table has or had
 
 

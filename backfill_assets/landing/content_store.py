@@ -24,7 +24,18 @@ from backfill_assets.places.folder import Folder
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 2  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
-KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused", "partition", "is_undecoded")
+KEPT = (
+    "types",
+    "schema",
+    "absent_is_null",
+    "rows",
+    "bad_rows",
+    "inexact",
+    "refused",
+    "partition",
+    "is_undecoded",
+    "rows_before",
+)
 DIGEST_CHARS, MARK = 64, "mark"
 DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
 ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does not know, a table got columns later
@@ -55,6 +66,7 @@ class StoredFile:
     # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
+    rows_before: int | None = None  # of a table: rows of its commit before its own; None: an earlier release took it in
     is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does
     is_local: bool = False  # in a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them
     # Of a landed file that is read where it lies, and of an object that a task put into a bucket: the mark of its token

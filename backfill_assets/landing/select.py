@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import CLOCKS, TAKEN_AWAY
 from backfill_assets.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
 
 if TYPE_CHECKING:
@@ -28,7 +29,13 @@ ORIGIN = "__origin"  # the content as it landed: an erasure may have taken recor
 # Of a table's rows, with the names of Delta's change feed: the commit that brought a row, and insert or delete.
 COMMITTED, COMMIT, CHANGE = "_commit_timestamp", "_commit_version", "_change_type"
 OF_COMMITS = (COMMITTED, COMMIT, CHANGE)
-OURS = frozenset({FILE, ROW, PATH_DAY, ORIGIN, *OF_COMMITS, "__json", "__sha256", "__number", "__text", "__reason"})
+# Of a table's rows: how many of the same commit come before those of their content; NULL where an earlier release took
+# the content in, which did not look.
+LOG_PLACE = "__log_place"
+COMMIT_BITS, PLACE_BITS = 24, 39  # of the number of a row in the log of a table: 16 million commits, each of 5e11 rows
+OURS = frozenset(
+    {FILE, ROW, PATH_DAY, ORIGIN, *OF_COMMITS, LOG_PLACE, "__json", "__sha256", "__number", "__text", "__reason"}
+)
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
@@ -94,6 +101,12 @@ def words_of(select: str) -> frozenset[str]:
     """The names in a select list that are no text in quotes; lower case."""
     tokens = (t for e in expressions(select) for t in Spark().tokenize(e))
     return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
+
+
+def clocks_of(select: str) -> tuple[str, ...]:
+    """Those of `CLOCKS` that a select list gives."""
+    given = names_of(select)
+    return tuple(name for name in CLOCKS if name in given)
 
 
 def columns_of(select: str) -> dict[str, tuple[str, ...]]:
@@ -221,7 +234,8 @@ def called(node: exp.Expr) -> str:
 
 def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False) -> dict[str, "Column"]:
     """Columns that `select` may leave out, because the file gives them, the same at every load. With `of_table` the
-    commit gives them, and for a row that it removed `op`, `arrival_ts`, `version_ts` in place of those by `select`."""
+    commit gives them, and for a row that it removed `op`, `arrival_ts`, `version_ts` in place of those by `select`,
+    which stay beside them (`core.payload.log_columns`); `seq` is then the row's place in the log."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}
@@ -235,9 +249,22 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     if of_table:
         by_commit = {"op": F.lit("delete"), "arrival_ts": F.col(COMMITTED), "version_ts": F.col(COMMITTED)}
-        gone, given = F.col(CHANGE) == "delete", {**columns, **made}
+        gone, given = F.col(CHANGE) == TAKEN_AWAY, {**columns, **made}
         made |= {name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()}
+        made |= _of_log({name: columns[name] for name in CLOCKS if name not in absent}, given["seq"])
     return made
+
+
+def _of_log(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
+    """The columns of the log, and `seq`, of rows whose place in it is known; `own`: those of `CLOCKS` that `select`
+    gives."""
+    from pyspark.sql import functions as F
+
+    is_placed = F.col(LOG_PLACE).isNotNull()
+    number = F.col(COMMIT) * F.lit(1 << PLACE_BITS) + F.col(LOG_PLACE) + F.col(ROW)
+    kept = {"log_change": F.col(CHANGE), "commit_ts": F.col(COMMITTED), **{f"row_{n}": c for n, c in own.items()}}
+    found = {name: F.when(is_placed, value) for name, value in kept.items()}
+    return {**found, "seq": F.when(is_placed & seq.isNotNull(), number).otherwise(seq)}
 
 
 def number_of(sha256: "Column", row_number: "Column") -> "Column":

@@ -246,6 +246,8 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
     stock, source = lake_session.lake.stock, lake_session.lake.settings.source
     by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
     found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
+    if source.table:  # what an earlier release took in, without its place in the log, is looked for once more
+        found = [file if file and file.rows_before is not None else None for file in found]
     lost = [r for r, file in zip(records, found, strict=True) if file is None]
     landed = landed_by_content(lake_session, lost) if lost else {}
     hashes = Hashes(stock)

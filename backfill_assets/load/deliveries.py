@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import QUARANTINE
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.session import engine_of, set_confs
 from backfill_assets.lake.forgotten import REASON
@@ -33,7 +33,18 @@ from backfill_assets.landing.mapping import (
     settings_for,
 )
 from backfill_assets.landing.paths import day_text
-from backfill_assets.landing.select import FILE, ORIGIN, OURS, PATH_DAY, ROW, columns_of, names_of, reads_all, words_of
+from backfill_assets.landing.select import (
+    FILE,
+    ORIGIN,
+    OURS,
+    PATH_DAY,
+    ROW,
+    clocks_of,
+    columns_of,
+    names_of,
+    reads_all,
+    words_of,
+)
 from backfill_assets.load.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
 
 if TYPE_CHECKING:
@@ -75,7 +86,8 @@ def read_deliveries(
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
         rows = rows.withColumns({ORIGIN: F.col("sha256"), PLACE: F.col("row_number")})
-        empty = {n: F.lit(None).cast(t.spark) for n, t in delivery_types(payload).items()}
+        types = {n: t.spark for n, t in delivery_types(payload).items()} | _log_columns(settings.source)
+        empty = {name: F.lit(None).cast(kind) for name, kind in types.items()}
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
     frame = union_of(session, frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
@@ -87,6 +99,11 @@ def read_deliveries(
     return judged.withColumns(
         {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
     )
+
+
+def _log_columns(source: SourceSettings) -> dict[str, str]:
+    """What a row of a table has beside a delivery, with Spark's types; nothing of a file's."""
+    return log_columns(clocks_of(source.select)) if source.table else {}
 
 
 def _refuse_unlisted_numbers(source: SourceSettings) -> None:
@@ -125,6 +142,7 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
         text.alias("text"),
         F.coalesce("__reason", "__lacking").alias("reason"),
         *delivery_types(payload),
+        *_log_columns(settings.source),
         RAISED,
     )
 

@@ -32,6 +32,7 @@ from backfill_assets.load.table_changes import (
     never_loaded,
     note_read,
     position_in,
+    refuse_altered_columns,
     refuse_unknown_columns,
     refuse_without_day,
     vanished,
@@ -142,6 +143,11 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     wanted = [(r, counted_by(today, r, declared.get(r.sha256, ()))) for r in live]
     uncounted = [(r, by) for r, by in wanted if r.counted_by != by or _is_scanned_too_early(r, now)]
     to_recount = {id(r) for r, _ in uncounted}
+    if to_scan and isinstance(listing, TableListing) and not comparison.held:
+        again = {r.path for r, _ in uncounted}
+        whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
+        names = again.union(f.name for f in comparison.fresh)
+        refuse_altered_columns(whole, names, lake_session.lake.settings.source)
     contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
     found = replace(comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused])
     return found, listing, records

@@ -28,7 +28,7 @@ from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, fo
 from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
-from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, OF_COMMITS
+from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, OF_COMMITS
 from backfill_assets.landing.text_lines import Limits, Unreadable
 from backfill_assets.places.folder import Folder
 
@@ -161,7 +161,7 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         frame = frame.withColumns({CONTENT: F.substring(content, start, DIGITS), NUMBER: number})
         frame, content, number, start = _of_commits(session, frame, files), F.col(CONTENT), F.col(NUMBER), 1
     is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
-    ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS)
+    ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
     own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
     columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
     types = {n: t.lower() for f in (files if alike.fields else files[:1]) for n, t in f.types.items()}
@@ -174,7 +174,7 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
             "__reason"
         ),
         *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
-        *(n for n in OF_COMMITS if files[0].commit),
+        *(n for n in (*OF_COMMITS, LOG_PLACE) if files[0].commit),
     )
 
 
@@ -193,14 +193,16 @@ def _too_long(fields: "Sequence[StructField]") -> "Column":
 
 
 def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
-    """Add what the log of a table says of each file: its values of partition columns, and its commit."""
+    """Add what the log of a table says of each file: its values of partition columns, its commit, its place in it."""
     from pyspark.sql import functions as F
 
     names = [*files[0].partition]
     places = {name: f"__p{place}" for place, name in enumerate(names)}
-    rows = [(f.sha256, *(f.commit or ()), *(f.partition[n][1] or None for n in names)) for f in files]
+    rows = [(f.sha256, *(f.commit or ()), f.rows_before, *(f.partition[n][1] or None for n in names)) for f in files]
     texts = "".join(f", {place} string" for place in places.values())
-    told = small_frame(session, rows, f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp{texts}")
+    told = small_frame(
+        session, rows, f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}"
+    )
     joined_to = frame.join(F.broadcast(told), CONTENT)
     values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
     change = F.col(CHANGE) if CHANGE in frame.columns else F.lit("insert")

@@ -47,7 +47,7 @@ from backfill_assets.load.landed_changes import (
     path_rule,
     scanned_too_early,
 )
-from backfill_assets.load.table_changes import first_day, given_up, note_scanned, waiting
+from backfill_assets.load.table_changes import far_ahead, first_day, given_up, note_scanned, waiting
 from backfill_assets.load.taking import taken_by_engine
 from backfill_assets.places.store_errors import StoreRefused
 
@@ -145,6 +145,7 @@ def _scanned(
         waiting={**waits} | waiting(comparison.held, listing.declared.absent),
         unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
+        ahead=far_ahead([f for f, _ in intakes]),
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),

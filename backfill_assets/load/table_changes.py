@@ -6,7 +6,7 @@ without what is in both, because a rewritten file repeats most of its rows. Not 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.core.place import Place, read_json, write_json
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
@@ -36,7 +37,7 @@ from backfill_assets.lake.source_log import (
     missing_versions,
     version_of,
 )
-from backfill_assets.lake.source_position import Position, empty_table, position_of
+from backfill_assets.lake.source_position import NAMES, Position, column_types, empty_table, position_of
 from backfill_assets.landing.content_store import StoredFile, copy_name, discard_described, find, is_in, put, scratch
 from backfill_assets.landing.files import LandedFile, at_hand, landed_object
 from backfill_assets.landing.ingest import refer, table_rules
@@ -89,12 +90,17 @@ def _after_those_noted(listing: TableListing, records: Sequence[FileRecord]) -> 
     """The listing with the times that the ledger has, and later ones for later commits: where the log was cleaned, its
     beginning no longer tells how late the commits before it were."""
     noted = {version_of(r.path): r.mtime_ns for r in records if not r.withdrawn}
-    latest = max((time for version, time in noted.items() if version < listing.read.start), default=0)
+    is_cut = listing.read.start == listing.commits.start  # else the state of the position knows the time before it
+    latest = max((time for version, time in noted.items() if version < listing.read.start), default=0) if is_cut else 0
     files = list[LandedFile]()
     for version, group in groupby(listing.files, lambda file: version_of(file.name)):
         brought = [*group]
-        latest = noted.get(version) or max(brought[0].mtime_ns, latest + MILLISECOND)
-        files += [replace(file, mtime_ns=latest) for file in brought]
+        time, is_ahead = noted.get(version), any(isinstance(f, TableFile) and f.committed_ms for f in brought)
+        if is_ahead:
+            time = time or brought[0].mtime_ns
+        else:
+            time = latest = time or max(brought[0].mtime_ns, latest + MILLISECOND)
+        files += [replace(file, mtime_ns=time) for file in brought]
     if (position := listing.position) is not None:
         state = replace(position.state, time=max(position.state.time, latest // MILLISECOND))
         position = replace(position, state=state)
@@ -133,6 +139,20 @@ def is_lost(file: LandedFile) -> bool:
 def committed_at(mtime_ns: int) -> datetime:
     """The time of a commit, in UTC."""
     return datetime.fromtimestamp(mtime_ns // 1000 / 1e6, UTC)
+
+
+def far_ahead(files: Iterable[LandedFile]) -> dict[str, str]:
+    """By path why contents count as of the look that found them, and not as of the time that their commit says."""
+    of_commits = (f for f in files if isinstance(f, TableFile) and f.committed_ms)
+    return {f.name: f"its commit says {_said(f.committed_ms)}: it counts as of this look" for f in of_commits}
+
+
+def _said(milliseconds: int) -> str:
+    """The time that a commit says, whatever that is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms after 1970"
 
 
 def never_loaded(file: LandedFile) -> FileRecord:
@@ -206,7 +226,47 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
         )  # fmt: skip
 
 
+def refuse_altered_columns(listing: Listing, names: Collection[str], source: SourceSettings) -> None:
+    """Raise LandingError where one of the contents named has rows of a table that lost a column which `select` reads,
+    or keeps other values in it than before: rows of before and after would not be the same to `select`."""
+    read = {name.lower() for name in roots_of(source.select)}
+    for file in (f for f in listing.files if isinstance(f, TableFile) and f.name in names):
+        brings_rows = bool(file.added or file.feed)
+        lost = sorted(c for c in file.lacking if c.lower() in read) if brings_rows else []
+        retyped = [why for column, why in _retyped(file).items() if column.lower() in read]
+        for why in (*(f"has no column {plain(column)} any more" for column in lost), *retyped):
+            version = version_of(file.name)
+            raise LandingError(
+                f"the Delta table {plain(str(source.table))}", f"version {version} {why}, and select reads it",
+                "Nothing of the source was read",
+                "Name in select what took its place, and begin with what the table held then: "
+                f"first_version = {version} beside table",
+            )  # fmt: skip
+
+
+def _retyped(file: TableFile) -> dict[str, str]:
+    """By column why the rows that a commit took away and those that it put there differ by their types alone."""
+    if len(file.schemas) < 2 or not (file.removed or file.feed):
+        return {}
+    after, before = map(column_types, file.schemas)
+    return {
+        name: f"made {plain(name)} {after[name]}, which was {kind}"
+        for name, kind in before.items()
+        if name in after and _family(kind) != _family(after[name])
+    }
+
+
+def _family(kind: str) -> str:
+    """The types among which a value stays what it is, and its text, too. A fraction has several texts."""
+    if kind in ("float", "double"):
+        return "fraction"
+    is_exact = kind in (*NAMES.values(), "string") or kind.startswith("decimal")
+    return "exact" if is_exact else kind
+
+
 GONE = f"{CHANGE} IN ('delete', 'update_preimage')"  # rows of a change feed that the table no longer has
+READ_OPTIONS = "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
+OF_PLACE = ("__path", "__row")  # of a row in the files of a commit
 
 
 def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False, is_undecoded: bool = False) -> StoredFile:
@@ -215,9 +275,9 @@ def take_in(lake: LakeFolder, file: TableFile, is_local: bool = False, is_undeco
     may meet pages that nobody decoded."""
     is_changed = file.name.endswith(f"/{CHANGES}")
     is_local = is_local and file.place is not None and not is_changed
-    new = StoredFile(file.sha256, lake.stock, copy_name(file.sha256, "delta"))
+    new = StoredFile(file.sha256, lake.stock, copy_name(file.sha256, "delta"), rows_before=file.rows_before)
     known = find(lake.stock, file.sha256, rules=table_rules())
-    if known is not None:
+    if known is not None and (known.rows_before is not None or known.refused or not file.is_readable):
         return replace(known, is_local=is_local)
     if not file.is_readable:
         raise FileNotFoundError(file.name)
@@ -250,7 +310,7 @@ def _fetched(data: DataFile, place: Place, store: Place, stack: ExitStack) -> Da
 
 
 def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
-    """Write the changed rows of a commit: those that went first, both in the order of their values."""
+    """Write the changed rows of a commit: those that went first, both in the order of the commit's files."""
     discard_described(lake.stock, file.sha256)
     with connection(lake) as engine, scratch(lake.stock) as folder:
         types = _types(engine, file)
@@ -259,12 +319,28 @@ def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
             gone, news = (f"SELECT * EXCLUDE ({CHANGE}) FROM ({feed}) WHERE {sign} {GONE}" for sign in ("", "NOT"))
         else:
             gone, news = (_rows(files, types) for files in (file.removed, file.added))
-        kept = f"SELECT 'delete' AS {CHANGE}, * FROM (({gone}) EXCEPT ALL ({news}))"
-        came = f"SELECT 'insert' AS {CHANGE}, * FROM (({news}) EXCEPT ALL ({gone}))"
-        query = f"{kept} UNION ALL {came} ORDER BY ALL"
+        places = {str(data.path): number for number, data in enumerate(file.files)}
+        listed = ", ".join(f"({literal(path)}, {number})" for path, number in places.items())
+        query = (
+            f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM ({_differing(gone, news, [*types])}) AS changed "
+            f"JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY {CHANGE}, number, __row"
+        )
         copy = folder / "changed.parquet"
         (rows,) = engine.execute(f"COPY ({query}) TO {literal(str(copy))} (FORMAT parquet)").fetchall()[0]
         return put(replace(new, rows=int(rows)), table_rules(), copy)
+
+
+def _differing(gone: str, news: str, columns: Sequence[str]) -> str:
+    """A query for the rows of either query that the other one lacks, equal ones as often as they are more, with what
+    the commit did with them: the n-th row of its kind on one side is the n-th on the other."""
+    named = ", ".join(map(quoted, columns))
+    numbered = " UNION ALL BY NAME ".join(
+        f"SELECT {literal(change)} AS {CHANGE}, *, "
+        f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS __nth FROM ({rows})"
+        for change, rows in ((TAKEN_AWAY, gone), (INSERTED, news))
+    )
+    sides = f"SELECT *, count(*) OVER (PARTITION BY {named}, __nth) AS __sides FROM ({numbered})"
+    return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE __sides = 1"
 
 
 def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
@@ -280,17 +356,19 @@ def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
 
 
 def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
-    """A query for these columns of all rows of the files."""
+    """A query for these columns of all rows of the files, and the place of each row in them (`OF_PLACE`)."""
     by_partition = defaultdict[tuple[tuple[str, str | None], ...], list[str]](list)
     for file in files:
         by_partition[tuple(sorted(file.partition.items()))].append(literal(str(file.path)))
-    nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
+    columns_of_all = {**types, "filename": "VARCHAR", "file_row_number": "BIGINT"}
+    nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns_of_all.items())
     parts = [f"SELECT {nothing} WHERE false"]
     for partition, paths in by_partition.items():
         texts = {name: literal(value) if value else "NULL" for name, value in partition}
         shared = "".join(f", {text} AS {quoted(name)}" for name, text in texts.items())
         own = f"COLUMNS(lambda c: c NOT IN ({', '.join(map(literal, texts))}))" if texts else "*"
-        read = f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
+        read = f"read_parquet([{', '.join(paths)}], {READ_OPTIONS})"
         parts.append(f"SELECT {own}{shared} FROM {read}")
     columns = ", ".join([f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in types.items()])
+    columns += ", filename AS __path, file_row_number AS __row"
     return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"

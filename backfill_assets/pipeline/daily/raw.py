@@ -5,9 +5,11 @@ Not here: loading it from landed files (`load.raw`).
 
 from backfill_assets.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.core.ledgers import named
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, log_columns, words
 from backfill_assets.lake.model import Table
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.select import clocks_of
 from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
@@ -16,6 +18,23 @@ MEANING = dict(zip(DEFAULT_PAYLOAD, (
     "whom the event belongs to; may be unknown", "its amount, -2^53 through 2^53; NULL on deletes",
     "0 or 1; NULL on deletes",
 ), strict=True))  # fmt: skip
+
+
+LOG_MEANING = {
+    "log_change": "insert or delete: whether the commit put the row into the table or took it away; NULL: an earlier "
+    "release loaded it",
+    "commit_ts": "when the row's commit was made (UTC)",
+}
+OWN = "{} of the row itself, also where the commit took it away"
+
+
+def _of_log(source: SourceSettings) -> tuple[Column, ...]:
+    """What raw keeps of the log of a table that others write."""
+    kept = log_columns(clocks_of(source.select)) if source.table else {}
+    return tuple(
+        Column(name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, is_later=True)
+        for name, kind in kept.items()
+    )
 
 
 def raw(settings: LakeSettings, source: str = "") -> Table:
@@ -35,6 +54,7 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
                 Column(c.name, c.type, MEANING.get(c, f"{CARRIED}; NULL on deletes"), nullable=True, tags=tags_of(c))
                 for c in payload
             ),
+            *_of_log(settings.source),
             Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`", tags=KEY),
             Column("arrival_date", "DATE", "the day of arrival (UTC)"),
         ),

@@ -11,6 +11,7 @@ from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.select import clocks_of
 from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
 from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_versions
 
@@ -49,6 +50,8 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 
         return staging(frames[raw], chunk.days, names, chunk.wanted, doubles)
 
+    if settings.source.table:
+        return _of_table(contract, settings)
     return Table(
         contract,
         transform,
@@ -58,4 +61,26 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
         facts=lateness_of_versions,
         counts_alike=True,
         account=partial(accounted, payload=names),
+    )
+
+
+def _of_table(contract: Contract, settings: LakeSettings) -> Table:
+    """staging of a table that others write: of the rows of a key that it holds, the one that counts."""
+    payload, given = settings.source.payload_columns, clocks_of(settings.source.select)
+    names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
+
+    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.table_versions import table_versions
+
+        (rows,) = frames.values()
+        return table_versions(rows, chunk.days, names, chunk.wanted, doubles, given)
+
+    return Table(
+        contract,
+        transform,
+        settings={"given": given} if given else {},
+        sources=(TRANSFORMS + "staging", TRANSFORMS + "table_versions"),
+        code_version="staging of a table 1",
+        facts=lateness_of_versions,
+        counts_alike=True,
     )

@@ -8,7 +8,7 @@ Not here: the choice of raw days with the deliveries (`load.derived`, from the l
 from collections.abc import Collection, Sequence
 from datetime import date
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
@@ -36,13 +36,7 @@ def staging(
     keys without an event on them may then be missing. `doubles`: columns of the payload of type DOUBLE, in which 0.0
     and -0.0 are equal.
     """
-    event_day = F.to_date("event_ts")
-    inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
-    wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
-    chosen = deliveries
-    if len(days if only is None else only) < ALL_KEYS_FROM_DAYS:
-        keys = deliveries.where(wanted).select("event_key").distinct()
-        chosen = deliveries.join(keys, "event_key", "left_semi")
+    chosen, wanted = of_wanted_keys(deliveries, days, only)
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
@@ -50,13 +44,35 @@ def staging(
     winners = ranked.where(F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before")))
     until = F.lead("arrival_ts").over(arrived)
     lasting = winners.withColumn("__until", until).where("__until IS NULL OR __until > arrival_ts")
-    values = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)  # -0.0 + 0.0 is 0.0 to every engine
-    facts = F.when(F.col("op") == "upsert", F.struct("event_ts", *values))
+    facts = facts_of(F.col("op"), payload, doubles)
     differs = ~facts.eqNullSafe(F.lag(facts).over(arrived))
     known = lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
-    return known.where(wanted).select(
-        "event_key", "event_ts", *payload, "version_ts", "seq", F.col("arrival_ts").alias("known_from"), "known_until",
-        event_day.alias("event_date"),
+    return versions_known(known.where(wanted).withColumn("known_from", F.col("arrival_ts")), payload)
+
+
+def of_wanted_keys(deliveries: DataFrame, days: DayRange, only: Collection[date] | None) -> tuple[DataFrame, Column]:
+    """The deliveries of all keys with an event on the wanted days, perhaps with others; and whether a delivery is an
+    event of these days itself. The arguments are those of `staging`."""
+    event_day = F.to_date("event_ts")
+    inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
+    wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
+    if len(days if only is None else only) >= ALL_KEYS_FROM_DAYS:
+        return deliveries, wanted
+    keys = deliveries.where(wanted).select("event_key").distinct()
+    return deliveries.join(keys, "event_key", "left_semi"), wanted
+
+
+def facts_of(op: Column, payload: Sequence[str], doubles: Collection[str]) -> Column:
+    """What a version says of its event; NULL of a delete. -0.0 + 0.0 is 0.0 to every engine."""
+    values = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)
+    return F.when(op == "upsert", F.struct("event_ts", *values))
+
+
+def versions_known(known: DataFrame, payload: Sequence[str]) -> DataFrame:
+    """The columns of staging of versions with `known_from` and `known_until`."""
+    return known.select(
+        "event_key", "event_ts", *payload, "version_ts", "seq", "known_from", "known_until",
+        F.to_date("event_ts").alias("event_date"),
     )  # fmt: skip
 
 

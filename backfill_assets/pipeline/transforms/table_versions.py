@@ -1,0 +1,159 @@
+"""Versions of events of a table that others write: which row of a key counted while the table held it.
+
+Not here: versions of landed deliveries, which nobody takes away (`staging`), and how a commit becomes rows of raw
+(`load.table_changes`). The log says which rows the table holds: each commit puts rows there and takes rows away. Of
+the rows of a key that it holds at a time, the version rule of `select` chooses; between equal ones the order of the
+log. So no clock brings a row back that was taken away, and a key ends only with its last row.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import date
+
+from pyspark.sql import DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.payload import CLOCKS, INSERTED
+from backfill_assets.pipeline.transforms.staging import DEFAULT_NAMES, facts_of, of_wanted_keys, versions_known
+
+BEFORE_ALL = "1970-01-01 00:00:00"
+
+
+def table_versions(
+    deliveries: DataFrame,
+    days: DayRange,
+    payload: Sequence[str] = DEFAULT_NAMES,
+    only: Collection[date] | None = None,
+    doubles: Collection[str] = (),
+    given: Collection[str] = (),
+) -> DataFrame:
+    """Rows of staging as `staging` gives them, of deliveries with the columns of the log (`core.payload.log_columns`).
+
+    `given`: those of `CLOCKS` that `select` gives. A row counts from its `arrival_ts`; one that came to a key after
+    the table took a row of it away, not before its own commit. Rows without `log_change` were loaded by a release that
+    kept no order of the log: times of commits stand for it. The other arguments are those of `staging`.
+    """
+    chosen, wanted = of_wanted_keys(deliveries, days, only)
+    steps = _steps(_in_order(chosen, given), payload, given)
+    facts = facts_of(F.col("row_op"), payload, doubles)
+    current = _current(_spans(steps), given).withColumn("__facts", F.when(F.col("__held"), facts))
+    of_key = Window.partitionBy("event_key").orderBy("__step")
+    differs = ~F.col("__facts").eqNullSafe(F.lag("__facts").over(of_key))
+    changed = current.withColumn("__differs", differs).where("__differs")
+    known = changed.withColumns({"known_until": F.lead("__since").over(of_key), "known_from": F.col("__since")})
+    if "seq" in given:
+        known = known.withColumn("seq", F.coalesce("row_seq", "seq"))
+    return versions_known(known.where("__facts IS NOT NULL").where(wanted), payload)
+
+
+def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
+    """Add whether a commit put the row there (`__is_in`), the row's own clocks, and the order of the log as `__at`,
+    `__side`, `seq`: the first two are the same everywhere in a key all of whose rows have a place in the log."""
+    placed, key = F.col("log_change").isNotNull(), Window.partitionBy("event_key")
+    came_before = (F.col("op") == "upsert") | F.lit("op" in given)
+    clocks = {f"row_{name}": F.coalesce(f"row_{name}", name) for name in CLOCKS if name in given}
+    return rows.withColumns(
+        {
+            "__is_placed": placed,
+            "__is_in": F.when(placed, F.col("log_change") == INSERTED).otherwise(came_before),
+            "__all_placed": F.min(placed.cast("int")).over(key) == 1,
+            "__when": F.coalesce("commit_ts", "arrival_ts"),
+            "row_op": F.lit("upsert"),
+            **clocks,
+        }
+    ).withColumns(
+        {
+            "__at": F.when(F.col("__all_placed"), F.lit(BEFORE_ALL).cast("timestamp")).otherwise(F.col("__when")),
+            "__side": F.when(F.col("__all_placed"), 0).otherwise(F.col("__is_in").cast("int")),
+        }
+    )
+
+
+def _ordered(*partition: str) -> WindowSpec:
+    """The rows of a partition in the order of the log."""
+    return Window.partitionBy(*partition).orderBy("__at", "__side", "seq")
+
+
+def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> DataFrame:
+    """Add how many rows like this one the table holds after it (`__left`), and since when that is known (`__since`).
+
+    What was taken away and had never come, because the lake could not use it, takes nothing away.
+    """
+    clocks = {f"__like_{n}": F.when(F.col("__all_placed"), F.col(f"row_{n}")) for n in given if n != "op"}
+    rows = rows.withColumns(clocks) if clocks else rows
+    like = ("event_key", "event_ts", *payload, "row_op", *clocks)
+    until_now = (Window.unboundedPreceding, Window.currentRow)
+    so_far = _ordered(*like).rowsBetween(*until_now)
+    before = _ordered("event_key").rowsBetween(Window.unboundedPreceding, -1)
+    taken = F.max(F.when(~F.col("__is_in") & F.col("__is_placed"), 1)).over(before)
+    counted = rows.withColumns(
+        {
+            "__sum": F.sum(F.when(F.col("__is_in"), 1).otherwise(-1)).over(so_far),
+            "__since": F.when(taken.isNotNull() & F.col("__is_in"), F.greatest("arrival_ts", "__when")).otherwise(
+                F.col("arrival_ts")
+            ),
+        }
+    )
+    counted = counted.withColumn("__left", F.col("__sum") - F.least(F.min("__sum").over(so_far), F.lit(0)))
+    earlier = _ordered(*like).rowsBetween(Window.unboundedPreceding, -1)
+    run = F.coalesce(F.sum(F.when(F.col("__left") == 0, 1).otherwise(0)).over(earlier), F.lit(0))
+    return counted.withColumn("__run", run).withColumn(
+        "__until", F.max(F.when(F.col("__left") == 0, F.col("__since"))).over(Window.partitionBy(*like, "__run"))
+    )
+
+
+def _spans(steps: DataFrame) -> DataFrame:
+    """The rows that came, each with the time from which the table holds no row like it any more (`__until`)."""
+    lasts = F.col("__until").isNull() | (F.col("__until") > F.col("__since"))
+    return steps.where(F.col("__is_in") & lasts)
+
+
+def _ranks(given: Collection[str]) -> list[str]:
+    """The columns by which the greatest of the rows held counts."""
+    return [f"row_{n}" for n in ("version_ts", "arrival_ts", "seq") if n in given] + ["__at", "seq"]
+
+
+def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
+    """The row that counts at every time at which that may change: `__step` numbers the times of a key, and `__held` is
+    false where the table holds no row of it.
+
+    A row that is still held rules out lesser ones for good, so that a key of many versions that stay costs as many
+    rows as it has, and one whose rows replace one another two each.
+    """
+    rank = F.struct(*_ranks(given))
+    key = Window.partitionBy("event_key")
+    stays = F.col("__until").isNull()
+    greatest = F.max(F.when(stays, rank)).over(key.orderBy("__since"))
+    standing = spans.withColumns({"__rank": rank, "__greatest": greatest}).where(
+        F.col("__greatest").isNull() | (F.col("__rank") >= F.col("__greatest"))
+    )
+    following = F.lead("__since").over(Window.partitionBy("event_key", stays).orderBy("__since", *_ranks(given)))
+    ends = F.array(
+        F.struct(F.lit(0).alias("side"), F.col("__since").alias("time")),
+        F.struct(F.lit(1).alias("side"), F.coalesce("__until", following).alias("time")),
+    )
+    standing = standing.withColumn("__ends", ends)
+    points = standing.withColumn("__end", F.explode("__ends")).where("__end.time IS NOT NULL")
+    row = Window.partitionBy("event_key", "seq", "__run")
+    number = F.dense_rank().over(key.orderBy("__end.time"))
+    numbered = (
+        points.withColumn("__number", number)
+        .withColumns(
+            {
+                "__last": F.max(F.when(F.col("__end.side") == 1, F.col("__number"))).over(row),
+                "__greatest_number": F.max("__number").over(key),
+            }
+        )
+        .where("__end.side = 0")
+    )
+    last = F.coalesce("__last", "__greatest_number")
+    each = numbered.withColumn("__step", F.explode(F.sequence(F.col("__number"), last)))
+    held = F.col("__last").isNull() | (F.col("__step") < F.col("__last"))
+    time = F.when(F.col("__step") == F.col("__number"), F.col("__since")).when(~held, F.col("__ends")[1]["time"])
+    step = Window.partitionBy("event_key", "__step")
+    best = F.row_number().over(step.orderBy(F.desc("__held"), *(F.desc(c) for c in _ranks(given))))
+    return (
+        each.withColumns({"__held": held, "__time": time})
+        .withColumns({"__since": F.max("__time").over(step), "__best": best})
+        .where("__best = 1")
+    )
