@@ -11,6 +11,8 @@ from enum import StrEnum
 from backfill_assets.core import ledgers
 from backfill_assets.core.column_types import ColumnType, read_type
 
+# The tag of a column that a later release brought: days without it are as good, so that it is no part of the code.
+LATER = {"absent": "from days that an earlier release loaded"}
 AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of its copies below
 
 
@@ -24,7 +26,6 @@ class Column:
     nullable: bool = False  # whether NULL is allowed
     tags: Mapping[str, str] = field(default_factory=dict)  # shown in Dagster
     made_from: tuple[str, ...] = ()  # known columns of other tables that it is computed from: table.column
-    is_later: bool = False  # a later release brought it: days that lack it are as good, and it is no part of the code
 
     def __post_init__(self) -> None:
         try:

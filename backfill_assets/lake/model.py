@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Contract, InputKind, keys_read
+from backfill_assets.core.contracts import LATER, Contract, InputKind, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.engines import DeclaredExpression
@@ -277,7 +277,7 @@ def _code(table: Table, read: Collection[str] | None) -> list[object]:
 
 
 def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
-    counted = (c for c in table.contract.columns if not c.is_later)
+    counted = (c for c in table.contract.columns if not LATER.items() <= c.tags.items())
     columns = [[c.name, c.type, c.nullable] for c in counted if read is None or c.name in read]
     return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 

@@ -228,7 +228,7 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
 
 def refuse_altered_columns(listing: Listing, names: Collection[str], source: SourceSettings) -> None:
     """Raise LandingError where one of the contents named has rows of a table that lost a column which `select` reads,
-    or keeps other values in it than before: rows of before and after would not be the same to `select`."""
+    or made another type of it: `select` would read the rows of both sides in two ways."""
     read = {name.lower() for name in roots_of(source.select)}
     for file in (f for f in listing.files if isinstance(f, TableFile) and f.name in names):
         brings_rows = bool(file.added or file.feed)

@@ -3,7 +3,7 @@
 Not here: loading it from landed files (`load.raw`).
 """
 
-from backfill_assets.core.contracts import LANDING, Column, Contract, Input, InputKind
+from backfill_assets.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, log_columns, words
 from backfill_assets.lake.model import Table
@@ -32,7 +32,7 @@ def _of_log(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
     kept = log_columns(clocks_of(source.select)) if source.table else {}
     return tuple(
-        Column(name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, is_later=True)
+        Column(name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, LATER)
         for name, kind in kept.items()
     )
 

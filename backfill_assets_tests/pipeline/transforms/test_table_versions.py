@@ -1,7 +1,7 @@
 """Versions of a table that others write, against an oracle that keeps the table itself, row by row, through its log.
 
 Tested here: `pipeline.transforms.table_versions`, by hundreds of histories in one frame, each a key of its own. Not
-tested here: how commits become rows of raw (`end_to_end.test_table_rules`).
+tested here: how commits become rows of raw (`load.test_table_changes`).
 """
 
 from collections import Counter
