@@ -85,13 +85,6 @@ def function_of(op: dg.OpDefinition) -> Callable[..., Any]:
 DECLARED = Registry()  # by function, so that two projects in one process do not meet
 
 
-def as_rules(rules: Sequence[Rule] | Mapping[str, str]) -> tuple[Rule, ...]:
-    """Rules from a mapping of names to conditions (Spark SQL over a row), or as they are."""
-    if isinstance(rules, Mapping):
-        return tuple(Rule(name, expression, name.replace("_", " ")) for name, expression in rules.items())
-    return tuple(rules)
-
-
 DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this ecosystem are told the day's column
 SchemaChanges = Literal["refuse", "evolve"]
 
@@ -107,16 +100,38 @@ def table_of(key: dg.AssetKey) -> str:
     )  # fmt: skip
 
 
-def first_day_of(partitions: dg.PartitionsDefinition | None, key: dg.AssetKey) -> date:
-    """The first day of a daily asset. Raises SettingsError for an asset with other partitions, or none."""
-    if isinstance(partitions, dg.TimeWindowPartitionsDefinition) and partitions.fmt == "%Y-%m-%d":
-        kind, first = partitions.schedule_type, partitions.start
-        if kind is not None and kind.value == "DAILY":
-            return date(first.year, first.month, first.day)
-    raise SettingsError(
-        f"the asset {key.to_user_string()}", "a lake holds daily tables, and this asset is not partitioned by day",
-        "Nothing was written", "Give it a DailyPartitionsDefinition, or another IO manager (io_manager_key)",
-    )  # fmt: skip
+DAY_FORMAT = "%Y-%m-%d"  # of the partition keys of a lake's days
+
+
+def first_day_of(
+    partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
+) -> date:
+    """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`. Raises SettingsError
+    for an asset with other partitions, or none, with what makes them other."""
+    if (other := _unlike_days(partitions)) is None and isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return partitions.start.date()
+    culprit, fix = other or ("", "")
+    raise SettingsError(owner, f"a lake holds days, and {culprit}", consequence, fix)
+
+
+def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
+    """What parts these partitions from days that a lake can hold, and what to do about it; None where nothing does."""
+    other_manager = "or give it another IO manager (io_manager_key)"
+    if partitions is None:
+        return "this asset has no partitions", f"Give it a DailyPartitionsDefinition, {other_manager}"
+    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        kind = type(partitions).__name__
+        return f"this asset has a {kind}", f"Give it a DailyPartitionsDefinition in its place, {other_manager}"
+    schedule = partitions.schedule_type
+    every = f"{schedule.value.lower()} ones" if schedule else f"those of the schedule {partitions.cron_schedule}"
+    if schedule is None or schedule.value != "DAILY":
+        return f"its partitions are {every}", f"Give it a DailyPartitionsDefinition, {other_manager}"
+    if partitions.fmt != DAY_FORMAT:
+        return (
+            f"the keys of its partitions are of another form (fmt={partitions.fmt!r})",
+            f"Leave fmt out of its DailyPartitionsDefinition: keys are then of the form {DAY_FORMAT}, {other_manager}",
+        )
+    return None
 
 
 def declared_by(
@@ -128,7 +143,7 @@ def declared_by(
     ContractBroken for another schema."""
     key, name = context.asset_key, table_of(context.asset_key)
     _refuse_taken(key, name, known)
-    first_day = first_day_of(context.asset_partitions_def, key)
+    first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
     chosen = rows.columns if known is None else _agreed_columns(name, rows, known.contract.columns, changes)
     day = _day_column(context, chosen, known)
     if {c.name for c in chosen} == {day}:

@@ -10,14 +10,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import wraps
-from typing import Any, Literal
+from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.contracts import Input, Rule
+from backfill_assets.core.contracts import Input
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, as_rules, table_of
+from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_at
+from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
 from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.io_manager import as_failures
@@ -41,8 +42,8 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     unique: Sequence[str] = (),
     not_null: Sequence[str] = (),
     rows: tuple[int | None, int | None] = (None, None),
-    rules: Sequence[Rule] | Mapping[str, str] = (),
-    on_bad_days: Literal["", "refuse", "keep_good"] = "",
+    rules: GivenRules = (),
+    on_bad_days: OnBadDays = "",
     io_manager_key: str = "io_manager",
     **asset: Any,
 ) -> Callable[[Body], dg.AssetsDefinition]:
@@ -64,10 +65,12 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     Raises SettingsError for an input without a parameter, a parameter without an input, a choice of an input that only
     tables of `lake.toml` have, no first day or two, and words that stand for something here. A generator is refused.
     """
-    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules), on_bad_days)
 
     def decorate(function: Body) -> dg.AssetsDefinition:
         name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])
+        rule_set = rules_of(
+            f"the daily table {name}", unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days
+        )
         windows = _windows(name, inputs)
         _refuse(name, function, windows, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
@@ -154,7 +157,9 @@ def _days(
     if (start is None) == (given is None):
         culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
         raise _refused(name, culprit, 'Give one of them: start="2024-01-01"')
-    return given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
+    partitions = given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
+    first_day_of(partitions, f"the daily table {name}", "No asset was made")
+    return partitions
 
 
 def _refuse(name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]) -> None:
@@ -179,8 +184,8 @@ def lake_checks(
     unique: Sequence[str] = (),
     not_null: Sequence[str] = (),
     rows: tuple[int | None, int | None] = (None, None),
-    rules: Sequence[Rule] | Mapping[str, str] = (),
-    on_bad_days: Literal["", "refuse", "keep_good"] = "",
+    rules: GivenRules = (),
+    on_bad_days: OnBadDays = "",
 ) -> list[dg.AssetChecksDefinition]:
     """Checks for `Definitions(asset_checks=…)` that judge every day of an asset before its commit.
 
@@ -189,14 +194,15 @@ def lake_checks(
     FALSE breaks one. `on_bad_days`: "keep_good" writes the other days of a run ("": as `lake.toml` says, else no day is
     written). A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
     the checks are in the run, also under a key prefix that is put on later. Raises SettingsError for no rule at all,
-    for an asset that has other rules already, and for graphs and multi-assets. Does not judge rows
-    that another IO manager stores.
+    for arguments that say none (each is named), for an asset that has other rules already, and for graphs and
+    multi-assets. Does not judge rows that another IO manager stores.
     """
-    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules), on_bad_days)
     _refuse_several(asset)
+    owner = f"the asset {asset.key.to_user_string()}"
+    rule_set = rules_of(owner, unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days)
     if not rule_set.checks:
         raise SettingsError(
-            f"the asset {asset.key.to_user_string()}", "lake_checks declares no rule", "No check was made",
+            owner, "lake_checks declares no rule", "No check was made",
             "Give unique, not_null, rows or rules",
         )  # fmt: skip
     DECLARED.add(asset, rule_set)

@@ -106,9 +106,11 @@ def unmade(context: dg.InputContext) -> Contract:
 
 def first_day_in(context: dg.InputContext) -> date:
     """The first day of an input. Raises SettingsError where it is not partitioned by day."""
-    return first_day_of(context.asset_partitions_def if context.has_asset_partitions else None, context.asset_key)
+    partitions = context.asset_partitions_def if context.has_asset_partitions else None
+    return first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}")
 
 
+NOTHING_READ = "Nothing was read or recorded"
 EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
 
 
@@ -135,16 +137,19 @@ def external_table(
     io_manager_key: the `LakeIOManager` of the assets that read it.
     spec: whatever else `dg.AssetSpec` takes.
 
-    Raises SettingsError for an address that none can have, and where there is no first day, or two.
+    Raises SettingsError for an address that none can have, where there is no first day, or two, and for partitions
+    other than days.
     """
     asset_key = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
     if (start is None) == (partitions_def is None):
         culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
         raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
+    days = partitions_def or dg.DailyPartitionsDefinition(start_date=str(start))
+    first_day_of(days, f"the external table {asset_key.to_user_string()}", NOTHING_READ)
     named = str(table)
     place = named if CATALOG_NAME.fullmatch(named) else place_of(asset_key.to_user_string(), named, Path.cwd())
     return dg.AssetSpec(
-        asset_key, partitions_def=partitions_def or dg.DailyPartitionsDefinition(start_date=str(start)),
+        asset_key, partitions_def=days,
         **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
     ).with_io_manager_key(io_manager_key)  # fmt: skip
 
@@ -194,4 +199,4 @@ def _refuse_other(lake: Lake, contract: Contract) -> None:
 
 
 def _refused(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
-    return SettingsError(f"the external table {key.to_user_string()}", culprit, "Nothing was read or recorded", fix)
+    return SettingsError(f"the external table {key.to_user_string()}", culprit, NOTHING_READ, fix)

@@ -133,7 +133,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         with as_failures():
             _refuse_other(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
-            lake = lake_for(self.lake, first_day_of(partitions, context.asset_key))
+            lake = lake_for(self.lake, first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"))
             rows, table = self._declared(context, lake, obj)
             with declaring(lake, table):
                 rebuild = Rebuild(self._request(context, rows, table))

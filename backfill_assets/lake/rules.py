@@ -30,6 +30,12 @@ def check_rules(contract: Contract) -> None:
         _parsed_rule(contract, rule)
 
 
+def check_expression(rule: Rule, owner: str) -> None:
+    """Raise BackfillError where no table could have this rule, whatever its columns; `owner` is what the error names,
+    such as `the asset orders`."""
+    _parsed(rule, owner)
+
+
 def breaking(contract: Contract) -> dict[str, str]:
     """Per rule of rows the condition under which a row breaks it. Raises BackfillError naming a bad rule."""
     return {rule.name: _broken(contract, rule) for rule in contract.row_rules}
@@ -79,6 +85,22 @@ def _broken(contract: Contract, rule: Rule) -> str:
 
 
 def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
+    from sqlglot import exp
+
+    owner = f"the table {contract.name}"
+    parsed = _parsed(rule, owner)
+    columns = list(parsed.find_all(exp.Column))
+    foreign = sorted({*rule.per, *(c.name for c in columns)} - set(contract.column_names))
+    if foreign:
+        raise _bad_rule(rule, owner, f"the table has no column {', '.join(foreign)}")
+    single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
+    if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
+        raise _bad_rule(rule, owner, f"a group has several {', '.join(several)}")
+    return parsed
+
+
+def _parsed(rule: Rule, owner: str) -> "exp.Expr":
+    """The condition of a rule. Raises BackfillError for what is none, or is not decided by one row or group."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -86,26 +108,21 @@ def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
     try:
         parsed = sqlglot.parse_one(rule.expression, read="spark")
     except SqlglotError as error:
-        raise _bad(contract, rule, f"it is no expression: {str(error).splitlines()[0]}") from None
-    columns = list(parsed.find_all(exp.Column))
-    foreign = sorted({*rule.per, *(c.name for c in columns)} - set(contract.column_names))
-    if foreign:
-        raise _bad(contract, rule, f"the table has no column {', '.join(foreign)}")
+        raise _bad_rule(rule, owner, f"it is no expression: {str(error).splitlines()[0]}") from None
+    if not isinstance(parsed, exp.Condition):
+        raise _bad_rule(rule, owner, "it is not one condition")
     beyond = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
     if parsed.find(*beyond, *(() if rule.per else (exp.AggFunc,))) is not None:
-        raise _bad(contract, rule, f"it is not about one {'group' if rule.per else 'row'}")
+        raise _bad_rule(rule, owner, f"it is not about one {'group' if rule.per else 'row'}")
     for called in parsed.find_all(exp.Func):
         name = (called.name if isinstance(called, exp.Anonymous) else called.sql_name()).lower()
         if name in UNDECIDED or OF_SESSION.fullmatch(name) or (name == "age" and len(called.expressions) == 1):
-            raise _bad(contract, rule, f"{called.sql('spark')} is not decided by the row")
-    single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
-    if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
-        raise _bad(contract, rule, f"a group has several {', '.join(several)}")
+            raise _bad_rule(rule, owner, f"{called.sql('spark')} is not decided by the row")
     return parsed
 
 
-def _bad(contract: Contract, rule: Rule, culprit: str) -> BackfillError:
+def _bad_rule(rule: Rule, owner: str, culprit: str) -> BackfillError:
     return BackfillError(
-        f"the rule {rule.name} of the table {contract.name} ({rule.expression})", culprit, "Nothing was written",
+        f"the rule {rule.name} of {owner} ({rule.expression})", culprit, "Nothing was written",
         "Write Spark SQL over the columns of one row, e.g. `value >= 0`; with `per`, over aggregates: `count(*) <= 3`",
     )  # fmt: skip

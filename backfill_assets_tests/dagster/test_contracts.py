@@ -10,9 +10,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import Registry, Rules, as_rules, code_of, first_day_of, table_of, window_of
+from backfill_assets.dagster.contracts import Registry, Rules, code_of, first_day_of, table_of, window_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -26,14 +25,33 @@ def test_a_table_is_named_by_its_whole_key() -> None:
             table_of(dg.AssetKey(parts))
 
 
-OTHERS = (None, HOURS, dg.WeeklyPartitionsDefinition("2024-01-01"), dg.StaticPartitionsDefinition(["a"]))
+OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
+    "none": (None, "this asset has no partitions"),
+    "hours": (HOURS, "its partitions are hourly ones"),
+    "weeks": (dg.WeeklyPartitionsDefinition("2024-01-01"), "its partitions are weekly ones"),
+    "a schedule": (
+        dg.TimeWindowPartitionsDefinition(cron_schedule="0 0 * * 1-5", start="2024-01-01", fmt="%Y-%m-%d"),
+        r"its partitions are those of the schedule 0 0 \* \* 1-5",
+    ),
+    "names": (dg.StaticPartitionsDefinition(["a"]), "this asset has a StaticPartitionsDefinition"),
+    "keys of another form": (
+        dg.DailyPartitionsDefinition("20240101", fmt="%Y%m%d"),
+        r"the keys of its partitions are of another form \(fmt='%Y%m%d'\).* Leave fmt out",
+    ),
+    "keys with a zone": (
+        dg.DailyPartitionsDefinition("2024-01-01T00:00:00+0000", fmt="%Y-%m-%dT%H:%M:%S%z"),
+        "the keys of its partitions are of another form",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("partitions", OTHERS)
-def test_only_daily_assets_are_tables_of_a_lake(partitions: dg.PartitionsDefinition | None) -> None:
-    assert first_day_of(DAYS, KEY) == date(2024, 1, 1)
-    with pytest.raises(SettingsError, match=r"the asset shop/orders: .* not partitioned by day"):
-        first_day_of(partitions, KEY)
+@pytest.mark.parametrize(("partitions", "culprit"), OTHERS.values(), ids=OTHERS)
+def test_only_daily_assets_are_tables_of_a_lake_and_what_makes_one_other_is_said(
+    partitions: dg.PartitionsDefinition | None, culprit: str
+) -> None:
+    assert first_day_of(DAYS, "the asset shop/orders") == date(2024, 1, 1)
+    with pytest.raises(SettingsError, match=f"the asset shop/orders: a lake holds days, and {culprit}"):
+        first_day_of(partitions, "the asset shop/orders")
 
 
 def test_a_window_is_the_days_that_a_mapping_names() -> None:
@@ -57,12 +75,6 @@ def test_each_kind_of_rule_is_a_check_and_a_bound_may_be_left_out() -> None:
     assert Rules(unique=("id",)).checks == ("unique_key", "not_null")
     assert Rules(rows=(None, 0)).checks == ("row_count",)
     assert Rules(rows=(None, 0)).bounds == {"max_rows": 0}
-
-
-def test_rules_are_those_of_a_contract_or_conditions_by_name() -> None:
-    rule = Rule("positive", "amount > 0", "")
-    assert as_rules([rule]) == (rule,)
-    assert as_rules({"is_positive": "amount > 0"}) == (Rule("is_positive", "amount > 0", "is positive"),)
 
 
 def test_other_rules_for_one_asset_are_refused() -> None:

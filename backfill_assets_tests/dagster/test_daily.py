@@ -149,6 +149,14 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
         nothing, {"partitions_def": dg.DailyPartitionsDefinition(FIRST)},
         "start and partitions_def both give its first day",
     ),
+    "partitions that are no days": (
+        nothing, {"start": None, "partitions_def": dg.HourlyPartitionsDefinition("2024-01-01-00:00")},
+        "a lake holds days, and its partitions are hourly ones",
+    ),
+    "keys of another form": (
+        nothing, {"start": None, "partitions_def": dg.DailyPartitionsDefinition("20240101", fmt="%Y%m%d")},
+        "a lake holds days, and the keys of its partitions are of another form",
+    ),
     "inputs of Dagster": (orders_in, {"ins": {}}, "ins is no word of daily_table"),
     "checks of Dagster": (nothing, {"check_specs": []}, "check_specs is no word of daily_table"),
     "a generator": (generated, {"inputs": ["orders"]}, "its function is a generator"),
