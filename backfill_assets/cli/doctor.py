@@ -165,7 +165,8 @@ def copy_lake(source: str, target: str) -> None:
 
     TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A lake that is
     written meanwhile is copied as of one moment after the last write, or refused. FROM stays; landing folders elsewhere
-    stay where they are; Dagster's runs, locks and scratch are not copied.
+    stay where they are; Dagster's runs, locks and scratch are not copied. No link is followed: one in FROM or in TO is
+    refused by name, as is a TO that others own or may write.
     """
     copied = do(open_lake(local_root(source)), local_root(target))
     answer(copied, [copied])

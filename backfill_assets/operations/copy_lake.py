@@ -1,12 +1,13 @@
 """`copy-lake`: the content of a lake in another folder or bucket, byte for byte, as of one moment.
 
 The target holds `.copy-lake.json` until it holds all, and gets its `lake.toml`, which makes it a lake, last. Stopped at
-any moment, the same command goes on. Not here: what only one machine needs (locks, marks of runs, scratch, Dagster's
-home, the engine), which is not copied; and landing folders elsewhere, which stay where they are.
+any moment, the same command goes on. A target is taken for somebody else's until all that lies there is known to be
+this user's, and no link is followed on either side. Not here: what only one machine needs (locks, marks of runs,
+scratch, Dagster's home, the engine), which is not copied; and landing folders elsewhere, which stay where they are.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 from backfill_assets.core.addresses import address_of, bucket_address
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.ownership import whoami
+from backfill_assets.core.ownership import refuse_foreign, whoami
 from backfill_assets.core.place import (
     LOCKS,
     AlreadyThere,
@@ -28,6 +29,7 @@ from backfill_assets.core.place import (
     sha256_of_bytes,
     size,
 )
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.adopting import adopted_names
 from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, OWN_FOLDERS, RUNS, TABLES, refuse_file
@@ -38,9 +40,11 @@ from backfill_assets.lake.staging import writing
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.whole import CANDIDATES
 from backfill_assets.places.choice import place_at
+from backfill_assets.places.folder import odd_below, paths_below
 
 MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
 OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)
+STOCK = ".stock"  # of contents: links there lead to landed files, and a copy does without them
 KEPT = tuple(folder for folder in OWN_FOLDERS if folder not in OF_MACHINES)
 ROUNDS = 3  # looks at a lake that is written meanwhile
 AT_ONCE = 8  # files
@@ -75,11 +79,13 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
 
     The lake is looked at before and after each round; if anything changed, one more round follows, so that the copy is
     the lake of one moment. Raises BackfillError for a lake that is written for so long, an unfinished publication or
-    rollback, a table that is a link to one of others, and a target that is another lake's or not empty; Held while
-    another command copies to the target.
+    rollback, a table that is a link to one of others, any other link, and a target that is another lake's, another
+    user's or not empty; Held while another command copies to the target.
     """
     target = place_at(root)
     _refuse_source(lake, root)
+    if not bucket_address(root):
+        _refuse_others(root)
     _begin(lake, target)
     with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
         if not exists(target, MARK):
@@ -111,8 +117,11 @@ def _refuse_source(lake: Lake, root: Path) -> None:
     nothing = "Nothing was copied"
     if lake.shared is not None:
         raise _refused(lake, "it is a candidate", nothing, "Copy its lake, which brings its candidates along")
-    if root.is_relative_to(lake.root) or lake.root.is_relative_to(root):
+    here, there = f"{lake.address}/", f"{address_of(root)}/"
+    if here.startswith(there) or there.startswith(here):
         raise _refused(lake, f"{address_of(root)} lies in it, or it lies there", nothing, "Name a place beside it")
+    if not bucket_address(root) and (other := _lake_above(root)):
+        raise BackfillError(f"the target {root}", f"it lies in the lake {other}", nothing, "Name a place beside that")
     if stopped := unfinished(lake):
         raise _refused(lake, str(stopped[0]), nothing, "Then copy it")
     tables = lake.place.at(TABLES)
@@ -122,10 +131,49 @@ def _refuse_source(lake: Lake, root: Path) -> None:
         raise _refused(
             lake, culprit, nothing, "Take it out of lake.toml and its folder out of the lake, or copy by hand"
         )
+    if not bucket_address(lake.root):
+        _refuse_links(lake)
     if bucket_address(root):
         refuse_unreachable(root, lake.settings)
     else:
         refuse_file(root)
+
+
+def _lake_above(root: Path) -> Path | None:
+    """The lake in a folder above, of which a target's files would be taken for files."""
+    return next((folder for folder in root.parents if exists(place_at(folder), FILE_NAME)), None)
+
+
+def _refuse_links(lake: Lake) -> None:
+    """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like: what lies behind
+    one is not of the lake, and would be left out."""
+    passed_over = (f"{STOCK}/", *_landings(lake))
+    odd = (name for name in odd_below(lake.root) if not name.startswith(passed_over))
+    if name := min((name for name in odd if _is_copied(name)), default=None):
+        raise _refused(
+            lake,
+            f"{plain(name)} is a link, or no regular file, and no link is followed",
+            "Nothing was copied",
+            "Put the file or folder itself there, or take it out of the lake; a landing folder elsewhere is named by "
+            "its whole path in lake.toml",
+        )
+
+
+def _refuse_others(root: Path) -> None:
+    """Raise unless a target folder, and all that lies there, is this user's alone and without links. Where a lake is
+    complete, only what names code is looked at: its programs made links of their own since."""
+    refuse_foreign(root)
+    odd = sorted(odd_below(root))
+    if exists(place_at(root), FILE_NAME) and FILE_NAME not in odd:
+        return
+    for name in odd:
+        raise BackfillError(
+            f"the target {root}",
+            f"{plain(name)} there is a link, or no regular file, and no link is followed",
+            "Nothing was copied",
+            "Look who made it, and name an empty folder of your own",
+        )
+    refuse_foreign(root, paths_below(root))
 
 
 def _begin(lake: Lake, target: Place) -> None:
@@ -145,18 +193,33 @@ def _begin(lake: Lake, target: Place) -> None:
 
 def _content(lake: Lake) -> dict[str, Token]:
     """The files of a lake that a copy holds, by name."""
+    names, landings = lake.place.below(), _landings(lake)
+    _refuse_names(lake, names)
+    files = {n for n in names if _is_copied(n) and not n.startswith(landings)}
+    return {n: t for n, t in lake.place.tokens().items() if n in files}
+
+
+def _landings(lake: Lake) -> tuple[str, ...]:
+    """The landing folders in the lake that `lake.toml` names by whole paths, which stay where they are; each ends with
+    `/`."""
     sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
     roots = roots_here(sources, lake.root)
-    landings = tuple(f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root))
-    files = {n for n in lake.place.below() if _is_copied(n) and not n.startswith(landings)}
-    return {n: t for n, t in lake.place.tokens().items() if n in files}
+    return tuple(f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root))
+
+
+def _refuse_names(lake: Lake, names: Iterable[str]) -> None:
+    """Raise for a name, as an object may have it, that would lead out of a folder or be another file there."""
+    for name in names:
+        if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+            fix = "Look who wrote it, and delete or rename the object"
+            raise _refused(lake, f"{plain(name)} is no name of a file", "The target is no lake yet", fix)
 
 
 def _is_copied(name: str) -> bool:
     """Whether a file of a lake, or of a candidate in it, is of more than one machine."""
     first, _, rest = name.partition("/")
     inner = rest.partition("/")[2] if first == CANDIDATES else ""
-    return (first[0] != "." or first in KEPT) and (not inner or _is_copied(inner))
+    return (not first.startswith(".") or first in KEPT) and (not inner or _is_copied(inner))
 
 
 def _copied(source: Place, target: Place, content: Content, done: Content) -> tuple[dict[str, Token], int]:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -262,9 +263,9 @@ class Folder:
         return self.local(folder)
 
 
-def _token(stat: os.stat_result) -> Token:
-    token = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-    return Token(token, stat.st_size, stat.st_mtime)
+def _token(status: os.stat_result) -> Token:
+    token = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Token(token, status.st_size, status.st_mtime)
 
 
 def _condition(kind: type[OSError], number: int, path: str) -> OSError:
@@ -282,6 +283,21 @@ def _below(path: str, prefix: str) -> Iterator[str]:
                 yield from _below(entry.path, f"{prefix}{entry.name}/")
             elif not entry.is_symlink():
                 yield prefix + entry.name
+
+
+def odd_below(root: Path) -> Iterator[str]:
+    """The names, from `root`, of what lies at any depth below that folder and is neither a folder nor a regular file:
+    links, pipes, sockets and devices, in no order. `Folder.below` leaves links out; nobody goes through one here."""
+    for folder, subfolders, files in os.walk(root):
+        for path in (f"{folder}/{name}" for name in (*subfolders, *files)):
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                yield os.path.relpath(path, root)
+
+
+def paths_below(root: Path) -> list[Path]:
+    """Every folder and file at any depth below a folder, in no order; no link is followed."""
+    return [Path(folder, name) for folder, subfolders, files in os.walk(root) for name in (*subfolders, *files)]
 
 
 def _folders(name: str) -> Iterator[str]:

@@ -3,14 +3,17 @@ Not here: buckets, and work on the copy (`end_to_end.test_copy_lake`)."""
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import Held
+from backfill_assets.core.place import Held, Token
 from backfill_assets.core.states import State
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, RUNS
 from backfill_assets.lake.home import Lake, open_lake
@@ -175,6 +178,9 @@ def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made:
         (made.lake, tmp_path / "file", "is a file"),
         (made.lake, made.root / "copy", "lies in it"),
         (made.lake, tmp_path, "lies in it"),
+        (made.lake, other.root / ".candidates" / "copy", "it lies in the lake"),
+        (replace(made.lake, root=local_root("s3://shop/lake")), local_root("s3://shop/lake/copy"), "lies in it"),
+        (replace(made.lake, root=local_root("s3://shop/lake")), local_root("s3://shop"), "lies in it"),
         (candidate, tmp_path / "copy", "it is a candidate"),
     ):
         before = files(made.root) | files(other.root)
@@ -186,3 +192,75 @@ def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made:
     with pytest.raises(BackfillError, match="orders is read from the folder of others by a link"):
         copy_lake(open_lake(made.root), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def begun(made: Planned, target: Path) -> Path:
+    """A folder that says of itself that a copy of the lake begins there, as this command leaves one."""
+    target.mkdir(mode=0o755)
+    (target / MARK).write_text(json.dumps({"from": str(made.root)}))
+    return target
+
+
+@pytest.mark.parametrize("name", ["tables", "tables/features", "lake.toml", ".locks", ".locks/copy-lake.lock", "x"])
+def test_a_target_with_a_link_is_refused_and_what_lies_behind_stays(made: Planned, tmp_path: Path, name: str) -> None:
+    other, target = Planned(tmp_path / "other"), begun(made, tmp_path / "copy")
+    (target / name).parent.mkdir(exist_ok=True)
+    (target / name).symlink_to(other.root / name)
+    before = files(other.root)
+    with pytest.raises(BackfillError, match="is a link"):
+        copy_lake(made.lake, target)
+    assert files(other.root) == before
+
+
+def test_a_target_that_others_may_write_is_refused_whatever_it_says_of_itself(made: Planned, tmp_path: Path) -> None:
+    for number, folder in enumerate(("", "tables", "tables/features")):
+        target = begun(made, tmp_path / f"copy{number}")
+        (target / "tables" / "features").mkdir(parents=True)
+        (target / folder).chmod(0o777)
+        with pytest.raises(BackfillError, match="may be written by everyone"):
+            copy_lake(made.lake, target)
+        assert not (target / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize("name", ["pipeline.py", "sql", "tables/features/part.parquet", ".plans/p.json", "landing"])
+def test_a_link_or_pipe_in_a_lake_is_refused_by_name_and_nothing_is_copied(
+    made: Planned, tmp_path: Path, name: str
+) -> None:
+    for make in (lambda path: path.symlink_to(tmp_path), os.mkfifo):
+        path = made.root / ".." / "lake" / name
+        path = path if not path.exists() else path / "below"
+        path.parent.mkdir(exist_ok=True)
+        make(path)
+        with pytest.raises(BackfillError, match=f"{name}.* is a link, or no regular file"):
+            copy_lake(made.lake, tmp_path / "copy")
+        assert not (tmp_path / "copy").exists()
+        path.unlink()
+
+
+def test_links_that_a_lake_can_do_without_are_left_out(made: Planned, tmp_path: Path) -> None:
+    for name in (".stock/file.parquet", ".venv/lib"):
+        (made.root / name).parent.mkdir(exist_ok=True)
+        (made.root / name).symlink_to(tmp_path)
+    copy_lake(made.lake, tmp_path / "copy")
+    assert files(tmp_path / "copy") == files(made.root)
+
+
+@pytest.mark.parametrize("name", ["../escaped", "tables/../../escaped", "/escaped", "sql//escaped", "sql/"])
+def test_an_object_whose_name_leads_out_of_a_folder_is_refused_by_name(
+    made: Planned, tmp_path: Path, name: str
+) -> None:
+    class Named(Folder):
+        def below(self, folder: str = "") -> list[str]:
+            return [*super().below(folder), name]
+
+        def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+            return {n: Token((1,), 1, 1.0) for n in self.below(folder)}
+
+    class NamedLake(Lake):
+        @property
+        def place(self) -> Named:
+            return Named(str(self.root))
+
+    with pytest.raises(BackfillError, match="is no name of a file"):
+        copy_lake(NamedLake(**vars(made.lake)), tmp_path / "copy")
+    assert {p.name for p in tmp_path.iterdir()} <= {"lake", "copy"}
