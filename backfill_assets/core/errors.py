@@ -3,18 +3,16 @@
 Not here: findings that are kept and reported instead of raised (`operations.doctor_tables`).
 """
 
-import re
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from backfill_assets.core.texts import known_names
+from backfill_assets.core.texts import known_names, one_line
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
 OTHER_ROWS_AGAIN = "computed again, from its inputs in another order, has other rows"  # likewise
-BREAK = re.compile(r"\s*[\r\n]\s*")  # of an expression that is written over several lines
 ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
 OTHER_TYPE = "a column's type cannot change but to a wider one"  # likewise
 
@@ -35,7 +33,7 @@ class BackfillError(Exception):
     def __str__(self) -> str:
         """One line, whatever it quotes: object: culprit. Consequence. Fix."""
         end = "" if self.culprit.endswith((".", "?", "!")) else "."  # as another program's words may
-        return BREAK.sub(" ", f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}.")
+        return one_line(f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}.")
 
 
 def unwritten(what: str, consequence: str) -> BackfillError:

@@ -3,6 +3,7 @@
 Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that are read back.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from datetime import date
@@ -11,6 +12,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 
+WHITE = re.compile(r"\s+")  # whole runs: around a break inside one, `\s*` would be tried from each of its places
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
 
@@ -37,6 +39,11 @@ def reason(refusal: Mapping[str, Any]) -> str:
 def shortened(text: str, most: int) -> str:
     """The first `most` characters, and a `…` in place of what was cut off."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """`text` with a blank in place of each run of white space that has a line break."""
+    return WHITE.sub(lambda run: " " if set(run[0]) & {"\r", "\n"} else run[0], text)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

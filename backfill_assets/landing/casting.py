@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 FRACTIONS = ("double", "float", "decimal")
-FRACTION = r"^\s*[+-]?\d*\.(\d*?)0*\s*$"  # of a number as text: its digits behind the point, without zeros at the end
+# Of a number as text: its digits behind the point, without zeros at the end. They end with another digit than zero, so
+# that an engine that tries each place for the end of a text, as Java does, looks at no zero twice.
+FRACTION = r"^\s*[+-]?\d*\.((?:\d*[1-9])?)0*\s*$"
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 

@@ -29,7 +29,7 @@ from backfill_assets.landing.batches import (
     folded_name,
     refuse_mark,
 )
-from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
+from backfill_assets.landing.dialect import MOST_SIGNS, PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import (
     UTF8_MARK,
     Limits,
@@ -305,12 +305,17 @@ class CsvRecords(TextParser[Fields]):
             return None
         columns = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
         for name in self._numbers.values():
-            if not compute.all(
-                compute.match_substring_regex(columns[name], rf"\A(?:{self._dialect.number})\z")
-            ).as_py():
+            if not self._are_numbers(columns[name]):
                 return None  # each record is judged alone
             ungrouped = columns[name]
             if self._dialect.thousands:
                 ungrouped = compute.replace_substring(ungrouped, self._dialect.thousands, "")
             columns[name] = compute.replace_substring(ungrouped, self._dialect.decimal, ".")
         return columns
+
+    def _are_numbers(self, column: pa.Array) -> bool:
+        """Whether every field of a column is a number as `Dialect.as_number` takes one."""
+        if (compute.max(compute.utf8_length(column)).as_py() or 0) > MOST_SIGNS:
+            return False
+        fits = compute.match_substring_regex(column, rf"\A(?:{self._dialect.number})\z")
+        return bool(compute.all(fits).as_py())

@@ -36,6 +36,7 @@ MARKS = {
     b"\xff\xfe": "utf-16-le",
     b"\xfe\xff": "utf-16-be",
 }
+MOST_SIGNS = 1_000  # of a number with its blanks; engines take quadratic time over the digits of a long one
 ANY_LINE = "\x01\x02\x03"  # fits a glob of wildcards alone, which could take a row
 
 
@@ -108,13 +109,16 @@ class Dialect(BaseModel):
 
     @cached_property
     def number(self) -> str:
-        """The regular expression (of Python and RE2) of a number, or of a field without one."""
+        """The regular expression (of Python and RE2) of a number, or of a field without one. Blanks behind belong to
+        the number alone, so that Python reads a field of blanks once: it tries each split between two patterns."""
         point, comma = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"[0-9]+|[0-9]{{1,3}}(?:{comma}[0-9]{{3}})+" if comma else "[0-9]+"
-        return rf" *(?:[+-]?(?:(?:{whole})(?:{point}[0-9]+)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?)? *"
+        return rf" *(?:[+-]?(?:(?:{whole})(?:{point}[0-9]+)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)? *)?"
 
     def as_number(self, column: str, text: str) -> str:
         """The number with `.` and without signs between thousands. Raises BadRecord where it is none of this form."""
+        if len(text) > MOST_SIGNS:
+            raise BadRecord(f"{column} has {len(text):,} signs, and a number has {MOST_SIGNS:,} at most")
         if re.fullmatch(self.number, text) is None:
             form = f"{self.decimal!r} before its fraction" + (
                 f", {self.thousands!r} between thousands" if self.thousands else ""

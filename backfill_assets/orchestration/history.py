@@ -13,8 +13,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ALSO, BREAK
-from backfill_assets.core.texts import json_of
+from backfill_assets.core.errors import ALSO
+from backfill_assets.core.texts import json_of, one_line
 from backfill_assets.orchestration.context import table_made_by
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of
 
@@ -76,7 +76,7 @@ def cause_of(event: dg.DagsterEvent) -> str:
     """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
     failed = event.step_failure_data
     if failed.user_failure_data is not None and failed.user_failure_data.description:
-        return BREAK.sub(" ", str(failed.user_failure_data.description).strip())
+        return one_line(str(failed.user_failure_data.description).strip())
     error = failed.error
     while error is not None and error.cause is not None:
         error = error.cause
