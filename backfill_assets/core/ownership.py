@@ -126,6 +126,31 @@ def remove_rights(folder: Path, umask: int) -> None:
         os.close(descriptor)
 
 
+def make_closed(folder: Path, umask: int) -> None:
+    """Make a folder without the permissions in `umask`, whatever this process's own umask is, and the folders above it
+    where they lack. Leaves one that exists as it is."""
+    folder.mkdir(mode=0o777 & ~umask, parents=True, exist_ok=True)
+
+
+def refuse_others(folder: Path, variable: str) -> None:
+    """Close a folder of this user to everybody else. Raises SettingsError where it, or a link at its place, belongs to
+    another user, who may have put files there; `variable` names another place for it. Raises nothing where there is
+    none."""
+    try:
+        status = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for owner in foreign_owners(folder):
+        raise SettingsError(
+            f"the folder {folder}",
+            f"it belongs to {user_name(owner)}, and you are {user_name(os.geteuid())}",
+            "Nothing was taken from it and nothing was put there",
+            f"Name a folder of your own in ${variable}",
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        remove_rights(folder.resolve(), stat.S_IRWXG | stat.S_IRWXO)
+
+
 def whoami() -> str:
     """`USER@HOST` of this process; the user's number where the system knows no name."""
     return f"{user_name(os.geteuid())}@{socket.gethostname()}"

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.core.addresses import local_root
+from backfill_assets.core.addresses import bucket_address, local_root
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import make_closed
 from backfill_assets.core.place import AlreadyThere, Changed, Token, exists, read
 from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
@@ -56,11 +57,19 @@ def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
     while True:
         seen = place.token(FILE_NAME)
         lake = lake_at(root)
+        _make_folders(lake)
         if lake.settings.start_date <= start:
             return lake
         with suppress(Changed):  # somebody else wrote it meanwhile, and may have lowered it further
             _lower_start(lake, start, seen)
             return lake_at(root)
+
+
+def _make_folders(lake: Lake) -> None:
+    """Make the lake's own folders with the rights that `[access]` gives, since the umask of a project's process may
+    give the first run's others."""
+    for name in OWN_FOLDERS if not bucket_address(lake.root) else ():
+        make_closed(lake.root / name, lake.settings.access.umask)
 
 
 def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:

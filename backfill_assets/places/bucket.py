@@ -234,6 +234,4 @@ class Bucket:
 
     def prepared(self, folder: str) -> Path:
         """As the port says: a folder of this machine; its files are sent by `sync` and `sync_new`."""
-        path = self._local.prepared(self._below(folder))
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        return self._local.made(self._local.prepared(self._below(folder)))

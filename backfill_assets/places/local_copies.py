@@ -3,7 +3,8 @@
 Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines take the day of a
 file from its folder. A file that may be written to waits to be sent; one that may only be read equals its object, which
 is never replaced. Nothing fetched is synced, so a power cut may take bytes of it: the time of its last change tells
-how many there are (`_keep`). Programs of this machine share the folder; it may be deleted while none of them runs.
+how many there are (`_keep`). Programs of one user of this machine share the folder, which nobody else may enter,
+whatever the umask is; it may be deleted while none of them runs.
 """
 
 import errno
@@ -17,7 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.core.errors import TransientError
+from backfill_assets.core.ownership import make_closed, refuse_others
 from backfill_assets.places.store_errors import lost
 
 PREPARED, COPIES = "prepared", "copies"
@@ -41,13 +44,25 @@ class LocalCopies:
     folder: str
     most_bytes: int = MOST_BYTES
 
+    @property
+    def _own(self) -> Path:
+        """The folder, closed to others. Raises SettingsError where it is another user's: what lies there is his."""
+        refuse_others(folder := Path(self.folder), STATE_VARIABLE)
+        return folder
+
     def prepared(self, name: str) -> Path:
         """Where engines write a file or folder that is to be sent."""
-        return Path(self.folder, PREPARED, name)
+        return self._own / PREPARED / name
 
     def copied(self, name: str) -> Path:
         """Where the copy of an object lies, or would lie."""
-        return Path(self.folder, COPIES, name)
+        return self._own / COPIES / name
+
+    def made(self, folder: Path) -> Path:
+        """A folder of these, which exists then."""
+        make_closed(self._own, 0o077)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def waiting(self, name: str) -> os.stat_result | None:
         """The status of a file that is prepared and was not sent yet; None if there is none."""
@@ -79,14 +94,14 @@ class LocalCopies:
         """Make a prepared file the copy of its object; its path stays."""
         path, copy = self.prepared(name), self.copied(name)
         _keep(path, path.stat().st_size)
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        self.made(copy.parent)
         with suppress(FileExistsError):
             os.link(path, copy)
 
     def take(self, name: str, finished: Path) -> None:
         """Make a file of the same file system, which was sent, the copy of its object; else delete it."""
         copy = self.copied(name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        self.made(copy.parent)
         _keep(finished, finished.stat().st_size)
         try:
             finished.replace(copy)
@@ -100,7 +115,7 @@ class LocalCopies:
         copy = self.copied(name)
         part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
         try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
+            self.made(copy.parent)
             with part.open("wb") as opened:
                 for chunk in chunks:
                     opened.write(chunk)
@@ -174,7 +189,7 @@ class LocalCopies:
 
 def _keep(path: Path, size: int) -> None:
     """Let a file of so many bytes only be read, be used now, and tell its size by the time of its last change."""
-    path.chmod(0o444)
+    path.chmod(0o400)
     os.utime(path, (time.time(), size % MARKS))
 
 

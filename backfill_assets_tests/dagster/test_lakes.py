@@ -3,6 +3,7 @@
 Tested here: `dagster.lakes`. Not tested here: what is written into them (`test_io_manager.py`).
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -14,6 +15,7 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
+from backfill_assets.lake.folder import OWN_FOLDERS
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.logs import place_of
 
@@ -25,6 +27,17 @@ def test_a_lake_is_made_once_and_begins_with_its_earliest_asset(lake: Path) -> N
     assert lake_for(lake, JANUARY).settings.start_date == JANUARY
     assert lake_for(lake, MARCH).settings.start_date == JANUARY
     assert "start_date = 2024-01-01 " in (lake / "lake.toml").read_text()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_the_folders_of_a_first_run_are_closed_whatever_the_umask_is(lake: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        made = lake_for(lake, MARCH)
+        made.place.write("tables/orders/_delta_log/0.json", b"")
+    finally:
+        os.umask(before)
+    assert {name for name in OWN_FOLDERS if (lake / name).stat().st_mode & 0o077} == set()
 
 
 def test_a_folder_without_a_lake_is_only_read_with_an_error(lake: Path) -> None:

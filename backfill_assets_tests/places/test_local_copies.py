@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import TransientError
+from backfill_assets.core.errors import SettingsError, TransientError
 from backfill_assets.places import local_copies
 from backfill_assets.places.local_copies import LocalCopies
 
@@ -100,3 +100,42 @@ def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(loca
     os.utime(Path(local.folder, local_copies.TRIMMED), (0, 0))
     few.trim()
     assert [name for name in ("a", "b", "c", "d", "used") if local.found(name)] == ["a", "used"]
+
+
+@pytest.fixture
+def project_umask() -> Iterator[None]:
+    """The umask that most projects' processes have."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("project_umask")
+@pytest.mark.parametrize("is_there", [False, True])
+def test_copies_are_closed_to_others_whatever_the_umask_is(tmp_path: Path, is_there: bool) -> None:
+    local = LocalCopies(str(tmp_path / "copies"))
+    if is_there:
+        (tmp_path / "copies").mkdir(0o755)
+    copy = local.receive("t/a", [b"rows"], 4)
+    local.made(local.prepared("t"))
+    assert (tmp_path / "copies").stat().st_mode & 0o077 == 0
+    assert copy.stat().st_mode & 0o077 == 0
+    (tmp_path / "copies").chmod(0o755)
+    assert local.found("t/a") == copy
+    assert (tmp_path / "copies").stat().st_mode & 0o077 == 0, "closed again where somebody opened it"
+
+
+def test_what_another_user_prepared_is_neither_read_nor_sent(
+    local: LocalCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.receive("t/a", [b"rows"], 4)
+    local.made(local.prepared("t")).joinpath("b").write_bytes(b"rows")
+    stranger = os.geteuid() + 1
+    if os.geteuid() == 0:
+        for path in (Path(local.folder), *Path(local.folder).rglob("*")):
+            os.chown(path, 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: stranger)
+    for look in (local.found, local.waiting, local.waiting_below, local.forget, lambda n: local.receive(n, [b""], 0)):
+        with pytest.raises(SettingsError, match=r"belongs to .*BACKFILL_ASSETS_STATE"):
+            look("t/a")
