@@ -39,7 +39,7 @@ PATTERNS = {
     "what stands before a cell": CELL_BEFORE.pattern,
     "what stands behind a cell": CELL_BEHIND.pattern,
     **{f"a JSON {kind.__name__}": value.pattern for kind, value in PLAIN.items()},
-    **{f"CSV {width}": _Grammar(",", '"').records(width).pattern.decode() for width in (1, 3)},
+    **{f"CSV {width}": _Grammar(",", '"').records(width, b"\n").pattern.decode("latin-1") for width in (1, 3)},
 }
 UNITS = (" ", "\t", "0", "1", ".", "1.", ".111", "e", "-", "'", '"', "\\", '\\"', '""', "[", "a", ",", "a,", "1 ", "\n")
 
