@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.texts import WHITE, one_line
 from backfill_assets.lake.traces import BEFORE, BEHIND, CELL_BEFORE, CELL_BEHIND
+from backfill_assets.landing.batches import BadRecord
 from backfill_assets.landing.casting import FRACTION
 from backfill_assets.landing.csv_records import _Grammar
-from backfill_assets.landing.dialect import MOST_SIGNS, BadRecord, Dialect
+from backfill_assets.landing.dialect import MOST_SIGNS, Dialect
 from backfill_assets.landing.json_lines import BRACKETS, PLAIN, UNPLAIN_NAME
 from backfill_assets.landing.paths import BY_NUMBER, NUMBER
 from backfill_assets.landing.session_free import NO_DAY
