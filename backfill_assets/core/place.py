@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from backfill_assets.core.errors import BackfillError, TransientError
 
 LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
+SHOWN_SECONDS = 120.0  # after so long without a sign of life the holder of a marker counts as dead
 FEW = 3  # files that a store is asked about one by one
 LOCKS = ".locks"  # outside the tables, so that no reader sees them
 
@@ -63,6 +64,9 @@ class WriteHold(Protocol):
     def __call__(self, is_deleted: bool = False) -> None:
         """Give it up; `is_deleted`: the marker is gone already."""
 
+    def beat(self) -> None:
+        """Show that the holder lives, by the place's clock; nothing where it is shown anyway. Raises OSError."""
+
     def committing(self, version: int) -> None:
         """Atomic. Say that the holder tries to commit that version of its table next. Raises TransientError where
         another process took the marker for abandoned meanwhile: then the holder commits nothing."""
@@ -77,6 +81,10 @@ class LockedMarker:
     def __call__(self, is_deleted: bool = False) -> None:
         """Give it up. Not idempotent."""
         os.close(self.descriptor)
+
+    def beat(self) -> None:
+        """As the port says."""
+        os.utime(self.descriptor)  # to the time of whoever keeps the file, which may be another machine
 
     def committing(self, version: int) -> None:
         """Nothing: the kernel knows whether this process lives."""
@@ -180,6 +188,11 @@ class Place(Protocol):
         whether its table has the version that its holder tried last, so that the holder can no longer commit it. Where
         only time tells that nobody holds it, its holder never commits again; else each is held while the caller
         handles it."""
+
+    def is_held(self, name: str) -> bool:
+        """Not atomic. Whether whoever holds a marker, or writes it again and again, has shown itself for
+        `SHOWN_SECONDS` by the place's clock, and is not known to be dead by the kernel of this process. Asks for the
+        place's time by writing; raises OSError where this process may not."""
 
     def refuse_link(self, folder: str) -> None:
         """Not atomic. Raise BackfillError if a folder leads out of this place by a symbolic link."""

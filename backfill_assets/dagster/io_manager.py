@@ -47,6 +47,7 @@ from backfill_assets.orchestration.backfill_requests import work_of
 from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata
 from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
+from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.verdicts import log_verdicts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -92,25 +93,29 @@ class LakeIOManager(dg.ConfigurableIOManager):
     spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
-    _wrote: bool = PrivateAttr(default=False)
+    _is_marked: bool = PrivateAttr(default=False)  # the run, in the lake
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember the run; opens nothing."""
+        """Remember the run; of one that has written in another process, show that it lives."""
         self._run = context.run
+        if context.run is not None and context.instance is not None and is_lake(local_root(self.lake)):
+            self._is_marked = markers_of(context.instance, lake_at(self.lake)).join(context.run.run_id)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Let readers see together what the run, or the step in a process of its own, has written; look for days that
-        Dagster shows as made although nothing was returned."""
-        if self._run is None or not is_lake(local_root(self.lake)):
+        """Let readers see together what the run has written, once its last step ended; look for days that Dagster shows
+        as made although nothing was returned."""
+        run, instance = self._run, context.instance
+        if run is None or instance is None or not is_lake(local_root(self.lake)):
             return
         lake = lake_at(self.lake)
         pipeline = chosen_pipeline(lake)
-        if self._wrote:
-            record(lake, pipeline.contracts, f"run {self._run.run_id[:8]}", self._run.run_id)
-        if context.instance is not None:
-            states = pipeline.states(read_view(lake, pipeline.contracts))
-            look_for_green_days(context.instance, lake, states)
-            follow_observations(context.instance, lake, states)
+        if self._is_marked:
+            end_dead_runs(instance, lake)
+            ended = markers_of(instance, lake).leave(instance, run)
+            record(lake, pipeline.contracts, f"run {run.run_id[:8]}", ended)
+        states = pipeline.states(read_view(lake, pipeline.contracts))
+        look_for_green_days(instance, lake, states)
+        follow_observations(instance, lake, states)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
@@ -135,6 +140,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"))
             rows, table = self._declared(context, lake, obj)
+            self._mark(context, lake)
             with declaring(lake, table):
                 rebuild = Rebuild(self._request(context, rows, table))
                 try:
@@ -142,7 +148,6 @@ class LakeIOManager(dg.ConfigurableIOManager):
                         _report_verdicts(context, rebuild)
                         raise rebuild.refusal()
                     published = rebuild.publish()
-                    self._wrote = True
                     name_in_catalog(context.log, rebuild)
                 finally:
                     rebuild.release()
@@ -151,6 +156,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 report(context, rebuild, published)
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
+
+    def _mark(self, context: dg.OutputContext, lake: Lake) -> None:
+        """Say in the lake that the run writes to it, before its first commit."""
+        step = dg.OpExecutionContext.get()
+        if self._run is not None:
+            markers_of(step.instance, lake).mark(context.run_id, step.job_def.executor_def.name)
+            self._is_marked = True
 
     def _follow(self, context: dg.InputContext) -> None:
         """Take in the tables of others before the step first reads one, which the lake may not know yet. What the step

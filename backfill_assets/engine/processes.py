@@ -96,7 +96,12 @@ class PlacedProcess:
     @classmethod
     def this(cls) -> "PlacedProcess":
         """The process that calls this."""
-        process, numbering = Process.this(), ""
+        return cls.of(Process.this())
+
+    @classmethod
+    def of(cls, process: Process) -> "PlacedProcess":
+        """A process that this one sees."""
+        numbering = ""
         with suppress(OSError):
             numbering = str(PROCESS_NAMES.readlink())
         return cls(socket.gethostname(), process.boot, numbering, process.pid, process.created, bool(process.boot))
@@ -107,6 +112,13 @@ class PlacedProcess:
         if self.is_seen_from(here):
             return not Process(self.pid, self.started, self.boot if self.since_boot else "").is_alive()
         return self.host == here.host and self.boot != here.boot
+
+    def is_stopped(self) -> bool:
+        """Whether it was stopped by a signal or a debugger, and does nothing until it is told to go on; of a process
+        that is seen from here."""
+        with suppress(psutil.Error):
+            return psutil.Process(self.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+        return False
 
     def is_seen_from(self, here: "PlacedProcess") -> bool:
         """Whether the process `here` can tell that it lives: not one of another host, or in another container."""

@@ -21,15 +21,15 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import AlreadyThere, Place, read_json
+from backfill_assets.core.place import SHOWN_SECONDS, AlreadyThere, Place, read_json
 from backfill_assets.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.folder import RUNS, VERSIONS
+from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
+from backfill_assets.lake.run_markers import Life, life_of, live_runs, markers, process_of
 
 NEVER_MADE = -1
-UNSEEN_SECONDS = 86_400.0  # a run whose end nobody sees keeps readers from its commits for so long, not for ever
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,6 +63,14 @@ class Unfinished:
 
 
 @dataclass(frozen=True)
+class HeldBack:
+    """Commits that readers do not see until runs end which made them, or what they were made from."""
+
+    runs: Mapping[str, str] = field(default_factory=dict)  # by id, since when (ISO text)
+    then: Mapping[str, int] = field(default_factory=dict)  # the version that readers see of each table after that
+
+
+@dataclass(frozen=True)
 class LakeVersion:
     """An entry of the lake's log."""
 
@@ -72,16 +80,19 @@ class LakeVersion:
     by: str = ""  # the user
     why: str = ""  # what left the tables together
     unfinished: tuple[Unfinished, ...] = ()
+    held: HeldBack = HeldBack()
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any]) -> "LakeVersion":
         """The entry in a file."""
         unfinished = tuple(Unfinished(**u) for u in entry["unfinished"])
-        return cls(**{**entry, "at": datetime.fromisoformat(entry["at"]), "unfinished": unfinished})
+        held, at = HeldBack(**entry.get("held", {})), datetime.fromisoformat(entry["at"])
+        return cls(**{**entry, "at": at, "unfinished": unfinished, "held": held})
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON values."""
-        return {**asdict(self), "at": self.at.isoformat()}
+        """The entry as JSON values; without `held`, which earlier releases do not know, where nothing is."""
+        values = {**asdict(self), "at": self.at.isoformat()}
+        return values if self.held.runs else {name: value for name, value in values.items() if name != "held"}
 
 
 def newest(lake: Lake) -> LakeVersion | None:
@@ -135,7 +146,34 @@ def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int
     base_lake = versions_seen(lake.base_lake, then) if lake.base_lake is not None else None
     if own is None and base_lake is None:
         return None
-    return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(own.tables if own else {})
+    tables = (
+        {} if own is None else own.held.then if at is None and own.held.runs and not waits_for(lake) else own.tables
+    )
+    return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(tables)
+
+
+def waits_for(lake: Lake) -> dict[str, str]:
+    """The runs whose end readers wait for now, by their ids: since when (ISO text). Empty as soon as all of them ended,
+    or have shown no sign of life for their time, also before the lake has a further entry."""
+    entry, known = newest(lake), markers(lake.place)
+    runs = entry.held.runs if entry is not None else {}
+    return {r: at for r, at in runs.items() if r in known and life_of(lake.place, known[r]) is Life.LIVES}
+
+
+def held_back(lake: Lake) -> str:
+    """A line that says why readers do not see what was committed, since when, by whom, and what ends it; "" where they
+    see all of it."""
+    runs = []
+    for run, since in waits_for(lake).items():
+        process = process_of(lake.place, markers(lake.place).get(run, ""))
+        where = f" on {process.host}" if process is not None and process.host else ""
+        runs.append(f"the run {run[:8]}{where} (since {since})")
+    if not runs:
+        return ""
+    return (
+        f"readers wait for {', '.join(runs)}: what it wrote, and what was made from that, is read once it ends, or "
+        f"{SHOWN_SECONDS:.0f} s after its last sign of life; `--newest` reads it now"
+    )
 
 
 def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
@@ -164,36 +202,31 @@ def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = ""
 
     def moved(before: LakeVersion) -> LakeVersion:
         """The same entry with the tables of now."""
-        return replace(before, tables=_tables_now(lake, known, before, live_runs(lake) - {run_id}))
+        return _moved(lake, known, before, run_id)
 
     return _append(lake, moved, why, by)
 
 
-def live_runs(lake: Lake) -> frozenset[str]:
-    """The ids of the runs that have begun to work on the lake and whose process may live (`.runs/INSTANCE/RUN`): of a
-    process in another container or on another host, whose end nobody here sees, for a day."""
-    place, here = lake.place, PlacedProcess.this()
-    found = ((f"{RUNS}/{i}", name) for i in place.names(RUNS) for name in place.names(f"{RUNS}/{i}") if "." not in name)
-    return frozenset(name for folder, name in found if not _has_ended(place, f"{folder}/{name}", here))
-
-
-def _has_ended(lake: Place, marker: str, here: PlacedProcess) -> bool:
-    try:
-        process, token = PlacedProcess(**read_json(lake, marker)), lake.token(marker)
-        is_old = token is None or utc_now().timestamp() - token.changed_at > UNSEEN_SECONDS
-        return process.is_gone(here) or (is_old and not process.is_seen_from(here))
-    except (TypeError, OSError):
-        return True  # its run ended just now, or the machine went down before it reached the disk
+def _moved(lake: Lake, contracts: Collection[Contract], before: LakeVersion, run_id: str = "") -> LakeVersion:
+    """The same entry with the tables of now, and what readers see after the end of the runs that they wait for: all
+    that live but one."""
+    tables, held = _tables_now(lake, contracts, before, live_runs(lake.place, {run_id}))
+    if not held:
+        return replace(before, tables=tables, held=HeldBack())
+    now = utc_now().isoformat(timespec="seconds")
+    then, _ = _tables_now(lake, contracts, before, frozenset())
+    return replace(before, tables=tables, held=HeldBack({r: before.held.runs.get(r, now) for r in sorted(held)}, then))
 
 
 def _tables_now(
     lake: Lake, contracts: Collection[Contract], before: LakeVersion, running: frozenset[str],
     split: frozenset[str] = frozenset(),
-) -> dict[str, int]:  # fmt: skip
-    """The tables of an entry that follows `before` while these runs are at work. What one publication or rollback wrote
-    is taken of all its tables or of none: of none of the plans `split`."""
+) -> tuple[dict[str, int], set[str]]:  # fmt: skip
+    """The tables of an entry that follows `before` while these runs are at work, and which of the runs hold commits
+    back. What one publication or rollback wrote is taken of all its tables or of none: of none of the plans `split`."""
     pinned = {t: v for work in _standing(lake, before) for t, v in work.tables.items()}
     tables, waiting, left = dict(before.tables), dict[str, range](), set[str]()  # waiting: versions not taken
+    held = set[str]()
 
     def waits(commit: Commit) -> bool:
         """Whether the commit is of a running run or a split plan, or reads a version that is not taken."""
@@ -210,8 +243,10 @@ def _tables_now(
         tables[name] = pinned[name] if name in pinned else stop - 1
         if stop <= head:
             waiting[name] = range(tables[name] + 1, head + 1)
-            left |= {_switch(c) for c in commits if c.version >= stop} - {""}
-    return tables if left <= split else _tables_now(lake, contracts, before, running, split | left)
+            later = [c for c in commits if c.version >= stop]
+            left |= {_switch(c) for c in later} - {""}
+            held |= running & {c.receipt.run_id for c in later if c.receipt is not None}
+    return (tables, held) if left <= split else _tables_now(lake, contracts, before, running, split | left)
 
 
 def _switch(commit: Commit) -> str:
@@ -242,7 +277,7 @@ def _append(lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, 
         before = newest(lake) or LakeVersion(0, {})
         standing = replace(before, unfinished=_standing(lake, before))
         after = change(standing)
-        if (after.tables, after.unfinished) == (before.tables, before.unfinished):
+        if (after.tables, after.unfinished, after.held) == (before.tables, before.unfinished, before.held):
             return before
         entry = replace(after, number=before.number + 1, at=max(utc_now(), before.at), by=by or whoami(), why=why)
         with suppress(AlreadyThere):
@@ -275,7 +310,7 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
     def ended(before: LakeVersion) -> LakeVersion:
         """The entry without the switch, and with the tables of now."""
         without = replace(before, unfinished=_parted(before, work.id)[1])
-        return replace(without, tables=_tables_now(lake, known, without, live_runs(lake)))
+        return _moved(lake, known, without)
 
     def stopped(before: LakeVersion) -> LakeVersion:
         """The entry that says that no process goes on with the switch."""

@@ -49,8 +49,6 @@ from backfill_assets.orchestration.runs import (
 from backfill_assets.orchestration.verdicts import log_verdicts
 
 IO_MANAGER = "lake_io_manager"
-# Executors whose steps run in the process of their run: only there does the end of this process end the run.
-ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
 
 
 class LoadConfig(dg.Config):
@@ -170,8 +168,7 @@ def _steps(
             names = [c.name for c in opened.pipeline.contracts if c.name not in others]
             tags |= {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"}
         instance.add_run_tags(run_id, tags)
-        if context.job_def.executor_def.name in ONE_PROCESS:
-            markers_of(instance, lake).mark(run_id)
+        markers_of(instance, lake).mark(run_id, context.job_def.executor_def.name)
         reconcile(instance, lake, known.states, naming)
     rebuild = Rebuild(_request(context, opened, known, days, table, config))
     with contextlib.ExitStack() as held:
@@ -254,6 +251,7 @@ def io_manager_of(opened: Opened, hears: Hears | None = None) -> dg.IOManagerDef
 def _end_run(instance: dg.DagsterInstance, run: dg.DagsterRun, opened: Opened) -> None:
     """Let readers see what the run wrote, and tell which tables are stale now: also others than its own."""
     why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"
-    record(opened.lake, opened.pipeline.contracts, why, run.run_id, opened.by)
+    ended = markers_of(instance, opened.lake).leave(instance, run)
+    record(opened.lake, opened.pipeline.contracts, why, ended, opened.by)
     states = opened.known(run.run_id).read()  # others may have written since it began
     report_standing_checks(instance, opened.lake, states, opened.naming)

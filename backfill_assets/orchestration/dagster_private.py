@@ -12,6 +12,7 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
+from dagster._core.execution.stats import StepEventStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
@@ -54,6 +55,15 @@ def instance_id(instance: dg.DagsterInstance) -> str:
     storage: Any = instance.run_storage
     storage.get_run_storage_id()  # if two processes open a new storage at once, the first id of one of them is not kept
     return str(storage.get_run_storage_id())
+
+
+def open_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> set[str]:
+    """The steps of a run that have not ended, whichever process runs them; also those that will be skipped since one
+    before them failed. The public `DagsterRun` names no steps of a run of all of them."""
+    stored: Any = instance
+    planned = stored.get_execution_plan_snapshot(run.execution_plan_snapshot_id).step_keys_to_execute
+    ended = (StepEventStatus.SUCCESS, StepEventStatus.FAILURE, StepEventStatus.SKIPPED)
+    return {*planned} - {s.step_key for s in stored.get_run_step_stats(run.run_id) if s.status in ended}
 
 
 def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, set[str]]:

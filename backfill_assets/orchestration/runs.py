@@ -6,25 +6,27 @@ counts as alive, and commits are compared again. Not here: which days need a reb
 (`backfill_requests`) and recording commits (`reconcile`). No cursor is kept: it may be wiped.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from multiprocessing import parent_process
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import LOCKS, read, read_json, write_json
+from backfill_assets.core.place import LOCKS, exists, read_json
 from backfill_assets.core.plans import Work
-from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.engine.processes import PlacedProcess, Process
+from backfill_assets.lake import run_markers
 from backfill_assets.lake.folder import RECONCILED, RUNS
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.run_markers import Life
 from backfill_assets.orchestration.context import PLAIN, Naming
-from backfill_assets.orchestration.dagster_private import instance_id, tag_values
+from backfill_assets.orchestration.dagster_private import instance_id, open_steps, tag_values
 
 REBUILD = "rebuild"
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
@@ -44,6 +46,8 @@ ACTIVE = [
     dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
+# Executors whose steps run in the process of their run: only there does the end of this process end the run.
+ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 MOST_UNBEGUN = 20
 PAGE = 5000  # events read from storage at once
@@ -197,13 +201,37 @@ class Markers:
         """The name in the lake of the file with the newest version per table that this instance has recorded."""
         return f"{RECONCILED}/{'.'.join([self.instance, *self.naming.prefix])}.json"
 
-    def mark(self, run_id: str) -> None:
-        """Record that this process works on the run."""
-        write_json(self.lake.place, f"{self.folder}/{run_id}", asdict(PlacedProcess.this()))
+    def mark(self, run_id: str, executor: str = ONE_PROCESS[0]) -> None:
+        """Record that the run works on the lake, and show until its end that it lives (`lake.run_markers`).
+        `executor`: the name of what runs its steps, in this process or in others."""
+        if executor in ONE_PROCESS:
+            run_markers.mark(self.lake.place, self._name(run_id))
+        else:
+            run_markers.mark_step(self.lake.place, self._name(run_id), _worker(executor))
+
+    def join(self, run_id: str) -> bool:
+        """Show that a run lives on which this process works, if another step of it has written already; whether one
+        has."""
+        is_marked = run_markers.process_of(self.lake.place, self._name(run_id)) is not None
+        if is_marked:
+            run_markers.mark_step(self.lake.place, self._name(run_id))
+        return is_marked
+
+    def leave(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+        """Drop the marker of a run that ends with this process's work on it, and give the run's id; "" where it has
+        further steps in other processes, and the marker stays."""
+        process = run_markers.process_of(self.lake.place, self._name(run.run_id))
+        if process not in (None, PlacedProcess.this()) and open_steps(instance, run):
+            return ""
+        self.forget(run.run_id)
+        return run.run_id
 
     def forget(self, run_id: str) -> None:
-        """Drop the marker of a run that ended in this process."""
-        self.lake.place.delete(f"{self.folder}/{run_id}")
+        """Drop the marker of a run that ended."""
+        run_markers.forget(self.lake.place, self._name(run_id))
+
+    def _name(self, run_id: str) -> str:
+        return f"{self.folder}/{run_id}"
 
     def recorded(self) -> dict[str, int]:
         """Per table the newest version that this instance has recorded; empty without a readable file."""
@@ -215,18 +243,26 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN)
     return Markers(lake, instance_id(instance), naming)
 
 
+def _worker(executor: str) -> PlacedProcess:
+    """The process that works on a whole run, asked for in the process of one of its steps."""
+    parent = parent_process() if executor == dg.multiprocess_executor.name else None
+    found = Process.of(parent.pid) if parent is not None and parent.pid is not None else None
+    return run_markers.ELSEWHERE if found is None else PlacedProcess.of(found)
+
+
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     """Fail the instance's running runs whose process is gone, for which Dagster alone would wait; a line per run. Runs
-    on other hosts are left to those hosts and to Dagster's run monitoring."""
-    markers, here, done = markers_of(instance, lake), PlacedProcess.this(), list[str]()
+    on other hosts are left to those hosts and to Dagster's run monitoring, whose verdict drops their markers."""
+    markers, done = markers_of(instance, lake), list[str]()
     with reconciling(lake):
         for run_id in _marked(markers):
             # First the process, then the status: a run that ends well says so before its process goes.
-            gone = _has_ended(lake, f"{markers.folder}/{run_id}", here)
+            life = run_markers.life_of(lake.place, f"{markers.folder}/{run_id}")
+            is_marked = exists(lake.place, f"{markers.folder}/{run_id}")  # else it ended just now, and said so itself
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
-            elif gone:
+            elif life is Life.GONE and is_marked:
                 instance.report_run_failed(run, GONE)
                 markers.forget(run_id)
                 done.append(f"run {run_id} ended: its process is gone")
@@ -244,12 +280,3 @@ def _marked(markers: Markers) -> list[str]:
     except BackfillError:
         return []  # through a link, these would be other files than markers
     return sorted(name for name in markers.lake.place.names(markers.folder) if "." not in name)  # else being written
-
-
-def _has_ended(lake: Lake, marker: str, here: PlacedProcess) -> bool:
-    try:
-        return PlacedProcess(**json.loads(read(lake.place, marker))).is_gone(here)
-    except FileNotFoundError:
-        return False  # its run ended just now, and said so itself
-    except (ValueError, TypeError):
-        return True  # whole when written: the machine went down before it reached the disk

@@ -215,6 +215,10 @@ class Bucket:
         """As the port says."""
         return leases.abandoned(self, folder, is_past)
 
+    def is_held(self, name: str) -> bool:
+        """As the port says."""
+        return leases.is_held(self, name)
+
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""
 

@@ -20,9 +20,11 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, LockedMarker, Place, Token
+from backfill_assets.places import leases
 from backfill_assets.places.bucket import anywhere
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux
 ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -221,7 +223,8 @@ class Folder:
         while True:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
+            if (found := os.fstat(descriptor)).st_nlink:
+                os.pwrite(descriptor, _kernel_of(found), 0)
                 return LockedMarker(descriptor)
             os.close(descriptor)
 
@@ -239,6 +242,20 @@ class Folder:
                 continue
             finally:
                 os.close(descriptor)
+
+    def is_held(self, name: str) -> bool:
+        """As the port says. The kernel knows of a lock only what is locked by it, through the same mount."""
+        return not self._is_known_free(name) and leases.is_held(self, name)
+
+    def _is_known_free(self, name: str) -> bool:
+        """Whether the marker was locked through this kernel and this mount, and is not any more."""
+        with suppress(*ABSENT, PermissionError), open(self._path(name), "rb") as opened:
+            kernel = _kernel_of(os.fstat(opened.fileno()))
+            if kernel and opened.read() == kernel:
+                with suppress(BlockingIOError):
+                    fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return True
+        return False
 
     def refuse_link(self, folder: str) -> None:
         """As the port says."""
@@ -266,6 +283,13 @@ class Folder:
 def _token(status: os.stat_result) -> Token:
     token = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return Token(token, status.st_size, status.st_mtime)
+
+
+def _kernel_of(found: os.stat_result) -> bytes:
+    """Which kernel keeps the locks of a file, and through which mount; empty where the system does not say."""
+    with suppress(OSError):
+        return f"{BOOT_ID.read_text().strip()} {found.st_dev}".encode()
+    return b""
 
 
 def _condition(kind: type[OSError], number: int, path: str) -> OSError:

@@ -19,10 +19,10 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import TransientError
-from backfill_assets.core.place import LOCKS, AlreadyThere, Changed, Held, Place, Token, read_json
+from backfill_assets.core.place import LOCKS, SHOWN_SECONDS, AlreadyThere, Changed, Held, Place, Token, read_json
 
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
-WRITE_LEASE_SECONDS = 120.0  # so long the files of a process that was killed are not swept
+WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
 CLOCK_SECONDS = 2.0  # times of objects are whole seconds
 LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
@@ -88,6 +88,9 @@ class Lease:
         with self._one, suppress(OSError):
             if not self.is_lost and time.monotonic() - self._seen < self.seconds / 2:
                 self.place.delete(self.name)
+
+    def beat(self) -> None:
+        """Nothing: a thread of its own writes the file again."""
 
     def committing(self, version: int) -> None:
         """As the port's `WriteHold` says."""
@@ -186,6 +189,12 @@ def server_time(place: Place) -> float:
     place.write(CLOCK, uuid.uuid4().hex.encode())
     token = place.token(CLOCK)
     return utc_now().timestamp() if token is None else token.changed_at
+
+
+def is_held(place: Place, name: str) -> bool:
+    """As the port says."""
+    watch = LeaseWatch(place, name)
+    return watch.look() is not None and not watch.is_over()
 
 
 def hold(place: Place, name: str) -> Lease:

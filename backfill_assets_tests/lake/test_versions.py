@@ -2,6 +2,7 @@
 Not here: publications and rollbacks themselves (`operations.test_publications`, `operations.test_rollback`), and both
 under kills (`end_to_end.test_publish_killed`)."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.lake.folder import RUNS, VERSIONS
+from backfill_assets.lake.run_markers import BEAT, UNSEEN_SECONDS
 from backfill_assets.lake.versions import (
-    UNSEEN_SECONDS,
     Unfinished,
     entries,
     find_version,
+    held_back,
     newest,
     record,
     switching,
@@ -122,6 +124,38 @@ def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_fo
     assert end(made, "another") == [2, 1], "it is seen to live, however old it is"
     write_json(marker, vars(replace(PlacedProcess.this(), pid=2**22 + 1)))
     assert end(made, "another") == [3, 1], "it is seen to be dead"
+
+
+@pytest.mark.parametrize("ends", ["it ends", "it is killed with its pod"])
+def test_readers_that_wait_for_a_run_say_so_and_go_on_when_it_is_over_without_a_further_entry(
+    made: Planned, ends: str
+) -> None:
+    marker = made.root / RUNS / "there" / "long-running"
+    write_json(marker, vars(replace(IN_ANOTHER_CONTAINER, host="pod-7")))
+    marker.with_suffix(BEAT).write_bytes(b"of another kernel")
+    write(made, "staging", "long-running")
+    assert (seen(made), held_back(made.lake)) == ([1, 1], ""), "no other run has ended"
+    write(made, "staging", "another")
+    write(made, "features", "another")
+    assert end(made, "another") == [1, 1]
+    (line,) = held_back(made.lake).splitlines()
+    assert "the run long-run on pod-7 (since 20" in line
+    count = len(entries(place_of(made.root)))
+    if ends == "it is killed with its pod":
+        os.utime(marker.with_suffix(BEAT), (0, 0))
+    else:
+        marker.unlink()
+    assert (seen(made), held_back(made.lake), len(entries(place_of(made.root)))) == ([3, 2], "", count)
+    assert (end(made), held_back(made.lake)) == ([3, 2], "")
+    os.utime(marker.with_suffix(BEAT))
+    assert seen(made) == [3, 2], "an entry of what readers see is not taken back by a run that shows itself again"
+
+
+def test_entries_of_a_lake_whose_readers_wait_for_nobody_are_those_of_earlier_releases(made: Planned) -> None:
+    write(made, "staging")
+    end(made)
+    names = {"number", "tables", "at", "by", "why", "unfinished"}
+    assert json.loads((made.root / VERSIONS / f"{2:020d}.json").read_text()).keys() == names
 
 
 def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_nothing_else(made: Planned) -> None:
