@@ -40,7 +40,7 @@ _FOR_QUERIES = 0.8  # of `memory`; the rest is 50 MB at the start, and buffers o
 # 37 KiB were measured per column of a file being written; files may take this share of the queries' memory.
 _COLUMN_BYTES, _FOR_FILES = 40 << 10, 0.25
 _SESSION_SECONDS = 24 * 3600  # the supervisor stops an idle server; until then no session expires
-END_OF_TIME = "9999-12-31 00:00:00"  # it has no date for later moments
+END_OF_TIME = "9999-12-31 23:59:59.999999"  # it has no date for moments that lie far behind it
 _LONG_YEAR = r"^\s*[+-]?[0-9]{5,}-"
 # Kind of column -> landed texts that it reads differently, or may.
 DOUBTFUL = {
@@ -192,7 +192,7 @@ class Sail(Engine):
         from pyspark.sql import functions as F
 
         if found in ("timestamp", "timestamp_ntz"):
-            return F.coalesce(value.cast("timestamp") >= F.lit(END_OF_TIME).cast("timestamp"), F.lit(False))
+            return F.coalesce(value.cast("timestamp") > F.lit(END_OF_TIME).cast("timestamp"), F.lit(False))
         form = DOUBTFUL.get(kind.kind)
         return None if found != "string" or form is None else F.coalesce(value.rlike(form), F.lit(False))
 

@@ -231,9 +231,15 @@ def _children(column: pa.Array) -> list[pa.Array]:
     return []
 
 
+def read_micros(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file whose INT96 become microseconds, as Spark reads them, without what is finer. Nanoseconds in
+    64 bits, the default of pyarrow, hold the years 1678 to 2261 alone."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
 def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
     """Return the parquet for Spark (`landed`, or `target`, written from it) and its inexact columns with reasons."""
-    with pq.ParquetFile(landed) as source:
+    with read_micros(landed) as source:
         old, top = _finer(source)
         inexact = _cut_int96(landed, old) if old else {}
         if not top:
@@ -278,7 +284,7 @@ def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
     top = list(dict.fromkeys(path.split(".")[0] for path in paths))
     cut = dict.fromkeys(top, 0)
     with (
-        pq.ParquetFile(landed, coerce_int96_timestamp_unit="us") as micros,
+        read_micros(landed) as micros,
         pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
     ):
         pairs = zip(

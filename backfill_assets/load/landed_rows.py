@@ -27,7 +27,7 @@ from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name, shown
 from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.mapping import quoted
-from backfill_assets.landing.parquet_files import grouped
+from backfill_assets.landing.parquet_files import grouped, read_micros
 from backfill_assets.landing.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, OF_COMMITS
 from backfill_assets.landing.text_lines import Limits, Unreadable
 from backfill_assets.places.folder import Folder
@@ -229,7 +229,7 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
 
 def _write(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
-    with pq.ParquetFile(file.parquet) as source:
+    with read_micros(file.parquet) as source:
         julian = _is_julian(source.metadata.metadata or {})
         schema = pa.schema([pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow])
         first, number = 1, pa.field(NUMBER, pa.int64())
