@@ -5,7 +5,7 @@ files (`lake.given_rows`).
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from uuid import uuid4
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.engine.workers import counted_write, has_local_master, is_connect, refuse_blind_workers
+from backfill_assets.places.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,11 +138,6 @@ def delta_frame(session: "SparkSession", table: str, version: int) -> "DataFrame
     return frame
 
 
-def is_connect(session: "SparkSession") -> bool:
-    """Whether the session is a client of a server, which may see other folders than we do."""
-    return ".connect." in f"{type(session).__module__}."
-
-
 def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | None = None) -> list[Path]:
     """Compute a frame once, by its own session, to plain Parquet files in a new folder; returns them.
 
@@ -150,10 +147,15 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
     session = frame.sparkSession
     folder.mkdir()
     refuse_elsewhere(session, folder)
-    is_here = not is_connect(session) and _computes_here(session)
-    counted = _write(frame, folder, None if is_here else observation or partial(_observation, session))
-    paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
-    if counted is not None and (found := _rows(paths)) != counted:
+    if not is_connect(session) and has_local_master(session):
+        _write(frame, folder)
+        return _files(folder)
+    counted = counted_write(frame, lambda rows: _write(rows, folder), observation)
+    paths = _files(folder)
+    if (found := _rows(paths)) == counted:
+        return paths
+    refuse_blind_workers(session, Folder(str(folder)), lambda name: f"file://{folder / name}")
+    if counted is not None:
         raise BackfillError(
             f"the folder {folder}",
             f"of {counted:,} rows that its session wrote, {found:,} are here: its machines have folders of their own",
@@ -161,6 +163,14 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
             HERE,
         )
     return paths
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
+
+
+def _write(frame: "DataFrame", folder: Path) -> None:
+    frame.write.mode("append").parquet(f"file://{folder}")  # else it may be a folder of a cluster's own file system
 
 
 def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
@@ -185,7 +195,7 @@ def is_elsewhere(session: "SparkSession", folder: Path, bucket: str) -> bool:
 def why_elsewhere(session: "SparkSession", folder: Path) -> str:
     """Why not all machines of the session are known to see this folder as we do: the server of a client does not, or a
     classic session computes on a cluster; empty where they do."""
-    if not is_connect(session) and not _computes_here(session):
+    if not is_connect(session) and not has_local_master(session):
         return f"its master is {scrub(str(session.sparkContext.master))}"
     return why_unseen(session, folder)
 
@@ -198,10 +208,6 @@ def ends_with_a_task(session: "SparkSession") -> bool:
         return f"{session.conf.get('spark.master', 'local')}".split("[")[0] == "local"
     except PySparkException:
         return True
-
-
-def _computes_here(session: "SparkSession") -> bool:
-    return f"{session.sparkContext.master}".split("[")[0] == "local"
 
 
 def why_unseen(session: "SparkSession", folder: Path) -> str:
@@ -221,31 +227,6 @@ def why_unseen(session: "SparkSession", folder: Path) -> str:
         return str(error).splitlines()[0][:200]
     finally:
         file.unlink()
-
-
-def _observation(session: "SparkSession") -> Any:
-    module = "pyspark.sql.connect.observation" if is_connect(session) else "pyspark.sql"
-    return import_module(module).Observation()
-
-
-def _write(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | None) -> int | None:
-    """Write, and return the number of rows as Spark counts them meanwhile; None where it does not count."""
-    from pyspark.errors import UnsupportedOperationException
-
-    # by the frame, not by the process: a project may have sessions of both kinds
-    kind = "pyspark.sql.connect.functions" if is_connect(frame.sparkSession) else "pyspark.sql.functions"
-    functions = import_module(kind)
-    place = f"file://{folder}"  # else it may be a folder of a cluster's own file system
-    if observation is not None:
-        rows = observation()
-        try:
-            frame.observe(rows, functions.count(functions.lit(1)).alias("rows")).write.mode("append").parquet(place)
-        except UnsupportedOperationException:  # of an engine that observes nothing
-            pass
-        else:
-            return int(rows.get["rows"])
-    frame.write.mode("append").parquet(place)
-    return None
 
 
 def _rows(paths: list[Path]) -> int:

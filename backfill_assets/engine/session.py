@@ -35,6 +35,7 @@ from backfill_assets.engine.loss import (
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import end_server, ensure_server, hold, release, server_engine
 from backfill_assets.engine.supervisor import Record, ServerFolder
+from backfill_assets.engine.workers import has_local_master, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,6 +122,15 @@ def own_server(session: "SparkSession") -> OwnServer | None:
             if known.settings.computes_here:
                 return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
     return None
+
+
+def is_of_this_machine(session: "SparkSession") -> bool:
+    """Whether this machine alone is known to compute what a session does: on a lake's own server or a local master. A
+    client of another server is not known to, nor is a server of ours that drives a cluster."""
+    with _lock:
+        if any(known.settings.computes_here for _, known in _opened_with(session)):
+            return True
+    return not is_connect(session) and has_local_master(session)
 
 
 def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:

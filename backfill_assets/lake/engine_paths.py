@@ -8,7 +8,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,7 +16,9 @@ from uuid import uuid4
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.place import LOCKS, Place
 from backfill_assets.engine.loss import is_engine_loss
-from backfill_assets.engine.session import own_server
+from backfill_assets.engine.session import is_of_this_machine, own_server
+from backfill_assets.engine.workers import refuse_blind_workers, refuse_lost_rows
+from backfill_assets.lake.columns import footer_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +74,24 @@ def refuse_blind(session: "SparkSession", place: Place) -> None:
         "Give them Hadoop's S3A (the jar hadoop-aws of their Hadoop), for a store of your own fs.s3a.endpoint and "
         "fs.s3a.path.style.access, and credentials by a role or their environment (`backfill-assets guide buckets`)",
     )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def refuse_blind_machines(session: "SparkSession", place: Place) -> None:
+    """Raise SettingsError where a machine of a session's engine writes to a lake what this process does not find in it;
+    asked once for a session, of the machines that the engine has then. What those write that come later is counted
+    (`refuse_lost`)."""
+    refuse_blind_workers(session, place, partial(engine_path, session, place))
+
+
+def refuse_lost(session: "SparkSession", lake: Place, table: Place, files: Iterable[str], counted: int | None) -> None:
+    """Raise unless the files that this process finds hold all rows that the machines of an engine elsewhere wrote to a
+    table; `counted`: so many, as the engine says (None: it does not). Nothing is asked of an engine of this machine."""
+    if is_of_this_machine(session):
+        return
+    found = sum(footer_in(table, name).metadata.num_rows for name in files)
+    what = f"the table {table.name}"
+    refuse_lost_rows(session, lake, partial(engine_path, session, lake), what, (counted, found))
 
 
 def linked(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:

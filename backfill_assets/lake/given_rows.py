@@ -20,7 +20,8 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.foreign import why_elsewhere, write_parquet
 from backfill_assets.engine.session import conf_value
-from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind
+from backfill_assets.engine.workers import counted_write
+from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind, refuse_lost
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
     BEYOND,
@@ -161,8 +162,11 @@ def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
     table, name = staged.table, f"{staged.name}/{WHOLE}"
     if not is_there:
         return write_parquet(frame, staged.folder / WHOLE)
-    frame.write.mode("append").parquet(engine_path(frame.sparkSession, table, name))
-    return [table.local(file) for file in table.below(name) if file.endswith(".parquet")]
+    address = engine_path(frame.sparkSession, table, name)
+    counted = counted_write(frame, lambda rows: rows.write.mode("append").parquet(address))
+    files = [file for file in table.below(name) if file.endswith(".parquet")]
+    refuse_lost(frame.sparkSession, staged.lake, table, files, counted)
+    return [table.local(file) for file in files]
 
 
 def _refuse(what: str, differences: Sequence[str]) -> None:

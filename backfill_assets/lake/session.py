@@ -18,10 +18,10 @@ from backfill_assets.engine.foreign import ends_with_a_task, refuse_unfit, sessi
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import begin_server, engine_name, server_engine
-from backfill_assets.engine.session import explained, open_session, opening_seconds, set_confs
+from backfill_assets.engine.session import explained, is_of_this_machine, open_session, opening_seconds, set_confs
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
-from backfill_assets.lake.engine_paths import reaches_bucket, refuse_blind
+from backfill_assets.lake.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.located import refuse_moved
 
@@ -136,9 +136,11 @@ class LakeSession:
 
     def spark(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost. Raises SettingsError
-        for a project's own session whose configuration would give our tables other rows, and where a name in a catalog
-        leads elsewhere than the lake reads."""
+        for a project's own session whose configuration would give our tables other rows, where a name in a catalog
+        leads elsewhere than the lake reads, and where a machine of the engine does not see the lake."""
         session = self.for_reading()
+        if not is_of_this_machine(session):
+            refuse_blind_machines(session, self.lake.place)
         if self.engine.engine not in OWN_SERVERS:
             refuse_moved(session, self.lake.root)
         if self.engine.engine == THEIRS:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.engine.session import conf_value, own_server, set_confs
+from backfill_assets.engine.session import conf_value, is_of_this_machine, own_server, set_confs
+from backfill_assets.engine.workers import counted_write
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, footer_in
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
-from backfill_assets.lake.engine_paths import engine_path
+from backfill_assets.lake.engine_paths import engine_path, refuse_lost
 from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
@@ -77,13 +78,16 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         set_confs(frame.sparkSession, {INSTANTS: "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
-            write(frame, f"{folder}/{WHOLE}", "", days, memory)
-            parts = ", ".join(literal(f.path) for f in staged.found("", WHOLE))
+            counted = write(frame, f"{folder}/{WHOLE}", "", days, memory)
+            whole = staged.found("", WHOLE)
+            refuse_lost(frame.sparkSession, lake.place, staged.table, (f.name for f in whole), counted)
+            parts = ", ".join(literal(f.path) for f in whole)
             with explaining_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
-            write(frame, folder, column, days, memory, varied)
+            counted = write(frame, folder, column, days, memory, varied)
             staged.files = staged.found(column)
+            refuse_lost(frame.sparkSession, lake.place, staged.table, (f.name for f in staged.files), counted)
     return staged
 
 
@@ -93,9 +97,11 @@ def write_there(
     """Let a frame's own session write its rows, of the contract's columns and types, to a staging; gives the new files,
     which are not yet among the staging's own."""
     folder, column = engine_path(frame.sparkSession, staged.table, staged.name), contract.partition_column
-    write(frame, folder, column, days, lake.settings.spark.memory)
+    counted = write(frame, folder, column, days, lake.settings.spark.memory)
     known = {f.name for f in staged.files}
-    return [f for f in staged.found(column) if f.name not in known]
+    added = [f for f in staged.found(column) if f.name not in known]
+    refuse_lost(frame.sparkSession, lake.place, staged.table, (f.name for f in added), counted)
+    return added
 
 
 def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
@@ -132,33 +138,46 @@ def _copy(
     staged.files = staged.found(column)
 
 
-def write(frame: "DataFrame", folder: str, column: str, values: int, memory: str, varied: Collection[str] = ()) -> None:
+def write(
+    frame: "DataFrame", folder: str, column: str, values: int, memory: str, varied: Collection[str] = ()
+) -> int | None:
     """Write the rows to a folder by the values of `column` ("": none): one file per value if it is small.
 
-    `values` is how many there may be, `memory` the engine's, `varied` names columns without a dictionary. Raises what
-    the engine raises, and leaves its files.
+    `values` is how many there may be, `memory` the engine's, `varied` names columns without a dictionary. Returns the
+    rows that an engine elsewhere counted as its machines wrote them; None where nothing counts. Raises what the engine
+    raises, and leaves its files.
     """
     server = own_server(frame.sparkSession)
     at_once = server.engine.files_at_once(memory, len(frame.columns)) if server else None
     if server is None or at_once is None:
-        _write(_in_tasks(frame, column), folder, column, varied)
-    elif not column:
-        _write(frame.coalesce(1), folder, column)
-    elif values <= at_once:
-        _write(_by_value(_with_folder_names(frame, column), column), folder, column)
-    else:
-        unordered = server.scratch / f"unordered_{folder.rpartition('/')[2]}"
-        _in_turn(_with_folder_names(frame, column), folder, column, at_once, unordered)
+        return _write(_in_tasks(frame, column), folder, column, varied)
+    if not column:
+        return _write(frame.coalesce(1), folder, column)
+    if values <= at_once:
+        return _write(_by_value(_with_folder_names(frame, column), column), folder, column)
+    unordered = server.scratch / f"unordered_{folder.rpartition('/')[2]}"
+    _in_turn(_with_folder_names(frame, column), folder, column, at_once, unordered)
+    return None
 
 
-def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()) -> None:
-    writer = rows.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()) -> int | None:
+    is_here = is_of_this_machine(rows.sparkSession)
     # Nobody reads it half done. But version 2 shows what a task wrote that another machine does again.
-    version = "2" if own_server(rows.sparkSession) else "1"
-    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", version)
-    for name in varied:
-        writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
-    (writer.partitionBy(column) if column else writer).parquet(folder)
+    options = {
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "mapreduce.fileoutputcommitter.algorithm.version": "2" if is_here else "1",
+        **{f"parquet.enable.dictionary#{name}": "false" for name in varied},
+    }
+
+    def save(frame: "DataFrame") -> None:
+        """Write the frame's rows."""
+        writer = frame.write.mode("append").options(**options)
+        (writer.partitionBy(column) if column else writer).parquet(folder)
+
+    if not is_here:
+        return counted_write(rows, save)
+    save(rows)
+    return None
 
 
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":

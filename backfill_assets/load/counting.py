@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.core.place import exists
 from backfill_assets.core.scans import UNFIT
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
 from backfill_assets.engine.server import SERVERS, engine_named
-from backfill_assets.engine.session import explained
+from backfill_assets.engine.session import explained, is_of_this_machine
+from backfill_assets.engine.workers import GIVE_FOLDER, worker_of
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.heirs import origins
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 Days = dict[date | None, tuple[int, int, int]]
 REASON_CHARS = 300
+TRIED_AGAIN = 2  # queries over a file that a machine elsewhere could not read, before the file is judged by it
 DEADLY = "the engine ended over them twice, as it does where a file says too little of its pages"
 OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, operators, files
 
@@ -101,13 +104,16 @@ def _judged_by_halves(
         elif _is_of_the_machine(error):
             raise
         refuse_replaced(files)
-        in_place = [f for f in files if f.mark and not f.store.is_store]
-        if in_place and NOT_SEEN.search(str(error)):
-            raise _not_seen(in_place[0]) from None
+        if NOT_SEEN.search(str(error)) and (seen_here := [f for f in files if exists(f.store, f.name)]):
+            raise _not_seen(seen_here[0], worker_of(error)) from None
         if len(files) == 1 and (has_ended_one or not ends):
-            if not (is_of_the_data(error) or _lives(engine() if ends else session)):
+            if is_of_the_data(error):
+                return {}, {files[0].sha256: error}
+            if not _lives(engine() if ends else session):
                 raise
-            return {}, {files[0].sha256: error}
+            if ends or is_of_this_machine(session):
+                return {}, {files[0].sha256: error}
+            return _judged_by_others(session, files[0], settings, is_gone, error)
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
     halves = filter(None, (ordered[:middle], ordered[middle:]))
@@ -115,13 +121,30 @@ def _judged_by_halves(
     return {k: c for found, _ in judged for k, c in found.items()}, {k: e for _, no in judged for k, e in no.items()}
 
 
-def _not_seen(file: StoredFile) -> LandingError:
-    """The error for a landed file that lies there, and not for the engine."""
-    return LandingError(
-        f"the landed file {plain(str(file.parquet.resolve()))}", "the engine does not see it where it landed",
-        "Nothing was recorded or loaded",
-        "Let the machines of the engine read the landing folder under this path, or leave in_place out of lake.toml",
-    )  # fmt: skip
+def _judged_by_others(
+    session: "SparkSession", file: StoredFile, settings: LakeSettings, is_gone: str, error: Exception
+) -> tuple[dict[str, Counted], dict[str, Exception]]:
+    """The counts of a content over which machines of an engine elsewhere failed, by whichever of them can read it; else
+    its error. Spark may have given all attempts of a task to one machine, and chooses anew for each query."""
+    for _ in range(TRIED_AGAIN):
+        try:
+            return _count_files(session, [file], settings, is_gone), {}
+        except Exception as again:
+            if _is_of_the_machine(again) or NOT_SEEN.search(str(again)):
+                raise
+    return {}, {file.sha256: error}
+
+
+def _not_seen(file: StoredFile, worker: str) -> LandingError:
+    """The error for a file that lies here, and not for a machine of the engine."""
+    by = f"the engine's worker {worker}" if worker else "the engine"
+    if file.mark and not file.store.is_store:
+        what, path = f"{by} does not see it where it landed", str(file.parquet.resolve())
+        advice = "Let its machines read the landing folder under this path, or leave in_place out of lake.toml"
+    else:
+        what, path = f"{by} does not see its copy {file.store.uri(file.name)}, which lies here", file.path
+        advice = GIVE_FOLDER
+    return LandingError(f"the landed file {plain(path or file.sha256)}", what, "Nothing was recorded or loaded", advice)
 
 
 def _is_of_the_machine(error: Exception) -> bool:

@@ -101,6 +101,35 @@ def test_a_file_that_the_engine_does_not_see_is_not_blamed(monkeypatch: pytest.M
         count_days(lambda: LIVES, in_place, LAKE)
 
 
+def test_a_copy_that_lies_here_and_not_for_a_worker_is_not_blamed_and_the_worker_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = "[FAILED_READ_FILE.FILE_NOT_EXIST] File does not exist: Lost task 0.3 (TID 7) (10.0.0.3 executor 2)"
+    failing(monkeypatch, {"00"}, ValueError(said))
+    store = Folder(str(tmp_path))
+    store.write("f", b"PAR1")
+    with pytest.raises(LandingError, match=r"worker 10\.0\.0\.3 executor 2 does not see its copy .*, which lies here"):
+        count_days(lambda: LIVES, [replace(f, store=store, name="f") for f in files(2)], LAKE)
+
+
+@pytest.mark.parametrize(("failures", "is_here", "refused"), [(2, False, False), (9, False, True), (2, True, True)])
+def test_a_file_over_which_one_machine_fails_is_read_by_another_before_it_is_judged(
+    failures: int, is_here: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine of this machine has no other: its word is enough."""
+    left = [failures]
+
+    def query(_session: object, over: Sequence[StoredFile], _settings: object, _gone: str) -> dict[str, Counted]:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise EngineError("XX000")
+        return {f.sha256: Counted({None: (3, 0, 3)}) for f in over}
+
+    monkeypatch.setattr(counting, "_count_files", query)
+    monkeypatch.setattr(counting, "is_of_this_machine", lambda _: is_here)
+    assert [c.refused is not None for c in count_days(lambda: LIVES, files(1), LAKE).values()] == [refused]
+
+
 LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
 
 
