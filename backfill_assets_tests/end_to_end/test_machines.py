@@ -6,20 +6,30 @@ Does not live here: orders, chunks and files (`test_invariance`), and the other 
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.jvm import find_java, launch_options
+from backfill_assets.engine.server import stop_server
+from backfill_assets.engine.session import drop_session
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.writing import stage
+from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
-from backfill_assets_tests.end_to_end.worlds import World, span
-from backfill_assets_tests.engines import FOR_SERVERS, java_of_theirs
-from backfill_assets_tests.processes import run_python
+from backfill_assets_tests.end_to_end.worlds import World, make_world, span
+from backfill_assets_tests.engines import FOR_SERVERS, DataFrame, java_of_theirs
+from backfill_assets_tests.processes import run_python, until
 
 pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
 
@@ -54,48 +64,115 @@ def test_two_workers_west_of_utc_give_the_same_tables(
     at_once: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(FOR_SERVERS)  # the program has a driver of its own
-    settings = {
-        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
-        "spark.databricks.delta.snapshotPartitions": "2",
-    }  # fmt: skip
-    java_home = java_of_theirs()
-    around = {"TZ": "America/New_York", "SPARK_LOCAL_IP": "127.0.0.1", "JAVA_HOME": str(java_home)}
-    with cluster(tmp_path / "cluster", around) as master:
-        confs = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in settings.items())
-        world = made(tmp_path / "lake", [ROWS], f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{confs}')
+    around = {"TZ": "America/New_York", **of_cluster()}
+    with cluster(tmp_path / "cluster", around) as machines:
+        machines.join()
+        machines.join()
+        world = made(tmp_path / "lake", [ROWS], spark_section(machines.master))
         run_python(BACKFILL, world.root, env=around, timeout=600, fresh=True)
     assert_same(world, at_once)
 
 
-@contextmanager
-def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
-    """A standalone master and two workers on loopback, from pyspark's own jars; gives the master's URL."""
-    from backfill_assets.engine.cache import spark_home
+@pytest.mark.slow
+def test_a_worker_that_sees_another_folder_is_named_at_once_and_one_that_comes_later_by_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is a mount that no other process has."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mounts of a process's own here, so that no worker can be made blind")
+    for name, value in of_cluster().items():
+        monkeypatch.setenv(name, value)
+    root, named = tmp_path / "lake", r"its worker .* process \d+ sees another folder under this path"
+    with cluster(tmp_path / "cluster", {}) as machines:
+        lake_session = LakeSession(open_lake(make_world(root, RULES, more=spark_section(machines.master)).root))
+        machines.join()
+        rows = lake_session.spark().range(0, 400, 1, 4)
+        frame = rows.selectExpr("id AS event_key", "DATE '2024-03-01' + CAST(id % 4 AS INT) AS event_date")
+        stage(lake_session.lake, STAGING, frame).drop()
+        machines.join("unshare", "-m", "sh", "-c", f'mount -t tmpfs none {root} && exec "$@"', "blind")
+        refusals: list[str] = []
+        until(lambda: bool(refused(lake_session, frame, refusals)), machines.folder / "cluster.log", 120)
+        assert re.search(named, refusals[0])
+        assert not list((root / "tables").rglob("*.parquet"))
+        drop_session(root)
+        with pytest.raises(SettingsError, match=named):
+            lake_session.spark()
+    stop_server(root, force=True)
 
-    folder.mkdir()
-    log = (folder / "cluster.log").open("w")
-    jars = f"{spark_home()}/jars/*"
-    java = [str(find_java().executable), *launch_options(), "-Xmx256m", "-cp", jars]
-    # Without the version, the workers look for the build folders of a source checkout.
-    around = {**os.environ, **env, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": "2.13"}
-    port = free_port()
-    master = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for n in range(2):
-        place = ["--work-dir", str(folder / f"worker-{n}"), "--host", "127.0.0.1", "--webui-port", "0"]
-        commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "512m", *place, master])
-    started = [
-        subprocess.Popen([*java, *c], env=around, stdout=log, stderr=log, start_new_session=True) for c in commands
-    ]
+
+def refused(lake_session: LakeSession, frame: DataFrame, refusals: list[str]) -> list[str]:
+    """Why rows were not staged; empty where they were."""
     try:
-        yield master
-    finally:
-        for process in reversed(started):
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
-        log.close()
-        shutil.rmtree(folder)
+        stage(lake_session.lake, STAGING, frame).drop()
+    except SettingsError as refusal:
+        refusals.append(str(refusal))
+    return refusals
+
+
+def spark_section(master: str) -> str:
+    """The settings of a lake whose queries run on a cluster of small workers."""
+    confs = {
+        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }  # fmt: skip
+    lines = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in confs.items())
+    return f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{lines}'
+
+
+def of_cluster() -> dict[str, str]:
+    """The environment of programs on loopback that drive a cluster; skips where there is only the Java of PyPI."""
+    return {"SPARK_LOCAL_IP": "127.0.0.1", "JAVA_HOME": str(java_of_theirs())}
+
+
+@dataclass
+class Cluster:
+    """A standalone master on loopback and its workers, from pyspark's own jars."""
+
+    folder: Path
+    env: dict[str, str]
+    log: IO[str]
+    port: int = field(default_factory=lambda: free_port())
+    started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    @property
+    def master(self) -> str:
+        """The master's URL."""
+        return f"spark://127.0.0.1:{self.port}"
+
+    def start(self, what: str, *words: str, before: Sequence[str] = ()) -> None:
+        """Start a program of the cluster by another one, if any."""
+        from backfill_assets.engine.cache import spark_home
+
+        java = [str(find_java().executable), *launch_options(), "-Xmx256m", "-cp", f"{spark_home()}/jars/*"]
+        # Without the version, the workers look for the build folders of a source checkout.
+        around = {**os.environ, **self.env, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": "2.13"}
+        places = ["--host", "127.0.0.1", "--webui-port", "0"]
+        command = [*before, *java, f"org.apache.spark.deploy.{what}", *places, *words]
+        self.started.append(
+            subprocess.Popen(command, env=around, stdout=self.log, stderr=self.log, start_new_session=True)
+        )
+
+    def join(self, *before: str) -> None:
+        """Start a worker, which may take a while to be at work; by another program, if any."""
+        place = str(self.folder / f"worker-{len(self.started)}")
+        words = ["--cores", "1", "--memory", "512m", "--work-dir", place, self.master]
+        self.start("worker.Worker", *words, before=before)
+
+
+@contextmanager
+def cluster(folder: Path, env: dict[str, str]) -> Iterator[Cluster]:
+    """A cluster without a worker, in a new folder; all of it ends with the block."""
+    folder.mkdir()
+    with (folder / "cluster.log").open("w") as log:
+        made = Cluster(folder, env, log)
+        try:
+            made.start("master.Master", "--port", str(made.port))
+            yield made
+        finally:
+            for process in reversed(made.started):
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(30)
+            shutil.rmtree(folder)
 
 
 def free_port() -> int:
