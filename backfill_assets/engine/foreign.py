@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.place import Place
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.engine.workers import counted_write, has_local_master, is_connect, refuse_blind_workers
 from backfill_assets.places.folder import Folder
@@ -138,11 +139,16 @@ def delta_frame(session: "SparkSession", table: str, version: int) -> "DataFrame
     return frame
 
 
-def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | None = None) -> list[Path]:
+def write_parquet(
+    frame: "DataFrame",
+    folder: Path,
+    observation: Callable[[], Any] | None = None,
+    refuse_blind: Callable[["SparkSession", Place, Callable[[str], str]], None] = refuse_blind_workers,
+) -> list[Path]:
     """Compute a frame once, by its own session, to plain Parquet files in a new folder; returns them.
 
-    `observation` makes what counts the rows meanwhile (None: Spark's). Raises what Spark raises, and BackfillError if
-    its machines do not write where this process reads.
+    `observation` makes what counts the rows meanwhile (None: Spark's); `refuse_blind` asks the session's machines.
+    Raises what Spark raises, and BackfillError if its machines do not write where this process reads.
     """
     session = frame.sparkSession
     folder.mkdir()
@@ -154,7 +160,7 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
     paths = _files(folder)
     if (found := _rows(paths)) == counted:
         return paths
-    refuse_blind_workers(session, Folder(str(folder)), lambda name: f"file://{folder / name}")
+    refuse_blind(session, Folder(str(folder)), lambda name: f"file://{folder / name}")
     if counted is not None:
         raise BackfillError(
             f"the folder {folder}",

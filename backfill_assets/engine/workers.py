@@ -6,7 +6,7 @@ once. Not here: sessions (`session`), and where an engine finds a lake's files (
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -44,7 +44,7 @@ def counted_write(
     frame: "DataFrame", write: "Callable[[DataFrame], None]", observation: Callable[[], Any] | None = None
 ) -> int | None:
     """Let `write` write a frame, computed once; returns the rows that its tasks wrote, as the engine counts them
-    meanwhile. None where the engine counts none, as Sail.
+    meanwhile. None where the engine counts none.
 
     `observation` makes what counts (None: Spark's). A task that is tried again counts once. Raises what the engine
     raises.
@@ -99,14 +99,18 @@ def refuse_blind_workers(session: "SparkSession", place: Place, address: Callabl
         place.delete_below(name)
     if len(found) == ASKED:
         return
-    blind = sorted(writing - {*found})
-    named = ", ".join(scrub(worker) for worker in blind) or "a machine that it does not name"
     raise SettingsError(
         f"the engine that writes to {place.uri()}",
-        f"its worker {named} sees another folder under this path: of {ASKED:,} rows that its machines wrote there, "
-        f"{len(found):,} are here",
+        f"its worker {blind_workers(writing, found)} sees another folder under this path: "
+        f"of {ASKED:,} rows that its machines wrote there, {len(found):,} are here",
         "Nothing was published", GIVE_FOLDER,
     )  # fmt: skip
+
+
+def blind_workers(writing: Collection[str], found: Iterable[str]) -> str:
+    """In words, the machines that wrote their names and of which no name was found."""
+    blind = sorted({*writing} - {*found})
+    return ", ".join(scrub(worker) for worker in blind) or "that it does not name"
 
 
 def worker_of(error: BaseException) -> str:

@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql.utils import is_remote
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.engine import foreign
 from backfill_assets.engine.confs import THEIRS, EngineSettings
 from backfill_assets.engine.foreign import (
     NEEDED,
@@ -59,11 +58,8 @@ def test_a_server_with_folders_of_its_own_is_refused_with_what_to_do(spark: "Spa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of executors on other machines: the driver is content, and nothing lies in its folder."""
-    monkeypatch.setattr(foreign, "refuse_blind_workers", lambda *_: None)  # those of now see it
+def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(spark: "SparkSession", tmp_path: Path) -> None:
+    """As of executors on other machines that are gone: the driver is content, and nothing lies in its folder."""
 
     class Classic:
         sparkContext = SimpleNamespace(master="spark://another:7077")
@@ -72,8 +68,9 @@ def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(
     writer = SimpleNamespace(parquet=written.append)
     observed = SimpleNamespace(write=SimpleNamespace(mode=lambda mode: writer))
     frame = SimpleNamespace(sparkSession=Classic(), observe=lambda rows, count: observed)
+    counted = SimpleNamespace(get={"rows": 3})
     with pytest.raises(BackfillError, match="of 3 rows that its session wrote, 0 are here"):
-        write_parquet(cast("DataFrame", frame), tmp_path / "folder", lambda: SimpleNamespace(get={"rows": 3}))
+        write_parquet(cast("DataFrame", frame), tmp_path / "folder", lambda: counted, lambda *_: None)
     assert written == [f"file://{tmp_path / 'folder'}"]
 
 

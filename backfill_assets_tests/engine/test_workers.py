@@ -6,14 +6,14 @@ Not here: a real cluster with a blind worker (`end_to_end/test_machines.py`), fi
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import SparkRuntimeException
 
 from backfill_assets.core.errors import SettingsError, TransientError
-from backfill_assets.engine import workers
 from backfill_assets.engine.workers import (
+    blind_workers,
     counted_write,
     refuse_blind_workers,
     refuse_lost_rows,
@@ -48,23 +48,12 @@ def test_machines_with_a_folder_of_their_own_are_refused_with_what_to_do(spark: 
         refuse_blind_workers(spark, Folder(str(ours)), partial(addressed, theirs))
 
 
-@pytest.mark.parametrize("blind", [set[str](), {"b process 2"}, {"b process 2", "c process 3"}])
-def test_of_several_machines_the_blind_ones_are_named_and_no_other(
-    blind: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everyone = {"a process 1", "b process 2", "c process 3"}
-    each = workers.ASKED // len(everyone)
-    names = [name for name in sorted(everyone - blind) for _ in range(each)]
-    rest = ["a process 1"] * (workers.ASKED - each * len(everyone))
-    monkeypatch.setattr(workers, "_write_names", lambda *_: everyone)
-    monkeypatch.setattr(workers, "_names_found", lambda *_: names + rest)
-    ask = partial(refuse_blind_workers, cast("SparkSession", None), Folder(str(tmp_path)), str)
-    if not blind:
-        ask()
-        return
-    with pytest.raises(SettingsError) as refusal:
-        ask()
-    assert {name for name in everyone if name in str(refusal.value)} == blind
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [(["a", "b", "a"], "c"), (["b"], "a, c"), ([], "a, b, c"), (["a", "b", "c"], "that it does not name")],
+)
+def test_of_several_machines_the_blind_ones_are_named_and_no_other(found: list[str], named: str) -> None:
+    assert blind_workers({"a", "b", "c"}, found) == named
 
 
 def test_a_frame_is_written_once_whether_or_not_its_engine_counts_meanwhile(
@@ -76,19 +65,24 @@ def test_a_frame_is_written_once_whether_or_not_its_engine_counts_meanwhile(
     assert spark.read.parquet(str(folder)).count() == 5
 
 
-@pytest.mark.parametrize(("counted", "asked"), [(4, False), (5, True), (3, True), (None, True)])
-def test_machines_are_asked_again_where_rows_are_lost_or_not_counted(
-    counted: int | None, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_rows_that_are_lost_though_all_machines_see_the_folder_now_end_a_write(
+    spark: "SparkSession", tmp_path: Path
 ) -> None:
-    questions: list[Any] = []
-    monkeypatch.setattr(workers, "refuse_blind_workers", lambda *about: questions.append(about))
-    hold = partial(refuse_lost_rows, cast("SparkSession", None), Folder(str(tmp_path)), str, "the table raw")
-    if counted in (4, None):
-        hold((counted, 4))
-    else:
-        with pytest.raises(TransientError, match=f"the table raw: of {counted} rows .*, 4 are here"):
+    hold = partial(refuse_lost_rows, spark, Folder(str(tmp_path)), partial(addressed, tmp_path), "the table raw")
+    hold((4, 4))
+    hold((None, 4))
+    for counted in (3, 5):
+        with pytest.raises(TransientError, match=rf"the table raw: of {counted} rows .*, 4 are here"):
             hold((counted, 4))
-    assert bool(questions) == asked
+
+
+@pytest.mark.parametrize("counted", [5, None])
+def test_machines_are_asked_again_where_rows_are_lost_or_not_counted(
+    counted: int | None, spark: "SparkSession", tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    with pytest.raises(SettingsError, match="sees another folder"):
+        refuse_lost_rows(spark, Folder(str(ours)), partial(addressed, theirs), "the table raw", (counted, 4))
 
 
 @pytest.mark.parametrize(("said", "worker"), [(FAILED, "10.0.0.3 executor 2"), ("PATH_NOT_FOUND", "")])

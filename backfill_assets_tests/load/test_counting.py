@@ -1,6 +1,7 @@
 """Counting landed contents: one that no query can judge is found, refused by name and tried again under other settings.
 Not here: what the rows say (`landing.test_mapping`)."""
 
+import math
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -50,13 +51,15 @@ def files(count: int) -> list[StoredFile]:
     return [StoredFile(f"{i:02d}", Folder("/none"), f"{i}", {}, f"schema {i % 3}", SEEN) for i in range(count)]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str | Exception) -> list[int]:
-    """How many files each query was over; it fails where one of the culprits is among them."""
+def failing(
+    monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str | Exception, times: float = math.inf
+) -> list[int]:
+    """How many files each query was over; so many `times` it fails where one of the culprits is among them."""
     asked: list[int] = []
 
     def query(_session: object, over: Sequence[StoredFile], _settings: object, _gone: str) -> dict[str, Counted]:
         asked.append(len(over))
-        if culprits & {f.sha256 for f in over}:
+        if len(asked) <= times and culprits & {f.sha256 for f in over}:
             raise EngineError(state) if isinstance(state, str) else state
         return {f.sha256: Counted({None: (7, 0, 7)}) for f in over}
 
@@ -117,17 +120,10 @@ def test_a_file_over_which_one_machine_fails_is_read_by_another_before_it_is_jud
     failures: int, is_here: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine of this machine has no other: its word is enough."""
-    left = [failures]
-
-    def query(_session: object, over: Sequence[StoredFile], _settings: object, _gone: str) -> dict[str, Counted]:
-        left[0] -= 1
-        if left[0] >= 0:
-            raise EngineError("XX000")
-        return {f.sha256: Counted({None: (3, 0, 3)}) for f in over}
-
-    monkeypatch.setattr(counting, "_count_files", query)
-    monkeypatch.setattr(counting, "is_of_this_machine", lambda _: is_here)
-    assert [c.refused is not None for c in count_days(lambda: LIVES, files(1), LAKE).values()] == [refused]
+    failing(monkeypatch, {"00"}, "XX000", failures)
+    master = {"sparkContext.master": "local[2]"} if is_here else {}
+    session = Mock(**{"range.return_value.count.return_value": 1, **master})
+    assert [c.refused is not None for c in count_days(lambda: session, files(1), LAKE).values()] == [refused]
 
 
 LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
