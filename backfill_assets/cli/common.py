@@ -17,7 +17,7 @@ import click
 
 from backfill_assets.core.addresses import address_of
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
-from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import json_of, plain
 
@@ -249,10 +249,14 @@ def say_unusable(lake: "Lake") -> "Unusable":
 
 def _landed(lake: "Lake") -> bool:
     """Whether something lies where one of the sources says, or cannot be read, which its error says."""
+    from backfill_assets.engine.loss import failing_alone
     from backfill_assets.lake.source_log import list_source
 
     try:
-        listings = [list_source(source, lake.shared or lake.root) for source in lake.settings.delivered.values()]
-    except (LandingError, SettingsError):
+        with failing_alone(f"the deliveries of {lake.address}"):
+            listings = [list_source(source, lake.shared or lake.root) for source in lake.settings.delivered.values()]
+    except TransientError:
+        raise
+    except BackfillError:
         return True
     return any(listing.files or listing.refused for listing in listings)

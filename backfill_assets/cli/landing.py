@@ -30,7 +30,7 @@ from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets.lake.versions import record
-from backfill_assets.load.landed_changes import landed
+from backfill_assets.load.landed_changes import joined, landed_each
 from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 
 UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts its declared totals"
@@ -105,12 +105,13 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
     unread = _observe(lake, chosen_pipeline(lake))
-    comparison = landed(session)
+    comparisons, unlisted = landed_each(session)
+    comparison = joined(comparisons.values())
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
             why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
             remark(f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` lists them")
-        return frozenset(), unread
+        return frozenset(), [*unlisted, *unread]
     if comparison.counts_rows:
         session.begin()  # while files are read and parsed
     from backfill_assets.load.scan import scan_each

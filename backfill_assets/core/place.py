@@ -197,6 +197,10 @@ class Place(Protocol):
     def refuse_link(self, folder: str) -> None:
         """Not atomic. Raise BackfillError if a folder leads out of this place by a symbolic link."""
 
+    def file_fault(self, name: str) -> str:
+        """Not atomic. Why a name leads to no regular file below this place unless a link is followed, as a part of a
+        sentence about the file; "" if it does, or the file is gone."""
+
     def uri(self, name: str = "") -> str:
         """The address of a file or folder that every engine takes."""
 

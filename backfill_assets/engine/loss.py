@@ -1,17 +1,21 @@
 """Errors that mean a lost engine, a full disk or too little memory, and the one-line errors for them.
 
-Not here: replacing the engine, which the next `open_session` does.
+Also the one-line error for whatever else one of several sources or tables causes (`failing_alone`). Not here: replacing
+the engine, which the next `open_session` does.
 """
 
 import errno
 import logging
 import re
 import shutil
+import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
-from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
+from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
+from backfill_assets.core.texts import plain, shortened
 from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
@@ -87,6 +91,36 @@ def engine_lost(error: BaseException) -> EngineLost:
         "What was running on it did not finish; what it had committed stands",
         "Run again, a new engine is started; its log is server.log in the lake's folder .server",
     )  # fmt: skip
+
+
+@contextmanager
+def failing_alone(what: str) -> Iterator[None]:
+    """Make whatever reading one of several sources or tables raises a BackfillError about `what`, so that a loop over
+    them can go on: what others write may be anything. It names the exception's type and our line, as a fault of ours
+    is to be found. Errors of the product, of a lost engine, of memory and of a full disk pass as they are.
+    """
+    try:
+        yield
+    except BackfillError:
+        raise
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"  # of Rust, which is no `Exception`
+        of_machine = (is_disk_full, is_engine_loss, is_poisoned, is_short_of_memory)
+        if not (isinstance(error, Exception) or is_panic) or any(says(error) for says in of_machine):
+            raise
+        raise BackfillError(
+            what, f"it cannot be read ({_in_words(error)})", "Nothing of it was read or recorded; all others were",
+            "Correct what its owner wrote there last, or take it out of lake.toml; if it is as it should be, this is a "
+            "fault of backfill-assets: report it with this line",
+        ) from error  # fmt: skip
+
+
+def _in_words(error: BaseException) -> str:
+    """The type of an error, the line of this package that met it, and the beginning of what it says."""
+    package = str(Path(__file__).parent.parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(package)]
+    at = f" in {frames[-1].filename.removeprefix(package).lstrip('/')}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{at}: {shortened(plain(' '.join(str(error).split())), _REASON_LENGTH)}"
 
 
 def is_short_of_memory(error: BaseException) -> bool:

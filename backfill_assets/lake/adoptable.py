@@ -22,7 +22,7 @@ from backfill_assets.lake.adopted import second_name
 from backfill_assets.lake.columns import file_statistics, footer_in, kinds_of
 from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.declared import table_at
-from backfill_assets.lake.external import Reference, open_external, references
+from backfill_assets.lake.external import Reference, UnreadableLog, open_external, references
 from backfill_assets.lake.folder import is_taken, readers_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import ACTIONS, commit_name
@@ -65,7 +65,7 @@ class Adoption:
         try:
             return open_external(self.name, self.place)
         except BackfillError as error:
-            if type(error) is not BackfillError:  # of a store, which may answer another time
+            if type(error) not in (BackfillError, UnreadableLog):  # of a store, which may answer another time
                 raise
             raise refused(self.name, error.culprit, error.fix) from error
 
@@ -190,7 +190,7 @@ def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
     """The data files of a table, each with its day as its partition. Raises BackfillError for files that are gone, and
     where nothing lays them out for a file that holds several days, or rows without one."""
     contract = contract_of_files(wanted, opened)
-    there = references(opened, contract)
+    there = references(opened, contract, wanted.there)
     if lost := gone_or_altered(wanted.there, [r.file for r in there]):
         named = f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}"
         raise refused(wanted.name, named, "Restore them")

@@ -24,6 +24,7 @@ from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
 from backfill_assets.lake.engine_paths import engine_path, linked
+from backfill_assets.lake.file_names import OTHERS, file_fault, is_adopted_there
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import LOGS
@@ -31,7 +32,6 @@ from backfill_assets.lake.log_state import LOGS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OTHERS = "others-"  # begins the link, in a table's folder, to the folder of a table that others write
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
@@ -77,9 +77,19 @@ def folder_of(address: str) -> str:
 
 
 def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
-    """Data files whose size is not the log's, each with its size now (None: it is gone)."""
+    """Data files whose size is not the log's, each with its size now (None: it is gone). Raises Altered for one that is
+    none of the table's."""
     of_path = {f.path: f for f in candidates}
+    if of_path and (why := _strange_file(table, of_path)):
+        fix = "Have its owner take that out of its log; `backfill-assets rollback` brings the last judged days back"
+        raise Altered(f"the table {table.name}", f"its log {why}", "It was not read", fix)
     return [(of_path[path], now) for path, now in sizes(table, [*of_path]).items() if now != of_path[path].size]
+
+
+def _strange_file(table: Place, paths: Collection[str]) -> str:
+    """What is wrong with a name that others may have written: in a log of an adopted table, or of one of others."""
+    led = [path for path in paths if path.startswith(OTHERS) or "://" in path]
+    return file_fault(table, paths if is_adopted_there(table) else led)
 
 
 def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:

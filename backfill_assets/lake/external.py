@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from backfill_assets.core.addresses import table_address
 from backfill_assets.core.contracts import Column, Contract
@@ -20,10 +21,11 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import column_types, footer_in
-from backfill_assets.lake.data_files import OTHERS
 from backfill_assets.lake.declared import declared, home_of, located
 from backfill_assets.lake.embedded import is_delta, not_delta
+from backfill_assets.lake.file_names import OTHERS, file_fault, name_fault, shown
 from backfill_assets.lake.log import FileChange, LiveFile, commit_digest
+from backfill_assets.lake.log_bounds import log_fault
 from backfill_assets.places.choice import others_at
 from backfill_assets.places.store_errors import refuse_lost
 
@@ -45,6 +47,10 @@ class ExternalTable:
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
     first_day: date | None = None  # days before it are left out
+
+
+class UnreadableLog(BackfillError):
+    """What others wrote to the log of their table cannot be read."""
 
 
 def external_table(name: str, *, table: str, day: str, description: str = "") -> ExternalTable:
@@ -105,7 +111,8 @@ class Observed:
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:
     """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
-    looked. Raises SettingsError for a table that cannot be read then, and as `place_known` does."""
+    looked; of a log that cannot be read its day alone, so that the other tables can be. Raises SettingsError for a
+    table that does not fit, and as `place_known` does."""
     place = place_known(root, table)
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
@@ -113,6 +120,10 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
             return contract
     try:
         return seen_contract(replace(table, table=place), open_external(table.name, place))
+    except UnreadableLog:
+        columns = (Column(table.day, "DATE", table.day, nullable=False),)
+        about = f"A table of others, in {place}, whose log could not be read yet."
+        return Contract(table.name, about, columns, table.day, (), (), partition_by="", external=place)
     except BackfillError as error:
         raise SettingsError(*error.args) from error
 
@@ -138,11 +149,13 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
 
     if not is_delta(there := others_at(place)):
         raise refused(name, *not_delta(there))
+    if why := log_fault(there, version):
+        raise unreadable(name, why)
     try:
         opened = DeltaTable(there.uri(), version=version)
     except (DeltaError, OSError) as error:
         refuse_lost(there, error)
-        raise refused(name, f"{place}: {' '.join(str(error).split())}", PLAIN) from error
+        raise unreadable(name, f"{place}: {' '.join(str(error).split())}") from error
     mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
     if mode != "none":
         raise refused(name, f"its columns are renamed by column mapping ({mode})", PLAIN)
@@ -228,10 +241,10 @@ def named_in(table: Place, contract: Contract) -> str:
     return f"{link}/"
 
 
-def references(opened: "DeltaTable", contract: Contract, prefix: str | None = "") -> list[Reference]:
-    """The data files of an opened table of others, named below `prefix`, or of the lake's log of it (None: their names
-    there), those of rows without a day included. Raises BackfillError for files elsewhere, and for paths that do not
-    name their day."""
+def references(opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = "") -> list[Reference]:
+    """The data files of an opened table of others, which lies at `place`, named below `prefix`, or of the lake's log of
+    it (None: their names there), those of rows without a day included. Raises BackfillError for names that are no files
+    of the table, and for paths that do not name their day."""
     added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
     nothing = [None] * added.num_rows
@@ -241,12 +254,16 @@ def references(opened: "DeltaTable", contract: Contract, prefix: str | None = ""
         columns.get(f"partition.{day}", nothing), columns.get(f"min.{day}", nothing),
         columns.get(f"max.{day}", nothing), strict=True,
     ):  # fmt: skip
-        is_elsewhere = prefix is not None and (path.startswith("/") or "://" in path)
-        if is_elsewhere or (laid_out and value and f"{day}={value}/" not in path):
-            raise refused(contract.name, f"its file {path} is not named by its folder and day", PLAIN)
+        why = name_fault(path) or name_fault(unquote(path)) if prefix is not None else ""
+        if not why and laid_out and value and f"{day}={value}/" not in path:
+            why = "which is not named by its folder and day"
+        if why:
+            raise refused(contract.name, f"its log names the file {shown(path)}, {why}", PLAIN)
         first, last = (value, value) if laid_out else (least, most)
         file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)
         found.append(Reference(file, rows, first, last))
+    if prefix is not None and (why := file_fault(place, columns["path"])):
+        raise refused(contract.name, f"its log {why}", PLAIN)
     return found
 
 
@@ -277,6 +294,12 @@ def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> 
             f"Move {where}, which holds what was seen of it and no rows, away, and look again: "
             "what was made from days that have the same rows stays fresh",
         )  # fmt: skip
+
+
+def unreadable(name: str, culprit: str) -> UnreadableLog:
+    """The error about the log of a table of others."""
+    fix = "Have its owner restore its log, or write the table anew as plain files"
+    return UnreadableLog(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
 
 
 def refused(name: str, culprit: str, fix: str) -> BackfillError:

@@ -5,6 +5,7 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 """
 
 import json
+import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -30,6 +31,7 @@ FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, 
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
+COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def versions(table: Place, *, whole: bool = False) -> list[int]:
 
 def versions_in(names: Collection[str], first: int) -> list[int]:
     """The versions from the `first` on among the names in a log, ascending."""
-    return sorted(v for n in names if n.endswith(".json") and n[:-5].isdigit() and (v := int(n[:-5])) >= first)
+    return sorted(v for n in names if (found := COMMIT.fullmatch(n)) and (v := int(found[1])) >= first)
 
 
 def data_names(table: Place) -> list[str]:
@@ -286,7 +288,7 @@ def torn_checkpoints(table: Place) -> list[str]:
     hint that names such a checkpoint or a missing one."""
     named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
     first = first_of(table)  # checkpoints before it are others'
-    file_of = {int(v): n for n, v in named if n != v and v.isdigit() and int(v) >= first}
+    file_of = {int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first}
     whole = {v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)}
     whole = {v for v in whole if is_whole(table, v)}
     torn = [name for v, name in file_of.items() if v not in whole]

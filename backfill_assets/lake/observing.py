@@ -22,6 +22,7 @@ from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import columns_of, name_of, rows_read
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.lake.adopting import entity_in_logs, entry_of, is_followed, judge_others
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.committer import commit_references
@@ -61,12 +62,13 @@ AHEAD = timedelta(days=366)  # later days wait: a day of the year 9999 would mak
 def unseen(lake: Lake, contract: Contract) -> str:
     """What the newest version of a table of others is called, if the lake has not seen it; else "". Opens its newest
     commit, and its log where that is news; raises BackfillError where that cannot be read."""
-    if not contract.external:
-        view = lake.store.view(contract.name, contract.day_column)
-        return f"version {view.version}, by others" if view.foreign else ""
-    if _is_seen(lake, contract):
-        return ""
-    return _version_text(lake, contract, open_external(contract.name, contract.external))
+    with failing_alone(f"the external table {contract.name}"):
+        if not contract.external:
+            view = lake.store.view(contract.name, contract.day_column)
+            return f"version {view.version}, by others" if view.foreign else ""
+        if _is_seen(lake, contract):
+            return ""
+        return _version_text(lake, contract, open_external(contract.name, contract.external))
 
 
 def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
@@ -76,7 +78,8 @@ def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observ
     for contract in contracts:
         if is_followed(lake, contract) and lake.writes(contract.name):
             try:
-                found.append(observe(lake, contracts, contract))
+                with failing_alone(f"the external table {contract.name}"):
+                    found.append(observe(lake, contracts, contract))
             except BackfillError as error:
                 failed.append(error)
     return found, failed
@@ -181,7 +184,7 @@ class _Look:
         self.before = lake.store.view(contract.name, contract.day_column)
         self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
         self.prefix = named_in(self.path, contract)
-        there = references(opened, contract, self.prefix)
+        there = references(opened, contract, self.place, self.prefix)
         self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
         self.here = {r.file.path: r for r in self._named()}
         without = [r for r in there if contract.partition_column and r.file.partition is None]
@@ -216,8 +219,9 @@ class _Look:
 
     def _named(self) -> Iterable[Reference]:
         """The files that the lake's own log names now."""
-        is_there = self.before.version >= 0
-        return references(LOGS.opened(self.path, self.before.version), self.contract, None) if is_there else ()
+        if self.before.version < 0:
+            return ()
+        return references(LOGS.opened(self.path, self.before.version), self.contract, self.path, None)
 
     def _touched(self) -> set[date] | None:
         """The days that may hold other rows than when the lake last looked; None: any."""

@@ -17,13 +17,14 @@ from urllib.parse import unquote
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.place import Place, read, sizes
+from backfill_assets.core.place import Place, exists, read, sizes
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import is_delta, not_delta
-from backfill_assets.lake.landings import list_files, path_of, table_of
-from backfill_assets.lake.log import commit_name
-from backfill_assets.lake.log import versions as versions_in_log
+from backfill_assets.lake.file_names import file_fault, name_of, shown
+from backfill_assets.lake.landings import list_files, table_of
+from backfill_assets.lake.log import LOG, commit_name, versions_in
+from backfill_assets.lake.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.source_position import Position, TableState, column_names, column_types, log_digest
 from backfill_assets.landing.files import NOT_HERE, LandedFile
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
 NOTHING = "Nothing of it was read"
+RESTORE = "Wait for its writer, or have its owner restore the log"
+OWN_FILES = "Name the table that holds the file itself, or deliver files"
 # What a reader must know (Delta's protocol) and that this one does, or that changes no row of a data file.
 KNOWN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
 DELETION_VECTORS = "deletionVectors"
@@ -87,14 +90,15 @@ class TableFile(LandedFile):
 class TableListing(Listing):
     """The contents that the commits of a log brought after a position, by version."""
 
-    commits: range = range(0)  # versions in the log
+    commits: range = range(0)  # versions that the log tells of
     read: range = range(0)  # versions whose commits were read; earlier ones in the log are as they were
     position: Position | None = None  # the end of the log; None for a log without a commit
 
 
-def list_source(source: SourceSettings, base: Path, known: Position | None = None) -> Listing:
+def list_source(source: SourceSettings, base: Path, known: Position | None = None, read_before: int = -1) -> Listing:
     """The landed files of a source, or the contents of its table by version; `base`: the lake's folder. Of a table
-    whose log is as it was at the `known` position, only later commits are opened.
+    whose log is as it was at the `known` position, only later commits are opened. `read_before`: the version that an
+    earlier look reached (-1: none), though the log may have been cleaned since.
 
     Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table that cannot be read
     without loss.
@@ -108,10 +112,13 @@ def list_source(source: SourceSettings, base: Path, known: Position | None = Non
         culprit, fix = not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first, look = versions(table), source.first_version, round(utc_now().timestamp() * 1000)
+    if commits and read_before >= commits.start and not exists(table, commit_name(commits.start)):
+        commits = commits[1:]  # what only a checkpoint tells was read as a commit
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits
     files, state = contents(table, read, first, known.state if known else None, look)
-    end = known if not read else Position(commits[-1], log_digest(table, commits), first, state)
+    is_told = bool(read) and exists(table, commit_name(commits[-1]))
+    end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
     return TableListing(_looked_up(table, files) if table.is_store else files, commits=commits, read=read, position=end)
 
 
@@ -140,11 +147,18 @@ def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, .
 
 
 def versions(table: Place) -> range:
-    """The versions whose commits are in the log. Raises LandingError where one between the first and the last lacks."""
-    found = versions_in_log(table, whole=True)
+    """The versions that the log tells of: from the first one on that can be opened, by commits from the table's
+    beginning or by a checkpoint, whose own commit may be cleaned away. Raises LandingError where one between the first
+    and the last lacks."""
+    names = table.names(LOG)
+    found, checkpoints = versions_in(names, 0), checkpoint_versions(names)
+    if not found:
+        return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
     if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
         raise missing_versions(table, *gaps[0])
-    return range(found[0], found[-1] + 1) if found else range(0)
+    start, last = found[0], found[-1]
+    openable = [start] if start == 0 else sorted(v for v in checkpoints if start - 1 <= v <= last)
+    return range(openable[0] if openable else start, last + 1)
 
 
 def missing_versions(table: Place, first: int, last: int) -> LandingError:
@@ -169,11 +183,12 @@ def contents(
     if state is None:
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
-        raw = read(table, commit_name(version))
-        try:
-            actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
-        except ValueError as error:
-            raise _refused(table, version, f"is no JSON ({error})", "Wait for its writer, or restore the log") from None
+        if not exists(table, commit_name(version)):  # only its checkpoint is left
+            state = replace(_state_at(table, version), time=_newest_file(table, version))
+            if version == first:
+                found += _brought(table, version, _held(table, version, ()), "", (state, state))
+            continue
+        actions, digest = _actions(table, version)
         before, state = state, _next(table, version, state, actions)
         said = _committed_ms(table, version, actions)
         if is_ahead := said > look + AHEAD_MS:
@@ -182,10 +197,62 @@ def contents(
             counts = state = replace(state, time=max(said, state.time + 1) if version >= first else 0)
         if version == first > 0:
             actions = _held(table, version, actions)
+        elif any(_lacks_partition(a, before) for a in actions):
+            actions = _with_partitions(table, commits.start, version, actions)
         if version >= first:
-            brought = _brought(table, version, actions, hashlib.sha256(raw).hexdigest(), (before, counts))
+            brought = _brought(table, version, actions, digest, (before, counts))
             found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
     return tuple(found), state
+
+
+def _actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
+    """The actions of a commit, and the digest of its bytes. Raises LandingError for one that no log has."""
+    if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
+        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
+    raw = read(table, commit_name(version))
+    try:
+        actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
+    except ValueError as error:
+        raise _refused(table, version, f"is no JSON ({error})", RESTORE) from None
+    if odd := [a for a in actions if not isinstance(a, dict)]:
+        raise _refused(table, version, f"has a line that is no JSON object ({type(odd[0]).__name__})", RESTORE)
+    return actions, hashlib.sha256(raw).hexdigest()
+
+
+def _lacks_partition(action: Mapping[str, Any], state: TableState) -> bool:
+    """Whether a file is removed whose partition is not told, as by old writers."""
+    gone = action.get("remove")
+    return bool(state.partitioned_by) and isinstance(gone, dict) and gone.get("partitionValues") is None
+
+
+def _with_partitions(
+    table: Place, start: int, version: int, actions: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The actions of a commit, in which removed files have the partitions that the log told when they were added."""
+    log_of_table = versions(table)
+    added = dict[str, Any]()
+    for earlier in range(min(start, log_of_table.start), version):
+        if exists(table, commit_name(earlier)):
+            found = (a["add"] for a in _actions(table, earlier)[0] if a.get("add"))
+            added |= {a["path"]: a.get("partitionValues") for a in found}
+    if log_of_table.start > 0:  # files of a checkpoint
+        held = _held(table, log_of_table.start, ())
+        added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
+    completed = list[Mapping[str, Any]]()
+    for action in actions:
+        gone = action.get("remove")
+        if gone and gone.get("partitionValues") is None and gone["path"] in added:
+            action = {**action, "remove": {**gone, "partitionValues": added[gone["path"]]}}
+        completed.append(action)
+    return completed
+
+
+def _newest_file(table: Place, version: int) -> int:
+    """When the newest file of a version was written, in milliseconds: no later than its commit, which is gone."""
+    import pyarrow as pa
+
+    times = pa.table(_opened(table, version).get_add_actions())["modification_time"].to_pylist()
+    return max((int(t) for t in times if t is not None), default=0)
 
 
 def _refused(table: Place, version: int, culprit: str, advice: str) -> LandingError:
@@ -206,6 +273,8 @@ def _opened(table: Place, version: int) -> "DeltaTable":
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
+    if why := log_fault(table, version):
+        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
     try:
         return DeltaTable(table.uri(), version=version)
     except (DeltaError, OSError) as error:
@@ -248,15 +317,15 @@ def _next(table: Place, version: int, state: TableState, actions: Sequence[Mappi
         if metadata := action.get("metaData"):
             _refuse_features(table, version, (), metadata.get("configuration") or {})
             partitioned_by = tuple(metadata.get("partitionColumns") or ())
-            schema = metadata["schemaString"]
-            columns = state.columns.union(column_names(schema))
-            state = TableState(metadata["id"], schema, partitioned_by, state.time, columns)
+            schema = metadata.get("schemaString") or ""  # a pipeline makes a table before it knows its columns
+            columns = state.columns.union(column_names(schema) if schema else ())
+            state = TableState(str(metadata.get("id") or ""), schema, partitioned_by, state.time, columns)
     return state
 
 
 def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any]]) -> int:
     """The time that a commit says, milliseconds since 1970."""
-    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if a.get("commitInfo")), {})
     time = info.get("inCommitTimestamp", info.get("timestamp"))
     if time is None:
         advice = "Have the table written by a writer that notes it: a file's own time says nothing of its commit"
@@ -289,8 +358,11 @@ def _brought(
     news, gone, feed = (
         _data_files(table, version, a, s) for a, s in ((added, after), (removed, before), (found["cdc"], after))
     )
+    if not after.schema and (news or gone or feed):
+        raise _refused(table, version, "has files of a table without columns", RESTORE)
     schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
-    types = {n: t for n, t in column_types(after.schema).items() if n in after.partitioned_by}
+    kinds = column_types(after.schema) if after.schema else {}
+    types = {n: t for n, t in kinds.items() if n in after.partitioned_by}
     if binary := sorted(n for n, t in types.items() if t == "binary"):
         culprit = f"has the partition column {plain(binary[0])} of type BINARY, which logs name in several ways"
         raise _refused(table, version, culprit, "Lay the table out by a text or another column, or deliver files")
@@ -330,17 +402,20 @@ def _data_files(
     for action in actions:
         given = action.get("partitionValues", None if state.partitioned_by else {})
         if given is None or {*given} - {*state.partitioned_by}:
-            raise _refused(table, version, f"does not say of which partition {action['path']} is",
-                           "Have the table written by Spark or delta-rs, or deliver files")  # fmt: skip
+            advice = f"Begin with what the table holds then: first_version = {version} beside table; or deliver files"
+            raise _refused(table, version, f"does not say of which partition {shown(action['path'])} is", advice)
         partition = {column: given.get(column) for column in state.partitioned_by}  # Spark leaves NULLs out
         found.append(_data_file(table, version, action["path"], int(action.get("size") or 0), partition))
+    if why := file_fault(table, [name_of(action["path"]) for action in actions]):
+        raise _refused(table, version, why, OWN_FILES)
     return tuple(found)
 
 
 def _data_file(table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]) -> DataFile:
-    is_uri, is_store = named.startswith("file:"), table.is_store
-    if ("://" in named and not is_uri) or (is_store and (is_uri or named.startswith("/"))):
-        raise _refused(table, version, f"has files elsewhere ({named})", "Name the table that holds them itself")
-    if is_store:
-        return DataFile(NOT_HERE, size, partition, unquote(named))
-    return DataFile(path_of(named if is_uri else unquote(named), table.local()), size, partition)
+    try:
+        name = name_of(named)
+    except ValueError as error:
+        raise _refused(table, version, str(error), OWN_FILES) from None
+    if table.is_store:
+        return DataFile(NOT_HERE, size, partition, name)
+    return DataFile(table.local(name), size, partition)

@@ -37,7 +37,7 @@ def state_name(version: int) -> str:
 def kept_versions(table: Place) -> list[int]:
     """The versions whose state is kept in the form of this release, ascending."""
     stems = (name.removesuffix(SUFFIX) for name in table.names(f"{LOG}/{FOLDER}") if name.endswith(SUFFIX))
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
 
 
 def newest_state(table: Place, day_column: str, after: int, last: int) -> TableView | None:

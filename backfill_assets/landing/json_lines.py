@@ -204,12 +204,19 @@ def _not_json(text: str, error: json.JSONDecodeError) -> str:
 
 def _refuse_depth(text: str, most: int) -> None:
     """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call stack."""
+    if is_deeper(text, most):
+        raise BadRecord(f"it is nested more than {most} levels deep")
+
+
+def is_deeper(text: str, most: int) -> bool:
+    """Whether a text of JSON is nested more than `most` levels deep."""
     depth = 0
     for found in BRACKETS.finditer(text):
         sign = found[0]
         depth += (sign in "[{") - (sign in "]}")
         if depth > most:
-            raise BadRecord(f"it is nested more than {most} levels deep")
+            return True
+    return False
 
 
 def _refuse_surrogates(record: dict[str, Any]) -> None:

@@ -4,16 +4,17 @@ Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import section_of
+from backfill_assets.core.errors import BackfillError, TransientError, raise_first, section_of, telling_source
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.core.texts import plain
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.engine.server import engine_named
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.landings import table_of
@@ -31,6 +32,7 @@ from backfill_assets.load.table_changes import (
     is_lost,
     never_loaded,
     note_read,
+    noted_version,
     position_in,
     refuse_altered_columns,
     refuse_unknown_columns,
@@ -80,14 +82,40 @@ class Comparison:
 def landed(lake_session: LakeSession) -> Comparison:
     """Compare the landing folders of all sources with their ledgers now. A file that is still written counts as new.
 
-    Raises what listing raises.
+    Raises the first error of a source that cannot be listed.
     """
-    total = Comparison([], [], [], [])
+    comparisons, failed = landed_each(lake_session)
+    raise_first(failed)
+    return joined(comparisons.values())
+
+
+def landed_each(lake_session: LakeSession) -> tuple[dict[str, Comparison], list[BackfillError]]:
+    """The comparisons of the sources that can be listed, by their names, and an error for each other one. Raises
+    TransientError of the machine."""
+    found, failed = dict[str, Comparison](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
-        comparison, _, _ = compared(LakeSession(lake))
+        try:
+            with failing_alone(delivered_by(lake)), telling_source(lake.source):
+                found[lake.source], _, _ = compared(LakeSession(lake))
+        except TransientError:
+            raise
+        except BackfillError as error:
+            failed.append(error)
+    return found, failed
+
+
+def joined(comparisons: Iterable[Comparison]) -> Comparison:
+    """The comparisons of several sources as one."""
+    total = Comparison([], [], [], [])
+    for comparison in comparisons:
         for name, paths in vars(comparison).items():
             getattr(total, name).extend(paths)
     return total
+
+
+def delivered_by(lake: Lake) -> str:
+    """What a lake's source is called in errors about its deliveries."""
+    return f"the deliveries of {section_of(lake.source)} in lake.toml ({plain(lake.settings.source.files)})"
 
 
 def listing_and_ledger(lake_session: LakeSession, *, whole: bool = False) -> tuple[Listing, list[FileRecord]]:
@@ -96,7 +124,8 @@ def listing_and_ledger(lake_session: LakeSession, *, whole: bool = False) -> tup
     source, lake = lake_session.lake.settings.source, lake_session.lake
     base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
     known = position_in(lake.stock, records) if source.table and not whole else None
-    listing = list_source(source, base, known)
+    read_before = noted_version(lake.stock) if source.table else -1
+    listing = list_source(source, base, known, read_before)
     if isinstance(listing, TableListing):
         listing = with_known(listing, table_of(source, base), records, lake.stock, source.first_version)
     if not listing.manifests:

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import BackfillError, TransientError, raise_fir
 from backfill_assets.core.place import load_lock
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, joined_reports, shown
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
@@ -44,6 +45,7 @@ from backfill_assets.load.landed_changes import (
     copied_from,
     counted_by,
     counting_digest,
+    delivered_by,
     path_rule,
     scanned_too_early,
 )
@@ -68,7 +70,8 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
         try:
-            with load_lock(lake.place, lake.source), telling_source(lake.source):
+            alone = failing_alone(delivered_by(lake))
+            with alone, load_lock(lake.place, lake.source), telling_source(lake.source):
                 reports[lake.source] = scan(LakeSession(lake))
         except BackfillError as error:
             if isinstance(error, TransientError) and not isinstance(error, StillChanging):

@@ -53,6 +53,11 @@ POSITION, LEDGER = "position", "ledger"  # keys there: where the next look goes 
 VACUUMED = "vacuum took its rows"
 
 
+def noted_version(stock: Place) -> int:
+    """The version up to which an earlier scan read the source's log; -1 before the first."""
+    return int(read_json(stock, READ).get("version", -1))
+
+
 def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
     """The position up to which the source's log need not be read, since the ledger has what came before; None without
     one."""
@@ -73,8 +78,7 @@ def with_known(
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start
-    noted = int(read_json(stock, READ).get("version", -1))
-    seen = [noted, *(version_of(r.path) for r in records), begun - 1]
+    seen = [noted_version(stock), *(version_of(r.path) for r in records), begun - 1]
     if first > (last := max(seen)) + 1:
         raise missing_versions(table, last + 1, first - 1)
     known = [

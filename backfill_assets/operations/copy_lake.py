@@ -31,7 +31,7 @@ from backfill_assets.core.place import (
 )
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.adopting import adopted_names
-from backfill_assets.lake.data_files import OTHERS
+from backfill_assets.lake.file_names import OTHERS
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN, OWN_FOLDERS, RUNS, TABLES, refuse_file
 from backfill_assets.lake.home import Lake, refuse_unreachable
 from backfill_assets.lake.landings import roots_here

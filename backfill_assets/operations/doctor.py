@@ -21,6 +21,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import THEIRS, scrub
 from backfill_assets.engine.jvm import find_java
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.forgotten import doubts
@@ -34,7 +35,7 @@ from backfill_assets.lake.versions import newest
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.paths import day_by_position
 from backfill_assets.landing.select import names_of
-from backfill_assets.load.landed_changes import compared
+from backfill_assets.load.landed_changes import compared, delivered_by
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.doctor_store import estimate, examine_store
 from backfill_assets.operations.doctor_tables import (
@@ -189,7 +190,7 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
 
 def _landing(lake: Lake) -> Iterator[Diagnosis]:
     """The landing folder of a lake's source: is it there, and does it still hold what was loaded?"""
-    with telling_source(lake.source):
+    with failing_alone(delivered_by(lake)), telling_source(lake.source):
         comparison, listing, records = compared(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:

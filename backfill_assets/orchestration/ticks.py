@@ -22,7 +22,7 @@ from backfill_assets.lake.adopting import is_followed
 from backfill_assets.lake.observing import unseen
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import is_complete
-from backfill_assets.load.landed_changes import Comparison, compared
+from backfill_assets.load.landed_changes import Comparison, landed_each
 from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
@@ -138,15 +138,19 @@ def _note_left_alone(tick: Tick, state: TickState, names: list[str]) -> None:
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
     state = read_tick_state(instance, lake_context, now)
-    return landing(state, {lake.source: compared(LakeSession(lake))[0] for lake in state.lake.by_source()})
+    comparisons, failed = landed_each(LakeSession(state.lake))
+    return landing(state, comparisons, failed)
 
 
-def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
-    """`landing_tick` for a state that was read; `comparisons` by the names of the sources."""
+def landing(state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()) -> Tick:
+    """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why others could not be
+    listed (`failed`): an alarm, which holds up no other."""
     tick, ready = Tick(), dict[str, Set[date]]()
+    for error in failed:
+        tick.alarm(error.object, str(error))
     wanted = needs(state.states, state.busy, state.until).ready
     for raw, contract in state.states.contracts.items():
-        if contract.is_landed:
+        if contract.is_landed and contract.source in comparisons:
             blocked = _note_landing(tick, comparisons[contract.source], contract.source)
             ready[raw] = state.free(raw, wanted[raw] - blocked)
     tick.notes += left_to_plans(state.planned, list(ready))

@@ -205,7 +205,8 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
         columns = known[wanted.table].column_names
         if unknown := sorted(set(wanted.columns or ()) - set(columns)):
             culprit = f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such column"
-            yield culprit, f"Read columns of {', '.join(columns)}"
+            or_see = "; `backfill-assets scan` says if others' log of it cannot be read"
+            yield culprit, f"Read columns of {', '.join(columns)}{or_see if known[wanted.table].external else ''}"
         if wanted.kind is InputKind.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, InputKind.ARRIVALS):
             culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
             yield culprit, "Read so only a table made from arrivals, such as staging"

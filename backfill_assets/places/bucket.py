@@ -222,6 +222,10 @@ class Bucket:
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""
 
+    def file_fault(self, name: str) -> str:
+        """As the port says: a store has no links, and objects alone."""
+        return ""
+
     def uri(self, name: str = "") -> str:
         """As the port says."""
         return f"{self.address}/{self._below(name)}".rstrip("/")

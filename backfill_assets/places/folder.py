@@ -81,11 +81,16 @@ class Folder:
             return None
 
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
-        """As the port says."""
+        """As the port says. Raises OSError for what is no regular file: a pipe would never be read to its end."""
+        path = self._path(name)
         try:
-            return open(self._path(name), "rb")
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except ABSENT:
-            raise _condition(Gone, errno.ENOENT, self._path(name)) from None
+            raise _condition(Gone, errno.ENOENT, path) from None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return open(descriptor, "rb")
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
 
     def write(
         self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
@@ -265,6 +270,18 @@ class Folder:
                 "What a killed write left was not removed",
                 "No link of this package stands there: find out who made it, and remove it",
             )  # fmt: skip
+
+    def file_fault(self, name: str) -> str:
+        """As the port says."""
+        path = self.path
+        try:
+            for part in name.split("/"):
+                path = f"{path}/{part}"
+                if stat.S_ISLNK(mode := os.lstat(path).st_mode):
+                    return "which lies behind a link"
+        except ABSENT:
+            return ""
+        return "" if stat.S_ISREG(mode) else "which is no regular file"
 
     def uri(self, name: str = "") -> str:
         """As the port says: the absolute path."""

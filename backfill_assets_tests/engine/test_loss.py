@@ -5,8 +5,9 @@ import errno
 
 import pytest
 
-from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine.loss import is_disk_full, is_engine_loss, is_poisoned, write_failed
+from backfill_assets.core.errors import BackfillError, EngineLost, LandingError
+from backfill_assets.engine.loss import failing_alone, is_disk_full, is_engine_loss, is_poisoned, write_failed
+from backfill_assets.lake.source_position import column_names
 
 
 class SparkConnectGrpcException(Exception):
@@ -56,3 +57,35 @@ def test_files_that_spark_could_not_write_are_an_error_in_four_parts() -> None:
     assert told.startswith("the folder /lake/tables/raw/_w: Spark could not write its files there. What was")
     assert "server.log" in told
     assert write_failed(NumberFormatException(words)) is None, "which quotes data"
+
+
+class PanicException(BaseException):
+    """Stands for the error of that name by which Rust's code ends, which is no `Exception`."""
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("schemaString"), RecursionError("deep"), OSError(22, "odd"), PanicException("x")]
+)
+def test_any_failure_of_one_table_is_an_error_about_it_that_names_its_type(error: BaseException) -> None:
+    words = f"^the table orders: it cannot be read .{type(error).__name__}"
+    with pytest.raises(BackfillError, match=words) as told, failing_alone("the table orders"):
+        raise error
+    assert told.value.__cause__ is error
+
+
+def test_a_failure_of_ours_names_the_line_of_ours() -> None:
+    words = r"JSONDecodeError in lake/source_position\.py:\d+"
+    with pytest.raises(BackfillError, match=words) as told, failing_alone("the table orders"):
+        column_names("{")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), SystemExit(1), LandingError("a", "b", "c", "d"), OSError(errno.ENOSPC, "full"),
+     SparkConnectGrpcException("StatusCode.UNAVAILABLE")],
+)  # fmt: skip
+def test_what_is_no_fault_of_the_table_passes_as_it_is(error: BaseException) -> None:
+    with pytest.raises(type(error)) as told, failing_alone("the table orders"):
+        raise error
+    assert told.value is error

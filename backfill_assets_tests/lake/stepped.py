@@ -183,5 +183,8 @@ class SteppedPlace:
     def refuse_link(self, folder: str) -> None:
         pass
 
+    def file_fault(self, name: str) -> str:
+        return ""
+
     def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
         return leases.abandoned(self, folder, is_past)  # type: ignore[arg-type]

@@ -150,19 +150,21 @@ def test_a_file_outside_of_its_folder_is_refused_by_name(tmp_path: Path) -> None
     write_deltalake(tmp_path / "t", ROWS, partition_by=["day"])
     edited(tmp_path / "t", "add", {"path": "part-0.parquet"})
     opened = DeltaTable(tmp_path / "t")
-    with pytest.raises(BackfillError, match=r"its file part-0.parquet is not named by its folder and day"):
-        references(opened, contract_at(tmp_path / "t"))
+    with pytest.raises(BackfillError, match=r"the file part-0.parquet, which is not named by its folder and day"):
+        references(opened, contract_at(tmp_path / "t"), Folder(str(tmp_path / "t")))
 
 
 def test_files_are_named_with_the_days_they_may_hold(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "by", ROWS, partition_by=["day"])
     write_deltalake(tmp_path / "flat", ROWS)
-    laid_out = references(DeltaTable(tmp_path / "by"), contract_at(tmp_path / "by"), "link/")
+    laid_out = references(
+        DeltaTable(tmp_path / "by"), contract_at(tmp_path / "by"), Folder(str(tmp_path / "by")), "link/"
+    )
     assert sorted((r.file.partition, r.rows, r.first, r.last) for r in laid_out) == [
         (str(D1), 1, D1, D1), (str(D2), 1, D2, D2),
     ]  # fmt: skip
     assert all(r.file.path.startswith("link/day=") for r in laid_out)
-    (flat,) = references(DeltaTable(tmp_path / "flat"), contract_at(tmp_path / "flat"))
+    (flat,) = references(DeltaTable(tmp_path / "flat"), contract_at(tmp_path / "flat"), Folder(str(tmp_path / "flat")))
     assert (flat.first, flat.last, [*(flat.days or ())]) == (D1, D2, [D1, D2])
     assert json.loads(flat.stats("day")) == {
         "numRecords": 2, "minValues": {"day": str(D1)}, "maxValues": {"day": str(D2)},
@@ -173,7 +175,7 @@ def test_without_statistics_the_footer_of_a_file_tells_its_days(tmp_path: Path) 
     write_deltalake(tmp_path, ROWS)
     edited(tmp_path, "add", {"stats": None})
     contract = contract_at(tmp_path)
-    (bare,) = references(DeltaTable(tmp_path), contract)
+    (bare,) = references(DeltaTable(tmp_path), contract, Folder(str(tmp_path)))
     assert (bare.rows, bare.first, bare.days) == (None, None, None)
     assert days_by_footer(bare, Folder(str(tmp_path)), contract) == Reference(bare.file, 2, D1, D2)
 

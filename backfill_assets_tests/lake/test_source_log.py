@@ -70,7 +70,10 @@ def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(
             "has column mapping by name",
         ),
         (lambda a: a.get("commitInfo", {}).pop("timestamp", 0), "does not say when it was committed"),
-        (lambda a: a.get("add", {}).update(path="s3://bucket/x.parquet"), "has files elsewhere"),
+        (
+            lambda a: a.get("add", {}).update(path="s3://bucket/x.parquet"),
+            "names the file s3://bucket/x.parquet, which lies elsewhere",
+        ),
         (lambda a: a.get("add", {}).update(partitionValues={"who": "A"}), "does not say of which partition"),
     ],
 )
