@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html.entities import codepoint2name
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 from backfill_assets.core.addresses import bucket_address, folder_at
 from backfill_assets.core.place import Gone, ends
@@ -50,7 +50,9 @@ BEHIND = re.compile(r"\Z|[^\w-]")
 CELL_BEFORE = re.compile(r"(?:\A|[\"'`,;|\t\n\[({=:<>]|\\[nrt]|%[0-9A-Fa-f]{2})\s{0,64}\Z")
 CELL_BEHIND = re.compile(r"\s{0,64}(?:\Z|[\"'`,;|\t\n\])}<>&%]|\\+[nrt\"'])|[\t\r\n]")
 BLOCK, OVERLAP = 1 << 20, 1 << 17  # bytes
-DEEPEST, UNPACKED = 3, 1 << 34  # packed files within each other, and bytes that one file may become
+DEEPEST = 3  # packed files within each other
+# Bytes that one file may become in all, whatever it holds; what a scan takes in (`text_lines.Limits`) becomes fewer.
+UNPACKED, UNPACKED_AT_LEAST, FOLD = 1 << 34, 1 << 26, 256
 SINGLE_BYTE = "cp1252"
 
 
@@ -217,14 +219,15 @@ class Search:
         """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
         if head.startswith(PARQUET) and tail.endswith(PARQUET):
             return self._in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
+        budget = Budget.of(path.stat().st_size)
         if head.startswith(ZIP):
-            return self._in_zip(path)
+            return self._in_zip(path, budget)
         if head.startswith(WAL) or (head == SQLITE):
             if not any(named.is_relative_to(home) for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)):
                 raise Unsearched(path)
             return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
         with path.open("rb") as opened:
-            return self._in_stream(opened)
+            return self._in_stream(opened, budget)
 
     def _in_parquet(self, path: Path) -> bool:
         named = literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
@@ -237,29 +240,71 @@ class Search:
                     return True
         return False
 
-    def _in_zip(self, path: Path) -> bool:
+    def _in_zip(self, path: Path, budget: "Budget") -> bool:
         held, unread = False, False
         with zipfile.ZipFile(path) as packed:
             for member in packed.infolist():
+                if budget.is_spent:
+                    unread = True
+                    break
                 try:
                     with packed.open(member) as opened:
-                        held = self._in_stream(cast("BinaryIO", opened), 1) or held
+                        held = self._in_stream(cast("BinaryIO", opened), budget, 1) or held
                 except Exception:  # noqa: BLE001  # the other members are searched
                     unread = True
         if unread and not held:
             raise Unsearched(path)
         return held
 
-    def _in_stream(self, raw: BinaryIO, depth: int = 0) -> bool:
-        opened = io.BufferedReader(cast("io.RawIOBase", raw), BLOCK)
+    def _in_stream(self, raw: BinaryIO, budget: "Budget", depth: int = 0) -> bool:
+        opened = io.BufferedReader(_Spending(raw, budget), BLOCK)
         head = opened.peek(BLOCK)
         unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
         if unpack is not None and depth < DEEPEST:
-            return self._in_stream(unpack(opened), depth + 1)
+            return self._in_stream(unpack(opened), budget, depth + 1)
         is_held = self.trace.is_in_blocks(_stream_blocks(opened, self.trace))
         if not is_held and not is_text(head):
             raise Unsearched
         return is_held
+
+
+@dataclass
+class Budget:
+    """The bytes that may still be read of one file, of all that is packed in it and in each other."""
+
+    left: int
+
+    @classmethod
+    def of(cls, size: int) -> Self:
+        """That of a file of so many bytes."""
+        return cls(min(UNPACKED, UNPACKED_AT_LEAST + FOLD * size))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more of the file is read."""
+        return self.left < 0
+
+    def spend(self, count: int) -> None:
+        """Take so many bytes from it. Raises Unsearched where they are more than are left."""
+        self.left -= count
+        if self.is_spent:
+            raise Unsearched
+
+
+class _Spending(io.RawIOBase):
+    """A stream whose bytes are taken from a budget as they are read."""
+
+    def __init__(self, raw: BinaryIO, budget: Budget) -> None:
+        self._raw, self._budget = raw, budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._raw.read(len(buffer))
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def is_prefix(folder: Path) -> bool:
@@ -279,13 +324,10 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
-    """The blocks of a stream. Raises Unsearched where it is too long, UnicodeDecodeError where its encoding is unknown
-    and could hold the entity in other bytes."""
-    read, is_any, decoder = 0, trace.is_single_byte, getincrementaldecoder("utf-8")()
+    """The blocks of a stream. Raises UnicodeDecodeError where its encoding is unknown and could hold the entity in
+    other bytes."""
+    is_any, decoder = trace.is_single_byte, getincrementaldecoder("utf-8")()
     while block := opened.read(BLOCK):
-        read += len(block)
-        if read > UNPACKED:
-            raise Unsearched
         if not is_any and b"\0" not in block:
             decoder.decode(block)
         yield block

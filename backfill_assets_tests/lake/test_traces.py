@@ -8,8 +8,11 @@ import html
 import json
 import lzma
 import sqlite3
+import struct
+import time
 import unicodedata
 import zipfile
+import zlib
 from functools import reduce
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -20,7 +23,8 @@ import pytest
 
 from backfill_assets.lake.forgotten import compact
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.traces import OVERLAP, Search, SearchResult, Trace
+from backfill_assets.lake.traces import OVERLAP, Budget, Search, SearchResult, Trace
+from backfill_assets.landing.text_lines import Limits
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
 WHOLE = Trace({"entity": "ann-77"}, is_whole=True)
@@ -211,3 +215,36 @@ def test_a_deleted_row_leaves_no_bytes_in_a_database_and_nothing_else_is_rewritt
     assert (holds(lake, path, ANN), noise.stat().st_size) == (True, 2400)
     compact([path])
     assert not holds(lake, path, ANN)
+
+
+def overlapping(members: int, plain: bytes) -> bytes:
+    """A zip in which so many names stand for the same packed bytes."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(plain) + packer.flush()
+    crc, sizes = zlib.crc32(plain), (len(packed), len(plain))
+    local = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 8, 0, 0, crc, *sizes, 1, 0) + b"a"
+    entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 8, 0, 0, crc, *sizes, 1, *([0] * 6)) + b"a"
+    where = (members, members, len(entry) * members, len(local) + len(packed), 0)
+    return local + packed + entry * members + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, *where)
+
+
+def test_all_that_is_packed_in_a_file_has_one_budget_and_what_is_beyond_counts_as_not_searched(
+    lake: Lake, tmp_path: Path
+) -> None:
+    path, text = tmp_path / "a.zip", b"x\n" * (1 << 19)
+    path.write_bytes(overlapping(20, text))
+    assert Search(lake, ANN).of(path) == NOT_HELD
+    path.write_bytes(overlapping(20_000, text))
+    began = time.process_time()
+    assert Search(lake, ANN).of(path) == UNREAD, "20 GiB in all"
+    assert time.process_time() - began < 30
+    layers = gzip.compress(gzip.compress(bytes(1 << 27), mtime=0), mtime=0)
+    path.write_bytes(layers)
+    assert Search(lake, ANN).of(path) == UNREAD, f"128 MiB of {len(layers)} bytes"
+
+
+def test_a_budget_covers_what_a_scan_takes_in() -> None:
+    limits = Limits()
+    for size in (0, 1 << 10, 1 << 20, 1 << 25, 1 << 40):
+        taken_in = min(limits.max_bytes, max(limits.bomb_floor_bytes, limits.max_ratio * size))
+        assert Budget.of(size).left >= taken_in + min(size, limits.max_bytes)
