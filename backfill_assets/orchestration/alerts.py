@@ -7,6 +7,7 @@ their sensors. Not here: mail, for which Dagster has `dg.make_email_on_run_failu
 import html
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +35,10 @@ POSTED: Final = "told.json"  # beside its lock, in a folder per instance
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
-PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try; Dagster looks at five ended runs in a tick of sixty
-ANSWER_SECONDS = 2.0  # to connect, and to answer
+PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
+ANSWER_SECONDS = 2.0  # to connect, and for each piece of the answer
+DEADLINE_SECONDS = 10.0  # for all tries: Dagster looks at five ended runs in a tick of sixty seconds
+POSTING, MOST_POSTING = "backfill_assets: an alert", 8  # the name of its thread, and so many at once in a process
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,26 @@ def webhook(environment: Mapping[str, str]) -> str:
         ) from None  # fmt: skip
 
 
-def post(url: str, message: Message, pauses: Sequence[float] = PAUSES_SECONDS) -> None:
-    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one is taken. Raises
-    BackfillError, without the address, where none is.
+def post(
+    url: str,
+    message: Message,
+    pauses: Sequence[float] = PAUSES_SECONDS,
+    seconds: float = DEADLINE_SECONDS,
+) -> None:
+    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one is taken, for
+    so many `seconds` in all, however slowly an answer comes. Raises BackfillError, without the address, where none is.
 
     `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a lake can call a whole
     channel.
     """
     text = f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip()
     body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
-    failure = ""
+    failure, ends = "", time.monotonic() + seconds
     for pause in (0.0, *pauses):
+        if time.monotonic() + pause >= ends:
+            break
         time.sleep(pause)
-        if not (failure := _failure(url, body)):
+        if not (failure := _failure(url, body, ends - time.monotonic())):
             return
     raise BackfillError(
         "the webhook of alerts", f"it did not take an alert ({failure})", f"Not sent: {message.subject}",
@@ -87,8 +97,20 @@ def post(url: str, message: Message, pauses: Sequence[float] = PAUSES_SECONDS) -
     )  # fmt: skip
 
 
-def _failure(url: str, body: Mapping[str, str]) -> str:
-    """Post once; return why it was not taken, "" where it was."""
+def _failure(url: str, body: Mapping[str, str], seconds: float) -> str:
+    """Post once; return why it was not taken, "" where it was. A thread of its own waits for the answer, since a
+    library's limit holds for each read alone; one that waits still is left behind, and there are never many."""
+    if sum(thread.name == POSTING for thread in threading.enumerate()) >= MOST_POSTING:
+        return "earlier ones still wait for its answer"
+    failures: list[str] = []
+    waiting = threading.Thread(target=lambda: failures.append(_refusal(url, body)), name=POSTING, daemon=True)
+    waiting.start()
+    waiting.join(seconds)
+    return failures[0] if failures else f"no whole answer within {seconds:.0f} s"
+
+
+def _refusal(url: str, body: Mapping[str, str]) -> str:
+    """Post once, however long the answer takes; as `_failure`."""
     import requests
 
     try:

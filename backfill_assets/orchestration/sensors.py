@@ -102,11 +102,13 @@ def lake_sensor(
 
 
 def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick) -> dg.SensorResult:
-    """The tick as Dagster takes it. Alarms are kept for the commands and sent once."""
+    """The tick as Dagster takes it. Alarms are kept for the commands and sent once, by a tick that requests no run:
+    a webhook that answers slowly holds no request back."""
     for note in tick.notes:
         context.log.info(note)
     keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
-    report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
+    if not tick.requests:
+        report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
     cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
     return dg.SensorResult(

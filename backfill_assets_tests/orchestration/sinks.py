@@ -11,10 +11,10 @@ SECRET = "hook-s3cret"
 
 
 class Hook:
-    """A webhook that keeps what is posted and answers with `status`: at `to` the sender finds more, and where it is
-    `endless` the answer never ends."""
+    """A webhook that keeps what is posted and answers with `status`: at `to` the sender finds more, and where
+    there is a `piece` the answer goes on with it for ever."""
 
-    def __init__(self, status: int = 200, to: str = "", endless: bool = False) -> None:
+    def __init__(self, status: int = 200, to: str = "", piece: bytes = b"") -> None:
         kept: list[dict[str, Any]] = []
         over = self.over = threading.Event()
 
@@ -26,8 +26,8 @@ class Hook:
                     self.send_header("Location", to)
                 self.flush_headers()
                 with contextlib.suppress(OSError):
-                    while endless and not over.wait(0.02):
-                        self.wfile.write(b"X-More: x\r\n")
+                    while piece and not over.wait(0.02):
+                        self.wfile.write(piece)
                     self.end_headers()
 
             def log_message(self, *_: object) -> None:

@@ -7,6 +7,8 @@ tick finds (`test_ticks`).
 import contextlib
 import logging
 import pickle
+import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,6 +21,8 @@ from backfill_assets.core.errors import BackfillError, GateRefused, SettingsErro
 from backfill_assets.orchestration.alerts import (
     DAY_SECONDS,
     MAIL_TO,
+    MOST_POSTING,
+    POSTING,
     WEBHOOK,
     Message,
     Posted,
@@ -187,6 +191,32 @@ def test_a_message_is_tried_again_no_redirect_is_followed_and_a_refusal_names_no
             post(hook.url, MESSAGE, AT_ONCE)
         assert (len(hook.kept), other.kept) == (3, [])
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(("status", "piece"), [(200, b"x"), (100, b"\r\nHTTP/1.1 100 Continue\r\n")])
+def test_an_answer_that_never_ends_is_given_up_at_one_deadline(status: int, piece: bytes) -> None:
+    with contextlib.closing(Hook(status, piece=piece)) as hook:
+        began = time.monotonic()
+        with pytest.raises(BackfillError, match="no whole answer within") as refused:
+            post(hook.url, MESSAGE, (0.1, 9.0), seconds=0.4)
+        assert time.monotonic() - began < 5
+        assert len(hook.kept) == 1
+    assert SECRET not in str(refused.value)
+
+
+def test_a_process_waits_for_few_answers_at_once() -> None:
+    over = threading.Event()
+    waiting = [threading.Thread(target=over.wait, name=POSTING, daemon=True) for _ in range(MOST_POSTING)]
+    for thread in waiting:
+        thread.start()
+    with contextlib.closing(Hook()) as hook:
+        with pytest.raises(BackfillError, match="earlier ones still wait"):
+            post(hook.url, MESSAGE, AT_ONCE)
+        over.set()
+        for thread in waiting:
+            thread.join()
+        post(hook.url, MESSAGE, AT_ONCE)
+        assert len(hook.kept) == 1
 
 
 def about(subject: str) -> Callable[[list[str]], Message]:

@@ -18,11 +18,20 @@ from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
-from backfill_assets.orchestration.sensors import CURSOR_CHARS, DAILY, ROLLING, lake_sensors, missed_days, scan_job
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA
+from backfill_assets.orchestration.sensors import (
+    CURSOR_CHARS,
+    DAILY,
+    ROLLING,
+    _result,
+    lake_sensors,
+    missed_days,
+    scan_job,
+)
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, Tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
+from backfill_assets_tests.orchestration.sinks import Hook
 from backfill_assets_tests.orchestration.ticking import Made, day, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -50,6 +59,17 @@ def test_a_tick_gives_runs_or_why_not_and_a_cursor_that_tells(lake: Made, instan
         file.unlink()
     assert "missing" in evaluated(lake[0].root, LANDING, instance).cursor
     assert any("missing" in str(told) for told in attention(lake[0].root)), "it is kept for whoever asks"
+
+
+def test_a_tick_that_requests_runs_leaves_its_alarms_to_the_next_one(
+    lake: Made, instance: dg.DagsterInstance, hook: Hook
+) -> None:
+    lake_context, context = LakeContext(lake[0].root, tables), dg.build_sensor_context(instance=instance)
+    alarms = {"altered files": "1 landed file(s) altered: a"}
+    for requests, posted in (([dg.RunRequest()], 0), ([], 1), ([], 1)):
+        given = _result(context, lake_context, LANDING, Tick(requests=requests, alarms=alarms))
+        assert len(given.run_requests or []) == len(requests)
+        assert len(hook.kept) == posted
 
 
 WRITTEN = 6
