@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 OF_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")  # what the store's client reads
-RETRIES, RETRY_SECONDS = 6, 30.0  # of one request, by the client itself
+RETRY_SECONDS = 30.0  # so long the client repeats one request: stores say SlowDown for seconds
+RETRIES = 1000  # more than it makes in that time: the time is the limit
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.1), timedelta(seconds=3)  # between two of its tries
 AGAIN = 5  # times that a write is tried which meets another's request
 PAGE = 1000  # objects of one listing request
 READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
@@ -228,7 +230,8 @@ def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
     _api()
     from obstore.store import from_url
 
-    retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRY_SECONDS)}
+    pauses = {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2}
+    retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRY_SECONDS), "backoff": pauses}
     return from_url(bucket, retry_config=retry)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place, exists
 from backfill_assets.core.texts import plain
@@ -17,6 +18,9 @@ CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3
 REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
 THERE = ("BlobAlreadyExists",)  # Azure says so with the state 409, by which others say that they are busy
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
+EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
+OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
+OTHER_TIME = ("RequestTimeTooSkewed", "RequestInTheFuture")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
@@ -63,7 +67,7 @@ def error_of(address: str, error: Exception) -> OSError:
     from obstore import exceptions as of
 
     text = str(error)
-    code, state = (found[1] if (found := at.search(text)) else "" for at in (CODE, STATE))
+    code, state = _answer_in(text)
     if code in NO_BUCKET:
         return _no_bucket(address)
     if state == "409" and code not in THERE:
@@ -78,6 +82,12 @@ def error_of(address: str, error: Exception) -> OSError:
         if isinstance(error, kind):
             return condition(number, os.strerror(number), address)
     return _refused(address, text, code, state) or lost(address, text, code, state)
+
+
+def _answer_in(text: str) -> tuple[str, str]:
+    """The code and the state that a store answered, as an error's text has them; empty where it has none."""
+    code, state = CODE.search(text), STATE.search(text)
+    return code[1] if code else "", state[1] if state else ""
 
 
 def _no_bucket(address: str) -> StoreRefused:
@@ -98,6 +108,18 @@ def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | N
         return StoreRefused(
             address, f"the bucket lies in another region ({code})", NOTHING, "Set AWS_REGION to the bucket's region"
         )
+    if code in EXPIRED or OLD_SIGNATURE in text:
+        return StoreRefused(
+            address, f"the credentials of this process have expired ({code or state})", NOTHING,
+            "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every process of this "
+            "lake: a server or daemon keeps those that it was started with; a role renews itself",
+        )  # fmt: skip
+    if code in OTHER_TIME:
+        return StoreRefused(
+            address, f"the clock of this machine is off by more than the store allows ({code}); it shows "
+            f"{utc_now():%Y-%m-%d %H:%M:%S} UTC", NOTHING,
+            "Set it, and let it be kept by NTP (`timedatectl set-ntp true`); a container has its host's clock",
+        )  # fmt: skip
     if NO_CREDENTIALS.search(text.partition("<?xml")[0]) and not code:
         return StoreRefused(
             address, "no credentials for it were found, neither in the environment nor of this machine", NOTHING,
@@ -129,9 +151,9 @@ def lost(address: str, text: str = "", code: str = "", state: str = "") -> Store
 
 
 def refuse_lost(place: Place, error: Exception) -> None:
-    """Raise TransientError where an error of delta-rs says that the store does not answer."""
-    if place.is_store and OF_STORE.search(str(error)):
-        raise lost(place.uri()) from None  # its text may quote a key
+    """Raise where an error of delta-rs is the store's: StoreRefused if a retry cannot help, else StoreLost."""
+    if place.is_store and OF_STORE.search(text := str(error)):
+        raise _refused(place.uri(), text, *_answer_in(text)) or lost(place.uri()) from None  # it may quote a key
 
 
 def refuse_old_listing(table: Place, error: Exception, commit: str) -> None:

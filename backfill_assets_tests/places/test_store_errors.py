@@ -6,7 +6,9 @@ import pickle
 import re
 import socket
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.parse import quote
 
 import pytest
@@ -16,7 +18,7 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.texts import plain
 from backfill_assets.places.bucket import Bucket
 from backfill_assets.places.objects import Objects
-from backfill_assets.places.store_errors import StoreLost, StoreRefused, error_of
+from backfill_assets.places.store_errors import StoreLost, StoreRefused, error_of, refuse_lost
 from backfill_assets_tests.stores import versitygw
 
 ANSWER = (
@@ -28,6 +30,8 @@ ANSWER = (
     ("state", "code", "kind", "words"),
     [
         (403, "SignatureDoesNotMatch", StoreRefused, "refuses the credentials of this process .SignatureDoesNotMatch"),
+        (400, "ExpiredToken", StoreRefused, "have expired .ExpiredToken.*Renew them"),
+        (403, "RequestTimeTooSkewed", StoreRefused, "the clock of this machine is off .*Set it"),
         (404, "NoSuchBucket", StoreRefused, "there is no such bucket"),
         (301, "PermanentRedirect", StoreRefused, "lies in another region"),
         (400, "InvalidArgument", StoreRefused, "does not take the request .InvalidArgument"),
@@ -51,6 +55,50 @@ def test_each_answer_is_an_error_with_address_and_no_key(
     assert (type(again), str(again)) == (type(error), str(error))
     asked = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 5s - HTTP error"
     assert "no credentials for it were found" in str(error_of("s3://bucket/lake", GenericError(asked)))
+
+
+def test_what_delta_rs_was_answered_is_named_as_what_this_client_was(bucket_address: str, tmp_path: Path) -> None:
+    place = Bucket(bucket_address, str(tmp_path))
+    for answer, kind in (
+        (ANSWER.format(400, "ExpiredToken"), StoreRefused),
+        (ANSWER.format(503, "SlowDown"), StoreLost),
+    ):
+        with pytest.raises(kind) as caught:
+            refuse_lost(place, OSError(f"Generic S3 error: {answer}"))
+        assert str(caught.value).startswith(bucket_address)
+        assert "SECRET1" not in str(caught.value)
+    refuse_lost(place, OSError("Invalid JSON in log record"))
+
+
+BUSY_TIMES = 8  # more than a client with six retries asks
+
+
+class BusyStore(BaseHTTPRequestHandler):
+    """It says so many times that it is busy, then that there is no such object."""
+
+    asked = 0
+
+    def do_HEAD(self) -> None:
+        """Answer."""
+        BusyStore.asked += 1
+        self.send_response(503 if BusyStore.asked <= BUSY_TIMES else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.slow
+def test_a_store_that_is_busy_for_seconds_is_asked_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BusyStore) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        of_store = {"ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "ACCESS_KEY_ID": "x"}
+        for name, value in {**of_store, "SECRET_ACCESS_KEY": "x", "ALLOW_HTTP": "true"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        assert Objects("s3://bucket").token("a") is None
+        server.shutdown()
+    assert BusyStore.asked == BUSY_TIMES + 1
 
 
 ALONE: tuple[Callable[[Objects], object], ...] = (
