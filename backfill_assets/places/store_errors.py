@@ -111,8 +111,8 @@ def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | N
     if code in EXPIRED or OLD_SIGNATURE in text:
         return StoreRefused(
             address, f"the credentials of this process have expired ({code or state})", NOTHING,
-            "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every process of this "
-            "lake: a server or daemon keeps those that it was started with; a role renews itself",
+            "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every process of "
+            "this lake: a server or daemon keeps those that it was started with; a role renews itself",
         )  # fmt: skip
     if code in OTHER_TIME:
         return StoreRefused(
