@@ -26,7 +26,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
-    "isolate_nulls=False, salt=1, finer=(), first_day=None, basis=None)",
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
     "settings_read=<factory>, expressions=(), counts_alike=False)",

@@ -262,7 +262,7 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
     """Per input table the days that are read (arrival days of `landing`)."""
     view, days = states.view, sorted(written)
     days_of_input: dict[str, Set[date]] = defaultdict(set)
-    for wanted in contract.inputs:
+    for wanted in contract.inputs:  # a plan makes no day of an asset, whose receipts name keys
         if wanted.kind is InputKind.FILES:
             read = set(days)
         elif wanted.kind is InputKind.ARRIVALS:

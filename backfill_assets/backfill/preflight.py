@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.days import DayRange, parse_day, ranges
+from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
@@ -57,7 +58,8 @@ def _inputs(states: States, plan: Plan) -> PreflightTick:
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
             if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES) and wanted.table not in plan.tables:
-                absent = impact.days() - states.view.table(wanted.table).latest.keys()
+                needed = {d for d in impact.days() if d in days_of(wanted, d, states.view)}
+                absent = needed - states.view.table(wanted.table).latest.keys()
                 lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
     fix = "; name these tables too, or build them first"
     return _tick("inputs present", [*lacking], fix, "every input has the days to be written, or gets them by the plan")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "fresh": {"fg": "green"}, "stale": {"fg": "yellow"}, "missing": {"fg": "red"}, "pending": {"dim": True},
+    "unpinned": {"fg": "magenta"},
     "incomplete": {"fg": "magenta"}, "outdated": {"fg": "cyan"}, "held": {"fg": "blue"}, "ok": {"fg": "green"},
     "warn": {"fg": "yellow"}, "error": {"fg": "red", "bold": True},
 }  # fmt: skip

@@ -32,6 +32,7 @@ MEANINGS = {
     "stale": "its inputs changed since it was written",
     "missing": "was never written",
     "incomplete": "input days are missing, or were made without a column that is read",
+    "unpinned": "its step also read from a lake what its receipt cannot name",
     "outdated": "same inputs, other code or settings",
     "pending": "waits until its cut has passed",
     "held": "put back by a rollback, left alone",

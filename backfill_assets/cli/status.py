@@ -47,7 +47,9 @@ MOST_FILES = 10
 @days_options(default="all")
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="As --stale, and per day the input days that were written since.")
-@click.option("--check", is_flag=True, help="Exit code 1 if a day is stale or incomplete, or missing and to be made.")
+@click.option(
+    "--check", is_flag=True, help="Exit code 1 if a day is stale, incomplete or unpinned, or missing and to be made."
+)
 @target_option
 @reporting()
 def status(days: DayRange | None, **flags: bool) -> Output:

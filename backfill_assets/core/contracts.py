@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.keys import DayKeys, Keys, by_day
 
 # The tag of a column that a later release brought: days without it are as good, so that it is no part of the code.
 LATER = {"absent": "from days that an earlier release loaded"}
@@ -56,7 +58,8 @@ Basis = InputKind  # its name in 0.2
 
 @dataclass(frozen=True)
 class Input:
-    """The days `d - before` through `d + after` (both included) of `table`, for making day `d`.
+    """The days `d - before` through `d + after` (both included) of `table`, for making day `d`; a window that ends
+    before `d` has a negative `after`.
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
     day `d` incomplete. Receipts keep how many rows of a day the most frequent key of `by` holds. `isolate_nulls`,
@@ -74,12 +77,19 @@ class Input:
     salt: int = field(default=1, repr=False, compare=False)  # spread each key over so many tasks
     finer: tuple[str, ...] = field(default=(), repr=False, compare=False)  # group by these columns, too, first
     first_day: date | None = field(default=None, repr=False)  # no earlier day is required (None: the lake's first day)
+    mapped: str = field(default="", repr=False)  # what else decides the days: exclusions, a mapping without a window
+    keys: DayKeys = field(default=(), repr=False)  # of days that were made from others than the window's
     basis: InitVar[InputKind | None] = None  # the name of `kind` in 0.2
 
     def __post_init__(self, basis: InputKind | None) -> None:
         object.__setattr__(self, "kind", basis or self.kind)
         if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
             raise ValueError(f"input {self.table}: salt is at least 1, and a choice against skew needs `by`")
+
+    @cached_property
+    def keys_by_day(self) -> Mapping[date, Keys]:
+        """The days that were made from others than the window's, each with its keys."""
+        return dict(by_day(self.keys))
 
     @property
     def spread(self) -> str:
@@ -123,6 +133,10 @@ class Contract:
     made_by: str = ""  # the key of the project's asset that returns its rows; "": this package computes them
     first_day: date | None = None  # it has no days before it
     external: str = ""  # the folder of the Delta table of others whose days these are; "": a table of the lake
+    beside: tuple[str, ...] = ()  # assets that it is made from and that no receipt of it can name
+    # of days that a step is making, whose inputs have their keys: what it read from a lake and no receipt can name
+    unpinned: tuple[str, ...] = ()
+    is_being_made: bool = False  # keys of earlier receipts do not count then
     asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
 
     def __post_init__(self, asked: tuple[str, ...]) -> None:
@@ -173,6 +187,11 @@ class Contract:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return reads(self.inputs, InputKind.FILES)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether a day is made from other days of the same table."""
+        return any(i.table == self.name for i in self.inputs)
 
     @property
     def is_given(self) -> bool:

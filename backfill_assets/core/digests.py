@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract, Input, InputKind, reads, versions_of
 from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
+from backfill_assets.core.keys import Keys
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import (
     Parameters,
@@ -26,6 +27,7 @@ from backfill_assets.core.readings import (
     parameters_of,
     parse_parameters,
     whole_of,
+    with_keys_of,
 )
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import DayReceipt, LakeView, Source
@@ -63,8 +65,19 @@ def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
 
 
 def _days_from(start: date, wanted: Input, day: date) -> list[date]:
+    if (keys := wanted.keys_by_day.get(day)) is not None:
+        return keys.loaded_for(day)
     first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
     return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
+
+
+def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
+    """The days with rows of an input that `day` is to be made from, and that were no partitions when it was made."""
+    keys = wanted.keys_by_day.get(day)
+    if keys is None:
+        return []
+    latest = view.table(wanted.table).latest
+    return [d for d in keys.awaited_for(day, latest) if latest[d].entry.rows]
 
 
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
@@ -91,11 +104,44 @@ class Digests:
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date, bool], str] = {}
+        self._keyed: dict[tuple[str, str], Mapping[date, Keys]] = {}
         self._landed = versions_of(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""
         return self._digest(table, self._today[table], day)
+
+    def inputs_of(self, table: str, day: date) -> tuple[Input, ...]:
+        """The inputs of a table, with the keys that the newest receipt of the day names."""
+        return self._for_day(table, self.view.table(table).latest.get(day))[1].inputs
+
+    def keyed(self, table: str, wanted: str) -> Mapping[date, Keys]:
+        """The days of a table whose receipts name the keys of the input `wanted`, with these."""
+        if (table, wanted) not in self._keyed:
+            found = dict[date, Keys]()
+            for day in self.view.table(table).latest:
+                for read in self.inputs_of(table, day):
+                    if read.table == wanted and day in read.keys_by_day:
+                        found[day] = read.keys_by_day[day]
+            self._keyed[table, wanted] = found
+        return self._keyed[table, wanted]
+
+    def as_made(self, table: str, day: date) -> str:
+        """Today's input digest of a day, from the keys that its newest receipt names."""
+        return self._digest(*self._for_day(table, self.view.table(table).latest.get(day)), day)
+
+    def unpinned(self, receipt: DayReceipt) -> tuple[str, ...]:
+        """What the step of the day read from a lake and its receipt cannot name, in words."""
+        made = self._parameters_of(receipt)
+        return made.unpinned if made is not None else ()
+
+    def _for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
+        """Today's parameters of a table with the keys of a receipt, and their name."""
+        today, made = self._today[table], self._parameters_of(receipt) if receipt is not None else None
+        if receipt is None or made is None or self.contracts[table].is_being_made:
+            return table, today
+        as_made = with_keys_of(today, made)
+        return (table, today) if as_made is today else (f"{table} as {receipt.parameters}", as_made)
 
     def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs, by its own parameters, else by today's."""
@@ -113,14 +159,14 @@ class Digests:
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the columns that are read,
         or by whole rows, as older receipts do."""
-        today, recorded = self._today[table], receipt.entry.input_digest
-        if self._agrees(recorded, table, today, day):
+        made, recorded = self._parameters_of(receipt), receipt.entry.input_digest
+        name, today = self._for_day(table, receipt)
+        if self._agrees(recorded, name, today, day):
             return True
         whole = whole_of(today)
-        if whole != today and self._agrees(recorded, f"{table} whole", whole, day):
+        if whole != today and self._agrees(recorded, f"{name} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
-        made = self._parameters_of(receipt)
         if made is None or made == today or whole_of(made) != whole or not self._reads_all_of(made, today):
             return False
         return self._agrees(recorded, receipt.parameters, made, day)
@@ -185,7 +231,12 @@ class Digests:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
-        return [self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days]
+        parts = [self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days]
+        if day not in wanted.keys_by_day:
+            return parts
+        named = [f"{d} {part}" for d, part in zip(days, parts, strict=True)]
+        awaited = awaited_days(wanted, day, self.view)
+        return named + [f"{d} awaited {self._content_part(wanted, d, required=False)}" for d in awaited]
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of raw's rows that decide the input's content: a change of another column makes no day stale that

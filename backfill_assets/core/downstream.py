@@ -20,7 +20,7 @@ from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, Source
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
 NEVER_WRITTEN = DayReceipt(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
-MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
+MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.UNPINNED, State.INCOMPLETE)
 
 
 def will_change(states: States) -> dict[str, frozenset[date]]:
@@ -42,9 +42,12 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
         return stale
     changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
-        reached = touched(states, forecast, contract, changed) & set(states.view.table(name).latest)
-        others = (d for d in reached - rebuilt_days[name] if states.of(name, d) in MAY_FOLLOW)
-        stale[name] = frozenset(d for d in others if forecast.of(name, d) is State.STALE)
+        made_again = {**changed, name: rebuilt_days[name]}
+        reached = touched(states, forecast, contract, made_again) & set(states.view.table(name).latest)
+        others = {d for d in reached - rebuilt_days[name] if states.of(name, d) in MAY_FOLLOW}
+        if not contract.reads_itself:  # else each of these days makes the next one stale
+            others = {d for d in others if forecast.of(name, d) is State.STALE}
+        stale[name] = frozenset(others)
         changed[name] = stale[name] | rebuilt_days[name]
         if changed[name]:
             forecast = States(states.contracts.values(), _rebuilt(forecast, contract, changed[name]), states.codes)
@@ -81,7 +84,7 @@ def touched(states: States, forecast: States, contract: Contract, changed: Mappi
     or the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).latest)
-    days_reached = _reached(contract, changed)
+    days_reached = _reached(states, contract, changed)
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
             days, arrivals = changed.get(wanted.table, frozenset()), forecast.view.source(wanted.table).arrivals
@@ -89,15 +92,22 @@ def touched(states: States, forecast: States, contract: Contract, changed: Mappi
     return days_reached
 
 
-def _reached(contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
-    """The days whose windows over other tables' days reach a `changed` day."""
-    return {
-        day + ONE_DAY * offset
-        for wanted in contract.inputs
-        if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-        for day in changed.get(wanted.table, ())
-        for offset in range(-wanted.after, wanted.before + 1)
-    }
+def _reached(states: States, contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
+    """The days that are made from a `changed` day of other tables; of a table that is made from its own days also what
+    follows from these."""
+    found, own = set[date](), dict(changed)
+    while True:
+        reached = set[date]().union(
+            *(
+                states.reading(contract.name, wanted, own.get(wanted.table, frozenset()))
+                for wanted in contract.inputs
+                if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
+            )
+        )
+        if reached <= found or not contract.reads_itself:
+            return found | reached
+        found |= reached
+        own[contract.name] = {*own.get(contract.name, ()), *(reached & states.view.table(contract.name).latest.keys())}
 
 
 def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
@@ -161,7 +171,7 @@ def with_downstream(
     forecast = will_change(states)
     changed: dict[str, Set[date]] = {first.table: first.needed_days}
     for name, contract in states.contracts.items():
-        follows = _reached(contract, changed) & (forecast[name] | set(found.waiting[name]))
+        follows = _reached(states, contract, changed) & (forecast[name] | set(found.waiting[name]))
         if follows and name != first.table and not contract.made_by:
             changed[name] = follows
     reached = {name: days for name, days in changed.items() if name != first.table}

@@ -74,7 +74,7 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
 
 def externals_below(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
     """The tables of others that `table` is made from, whatever lies between; itself if it is one."""
-    above = (i.table for i in contracts[table].inputs if i.table in contracts)
+    above = (i.table for i in contracts[table].inputs if i.table in contracts and i.table != table)
     own = frozenset({table} if contracts[table].external else ())
     return own.union(*(externals_below(contracts, name) for name in above))
 

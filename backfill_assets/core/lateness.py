@@ -160,7 +160,7 @@ def watermarks(
     for contract in contracts:
         table = contract.name
         bounds = [newest.get(table)]
-        for wanted in contract.inputs:
+        for wanted in (i for i in contract.inputs if i.table != table):  # its own days set no bound of their own
             if wanted.kind is InputKind.FILES:
                 bounds.append(measured.get(table))
             elif wanted.kind is not InputKind.KNOWN_AT_CUT:

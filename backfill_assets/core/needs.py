@@ -125,8 +125,8 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
         for wanted in (i for i in contract.inputs if i.table == name and i.kind is not InputKind.ARRIVALS):
             users = set(states.view.table(contract.name).latest) | set(below.get(contract.name, ()))
             for day in missing - found:
-                nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
-                if any(user in users and is_required(day, user, frontier) for user in nearest):
+                reading = states.reading(contract.name, wanted, {day})
+                if any(user in users and is_required(day, user, frontier) for user in reading):
                     found.add(day)
     return found
 
@@ -135,7 +135,7 @@ def first_unready(
     states: States, name: str, day: date, needed: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
 ) -> tuple[str, date] | None:
     """The first input day that the day waits for, as (table, day); None where all its inputs are in place."""
-    for wanted in states.contracts[name].inputs:
+    for wanted in states.digests.inputs_of(name, day):
         if wanted.kind is InputKind.FILES:
             continue
         coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
@@ -191,7 +191,7 @@ def identities(states: States, table: str, days: Iterable[date], rules: str = ""
     for day in sorted(days):
         receipt = states.latest(table, day)
         write = digest_of(receipt.write_id)[:IDENTITY_CHARS] if receipt else "nothing"
-        by_day[day] = f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
+        by_day[day] = f"{states.digests.as_made(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
     return by_day
 
 

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
+from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract, Input, InputKind, reads
+from backfill_assets.core.keys import parse_keys
 from backfill_assets.core.payload import MACHINERY
 from backfill_assets.core.receipts import Columns, DayEntry, kept_columns
 from backfill_assets.core.view import LakeView, Source
@@ -66,7 +68,7 @@ def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
     """`wanted` with the columns that one of `others` reads of the same table as the same kind of input, if one does."""
     alike = (i for i in others if (i.table, i.kind) == (wanted.table, wanted.kind) and i.columns is not None)
     columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
-    return Input(wanted.table, wanted.before, wanted.after, wanted.kind, columns)
+    return replace(wanted, columns=columns)
 
 
 def fingerprint_in(text: str, name: str = "") -> str:
@@ -129,6 +131,7 @@ class Parameters:
     matures_after_days: int | None
     grace: timedelta
     start: date
+    unpinned: tuple[str, ...] = ()  # what its step read from a lake, and no receipt can name
 
     @property
     def is_landed(self) -> bool:
@@ -146,6 +149,7 @@ class Parameters:
                 "matures": self.matures_after_days,
                 "grace_s": self.grace // timedelta(seconds=1),
                 "start": str(self.start),
+                **({"unpinned": self.unpinned} if self.unpinned else {}),
             },
             separators=(",", ":"),
         )
@@ -155,7 +159,9 @@ def parameters_of(contract: Contract, view: LakeView) -> Parameters:
     """Today's parameters of a table."""
     # An asset of a project names the first day of each input; the lake's may be lowered for another asset.
     start = date.min if contract.made_by else view.start
-    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, start)
+    return Parameters(
+        contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, start, contract.unpinned
+    )
 
 
 def parse_parameters(text: str) -> Parameters | None:
@@ -168,6 +174,7 @@ def parse_parameters(text: str) -> Parameters | None:
             None if values["matures"] is None else int(values["matures"]),
             timedelta(seconds=int(values["grace_s"])),
             date.fromisoformat(values["start"]),
+            tuple(map(str, values.get("unpinned", ()))),
         )
     except (ValueError, TypeError, KeyError):
         return None
@@ -176,18 +183,45 @@ def parse_parameters(text: str) -> Parameters | None:
 def _input_values(wanted: Input) -> list[object]:
     """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
     values = [wanted.table, wanted.before, wanted.after, wanted.kind]
-    if wanted.first_day is not None:
-        return [*values, wanted.columns or [], str(wanted.first_day)]
-    return [*values, *([wanted.columns] if wanted.columns else [])]
+    more = [wanted.columns or [], str(wanted.first_day or ""), wanted.mapped, [k.to_values(d) for k, d in wanted.keys]]
+    while more and not more[-1]:
+        more.pop()
+    return [*values, *more]
 
 
-def _parse_input(
-    table: str, before: int, after: int, kind: str, columns: Sequence[str] = (), first_day: str = ""
+def _parse_input(  # noqa: PLR0913 - each is a value of the list
+    table: str,
+    before: int,
+    after: int,
+    kind: str,
+    columns: Sequence[str] = (),
+    first_day: str = "",
+    mapped: str = "",
+    keys: Sequence[Sequence[Any]] = (),
 ) -> Input:
-    named, first = tuple(map(str, columns)) or None, date.fromisoformat(first_day) if first_day else None
-    return Input(str(table), int(before), int(after), InputKind(kind), named, first_day=first)
+    return Input(
+        str(table),
+        int(before),
+        int(after),
+        InputKind(kind),
+        tuple(map(str, columns)) or None,
+        first_day=date.fromisoformat(first_day) if first_day else None,
+        mapped=str(mapped),
+        keys=parse_keys(keys),
+    )
 
 
 def whole_of(parameters: Parameters) -> Parameters:
     """The parameters, as if every input were read with all of its columns."""
     return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))
+
+
+def with_keys_of(parameters: Parameters, made: Parameters) -> Parameters:
+    """The parameters, with the keys that a day was made from: a mapping gives these for it as long as nothing else of
+    the inputs is another."""
+    keys = {(i.table, i.kind): i.keys for i in made.inputs if i.keys}
+    if not keys:
+        return parameters
+    return replace(
+        parameters, inputs=tuple(replace(i, keys=keys.get((i.table, i.kind), i.keys)) for i in parameters.inputs)
+    )

@@ -3,14 +3,14 @@
 Not here: reading the lake (`lake.view`) and asking for runs (`orchestration`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from backfill_assets.core.contracts import Contract, InputKind
-from backfill_assets.core.days import cut_has_passed
-from backfill_assets.core.digests import Digests, days_of, is_required
+from backfill_assets.core.contracts import Contract, Input, InputKind
+from backfill_assets.core.days import ONE_DAY, cut_has_passed
+from backfill_assets.core.digests import Digests, awaited_days, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.readings import columns_again, lacking_columns
 from backfill_assets.core.receipts import Built
@@ -25,6 +25,7 @@ class State(StrEnum):
     MISSING = "missing"
     STALE = "stale"
     INCOMPLETE = "incomplete"
+    UNPINNED = "unpinned"  # its step read from a lake what no receipt can name: nobody knows whether it changed since
     OUTDATED = "outdated"
     FRESH = "fresh"
 
@@ -66,7 +67,8 @@ class States:
         self._known: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
-        """The state of a day: held, pending, missing, stale, incomplete, outdated, else fresh (first match)."""
+        """The state of a day: held, pending, missing, stale, incomplete, unpinned, outdated, else fresh (first
+        match)."""
         key = (table, day)
         if key not in self._known:
             self._known[key] = self._judge(table, day)
@@ -86,6 +88,8 @@ class States:
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
+        if self.digests.unpinned(receipt):
+            return State.UNPINNED
         # A merged day holds more than its inputs give: a rebuild gives something else, as other code would.
         merged = receipt.entry.built is Built.MERGED
         return State.OUTDATED if merged or self._is_outdated(table, day, receipt) else State.FRESH
@@ -112,12 +116,25 @@ class States:
             and (merging or receipt.entry.built is not Built.MERGED)
             and not self._is_stale(table, day, receipt)
             and not self._is_outdated(table, day, receipt)
+            and not self.digests.unpinned(receipt)
         )
 
+    def reading(self, table: str, wanted: Input, days: Set[date]) -> set[date]:
+        """The days of a table that are made from some of these days of an input: by windows, and by the keys that
+        receipts name."""
+        found = {d + ONE_DAY * n for d in days for n in range(-wanted.after, wanted.before + 1)}
+        keyed = self.digests.keyed(table, wanted.table) if days else {}
+        known = self.view.table(wanted.table).latest.keys() | days
+        for day, keys in keyed.items():
+            if not days.isdisjoint((*keys.loaded_for(day), *keys.awaited_for(day, known))):
+                found.add(day)
+        return found
+
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
-        """The required input days of `day` that do not exist, as (table, day)."""
+        """The required input days of `day` that do not exist, and those that were no partitions when it was made and
+        have rows, as (table, day)."""
         missing, frontier = [], self.frontier(table)
-        for wanted in self.contracts[table].inputs:
+        for wanted in self.digests.inputs_of(table, day):
             if wanted.kind in (InputKind.ARRIVALS, InputKind.FILES):
                 continue
             latest = self.view.table(wanted.table).latest
@@ -126,13 +143,15 @@ class States:
                 for d in days_of(wanted, day, self.view)
                 if d not in latest and is_required(d, day, frontier)
             ]
+            missing += [(wanted.table, d) for d in awaited_days(wanted, day, self.view)]
         return missing
 
     def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
         """The input days of `day` whose files lack a column that is read, as (table, day): rows of it would be NULL,
         though deliveries may hold values."""
         found = []
-        for wanted in (i for i in self.contracts[table].inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)):
+        inputs = self.digests.inputs_of(table, day)
+        for wanted in (i for i in inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)):
             if self.contracts[wanted.table].external:
                 continue  # of a table of others, NULL is what a column holds that came after the day's files
             upstream, latest = self.contracts[wanted.table], self.view.table(wanted.table).latest
@@ -174,7 +193,7 @@ class States:
             return Built.PENDING
         if self.absent(table, day) or self.lacking(table, day):
             return Built.INCOMPLETE
-        for wanted in contract.inputs:
+        for wanted in self.digests.inputs_of(table, day):
             latest = self.view.table(wanted.table).latest
             if wanted.kind is InputKind.CONTENT and any(
                 d in latest and latest[d].entry.built is Built.INCOMPLETE for d in days_of(wanted, day, self.view)

@@ -7,7 +7,7 @@ where a lake keeps a contract (`lake.declared`), types of frames (`lake.given_ro
 
 import inspect
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -135,11 +135,10 @@ def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] 
 
 
 def declared_by(
-    context: dg.OutputContext, rows: GivenRows, rules: Rules, known: DeclaredTable | None,
-    upstream: Mapping[str, Contract], changes: SchemaChanges,
+    context: dg.OutputContext, rows: GivenRows, rules: Rules, known: DeclaredTable | None, changes: SchemaChanges,
 ) -> DeclaredTable:  # fmt: skip
-    """The table of the asset whose output is `context`, for the returned rows. `known`: as the lake has it now;
-    `upstream`: the contracts of the lake's tables by name. Raises SettingsError for an asset that no lake can hold, and
+    """The table of the asset whose output is `context`, for the returned rows, without its inputs (`dagster.loaded`).
+    `known`: as the lake has it now. Raises SettingsError for an asset that no lake can hold, and
     ContractBroken for another schema."""
     key, name = context.asset_key, table_of(context.asset_key)
     _refuse_taken(key, name, known)
@@ -157,7 +156,7 @@ def declared_by(
     contract = Contract(
         name, spec.description or f"What the asset {key.to_user_string()} returns.",
         tuple(replace(c, type="DATE" if c.name == day else c.type, nullable=c.name not in required) for c in chosen),
-        day, rules.unique, tuple(_inputs(spec, name, upstream)), rules=rules.rules, made_by=key.to_user_string(),
+        day, rules.unique, (), rules=rules.rules, made_by=key.to_user_string(),
         first_day=first_day,
     )  # fmt: skip
     check_rules(contract)
@@ -228,28 +227,11 @@ def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collectio
         )  # fmt: skip
 
 
-def _inputs(spec: dg.AssetSpec, name: str, upstream: Mapping[str, Contract]) -> Iterator[Input]:
-    """The windows of the asset's inputs among the lake's tables. An input by another mapping than days is no part of
-    the receipt, and neither is the table itself."""
-    for dep in spec.deps:
-        table = "__".join(dep.asset_key.path)
-        if table in upstream and table != name and (window := window_of(dep.partition_mapping)) is not None:
-            yield Input(table, *window, first_day=upstream[table].first_day)
-
-
-def window_of(mapping: dg.PartitionMapping | None) -> tuple[int, int] | None:
-    """The days before and after a day that a mapping of daily partitions names; None for another kind of mapping."""
-    if mapping is None or isinstance(mapping, dg.IdentityPartitionMapping):
-        return 0, 0
-    if isinstance(mapping, dg.TimeWindowPartitionMapping) and mapping.start_offset <= 0 <= mapping.end_offset:
-        return -mapping.start_offset, mapping.end_offset
-    return None
-
-
-def unpinned(spec: dg.AssetSpec, read: Iterable[Input]) -> list[str]:
-    """The inputs of an asset that its receipts do not name: of other IO managers or mappings, or its own days."""
+def beside_inputs(spec: dg.AssetSpec, read: Iterable[Input]) -> tuple[str, ...]:
+    """The inputs of an asset that its receipts do not name: what other IO managers load, and what is only named as a
+    dependency."""
     named = {i.table for i in read}
-    return sorted(d.asset_key.to_user_string() for d in spec.deps if "__".join(d.asset_key.path) not in named)
+    return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if "__".join(d.asset_key.path) not in named))
 
 
 def code_of(op: dg.OpDefinition) -> str:

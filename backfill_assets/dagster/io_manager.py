@@ -16,10 +16,18 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.core.addresses import local_root
+from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
-from backfill_assets.dagster.contracts import DECLARED, SchemaChanges, declared_by, first_day_of, table_of, unpinned
+from backfill_assets.dagster.contracts import (
+    DECLARED,
+    SchemaChanges,
+    beside_inputs,
+    declared_by,
+    first_day_of,
+    table_of,
+)
 from backfill_assets.dagster.inputs import (
     Form,
     InputDays,
@@ -30,6 +38,7 @@ from backfill_assets.dagster.inputs import (
     unmade,
 )
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
+from backfill_assets.dagster.loaded import READ_BESIDE, LoadedInput, config_digest, read_inputs, running_step
 from backfill_assets.lake.adopting import is_adopted
 from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
@@ -52,16 +61,18 @@ from backfill_assets.orchestration.verdicts import log_verdicts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 DATA_VERSION = "dagster/data_version"
-UNPINNED = "not pinned"  # the tag of a receipt: inputs that the asset did not load by days from the lake
+BESIDE = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
 
 
 @dataclass(frozen=True)
 class StepInputs:
-    """The lake as a step first asked for it, and the tables that were loaded for the step since."""
+    """The lake as a step first asked for it, with what it wrote itself, and the inputs that were loaded for the step
+    since, by table."""
 
     pipeline: Pipeline
     states: States
-    loaded: set[str] = field(default_factory=set)
+    loaded: dict[str, LoadedInput] = field(default_factory=dict)
+    written: dict[str, LoadedInput] = field(default_factory=dict)  # its own outputs, by table
 
 
 # by each attempt of a step, as long as it runs, and lake: managers of one lake share what one of them read for the step
@@ -122,15 +133,17 @@ class LakeIOManager(dg.ConfigurableIOManager):
         with as_failures():
             self._follow(context)
             asked = tuple(map(parse_day, context.asset_partition_keys)) if context.has_asset_partitions else None
+            partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
             pinned, name = self._pinned(lake), table_of(context.asset_key)
             if asked == () and name not in pinned.states.contracts:
                 contract = unmade(context)
             else:
                 contract = pinned.pipeline.contract(name, "Nothing was read")
-                pinned.loaded.add(name)
             table = pinned.states.view.table(name)
-            read = InputDays(lake, contract, table.version, tuple(sorted(table.latest)) if asked is None else asked)
+            days = tuple(sorted(table.latest)) if asked is None else asked
+            pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
+            read = InputDays(lake, contract, table.version, days)
             return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
@@ -148,6 +161,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
                         _report_verdicts(context, rebuild)
                         raise rebuild.refusal()
                     published = rebuild.publish()
+                    self._remember(context, lake)
                     name_in_catalog(context.log, rebuild)
                 finally:
                     rebuild.release()
@@ -172,31 +186,60 @@ class LakeIOManager(dg.ConfigurableIOManager):
         external = external_in(context)
         if external is None or (known is not None and external.name in known.states.contracts):
             return
-        pipeline = chosen_pipeline(lake := follow(self.lake, external))
+        lake = follow(self.lake, external)
         if known is not None:
-            read = {name: known.states.view.table(name).version for name in known.loaded}
-            states = pipeline.states(read_view(lake, pipeline.contracts, read))
-            step[root] = replace(known, pipeline=pipeline, states=states)
+            step[root] = _looked_again(lake, known)
+
+    def _remember(self, context: dg.OutputContext, lake: Lake) -> None:
+        """Keep what the step wrote, from which its later outputs may be made."""
+        written = self._pinned(lake).written
+        days = tuple(map(parse_day, context.asset_partition_keys))
+        written[table_of(context.asset_key)] = LoadedInput(context.asset_key, days, context.asset_partitions_def)
+        if len(context.op_def.output_defs) > 1:
+            self._step()[lake.root] = _looked_again(lake, self._pinned(lake))
 
     def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake), GivenRows.of(obj)
-        upstream = {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
         known, rules = find_declared(lake.place, table_of(context.asset_key)), DECLARED.of(context.op_def)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
-        return rows, declared_by(context, rows, rules, known, upstream, self.schema_changes)
+        table = declared_by(context, rows, rules, known, self.schema_changes)
+        inputs = tuple(replace(i, keys=()) for i in self._inputs(context, pinned, table.contract))
+        beside = beside_inputs(context.asset_spec, inputs)
+        return rows, replace(
+            table, contract=replace(table.contract, inputs=inputs, beside=beside),
+            config=config_digest(dg.OpExecutionContext.get()),
+        )  # fmt: skip
+
+    def _inputs(self, context: dg.OutputContext, pinned: StepInputs, contract: Contract) -> tuple[Input, ...]:
+        """What the days of an output are made from: all that the step loaded, and its earlier outputs that this one
+        follows from."""
+        names = [table for d in context.asset_spec.deps if (table := "__".join(d.asset_key.path)) != contract.name]
+        read = {**{n: pinned.written[n] for n in names if n in pinned.written}, **pinned.loaded}
+        upstream = {**{c.name: c for c in pinned.pipeline.contracts}, contract.name: contract}
+        in_order = dict.fromkeys(n for n in (*names, *read) if n in read and n in upstream)
+        return tuple(read_inputs(context, [read[n] for n in in_order], upstream))
+
+    def _unpinned(self, lake: Lake) -> tuple[str, ...]:
+        """What the step read of lakes and no receipt of this one can name."""
+        others = (inputs.loaded for root, inputs in self._step().items() if root != lake.root)
+        named = [f"{name} of another lake" for loaded in others for name in loaded]
+        step = running_step()
+        return tuple(sorted({*named, *(READ_BESIDE.get(step, ()) if step is not None else ())}))
 
     def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""
-        name = table.contract.name
-        if beside := unpinned(context.asset_spec, table.contract.inputs):
+        name, beside = table.contract.name, table.contract.beside
+        if beside:
             context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
         lake = lake_at(self.lake)
-        pinned, pipeline = self._pinned(lake), chosen_pipeline(lake)
+        pinned = self._pinned(lake)
+        inputs = self._inputs(context, pinned, table.contract)
+        pipeline = chosen_pipeline(lake).making(name, inputs, self._unpinned(lake))
         made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
-        work = replace(work, tags={**work.tags, **({UNPINNED: ", ".join(beside)} if beside else {})})
+        work = replace(work, tags={**work.tags, **({BESIDE: ", ".join(beside)} if beside else {})})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
         known = Known(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
@@ -218,6 +261,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake, project_session=self.spark).for_reading
+
+
+def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:
+    """What a step knows, with the newest of all tables that were not loaded for it."""
+    pipeline, view = chosen_pipeline(lake), known.states.view
+    loaded = (name for name in known.loaded if name not in known.written)
+    read = {name: version for name in loaded if (version := view.table(name).version) >= 0}
+    return replace(known, pipeline=pipeline, states=pipeline.states(read_view(lake, pipeline.contracts, read)))
 
 
 def _refuse_other(context: dg.OutputContext, obj: Any) -> None:

@@ -17,6 +17,7 @@ from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State
+from backfill_assets.dagster.loaded import note_read
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.reader import LakeReader, TableReader
 from backfill_assets.plans.model import Plan
@@ -30,8 +31,9 @@ class LakeResource(dg.ConfigurableResource[Any]):
     All tables are read at one lake version for as long as the resource lives: for a run in one process, and for a step
     where each has a process of its own. A run leaves a new lake version when it ends, so that a step that reads what an
     earlier step of the same run wrote says `newest: true`, or gets it as a parameter from its IO manager. No receipt
-    names what is read here. Starts no engine unless a Spark frame is asked for; `spark`, as of `LakeIOManager`, is the
-    session that gives it, in place of an engine of ours.
+    can name what is read here: days that the same step returns to a `LakeIOManager` are `unpinned`. Starts no engine
+    unless a Spark frame is asked for; `spark`, as of `LakeIOManager`, is the session that gives it, in place of an
+    engine of ours.
     """
 
     lake: str = Field(description="The folder of the lake; a relative one lies in the working folder.")
@@ -47,6 +49,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
         """A table with all its days; `.days(first, last)` chooses some, both included, and `.arrow()`, `.pandas()`,
         `.polars()`, `.duckdb()` or `.spark()` reads them. Raises SettingsError where there is no lake, BackfillError
         for an unknown table, and when reading UnfitDays for days that are missing or stale."""
+        note_read(f"{name} by a LakeResource")
         return self._opened().table(name)
 
     def states(self) -> dict[str, dict[date, State]]:

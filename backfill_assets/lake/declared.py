@@ -36,6 +36,7 @@ class DeclaredTable:
     asset: tuple[str, ...]  # the parts of its key
     code: str  # what changes with its code: the version that its asset names, or a digest of its source
     bounds: Mapping[str, Any] = field(default_factory=dict)  # keys of [gates.tables.NAME], which `lake.toml` overrides
+    config: str = ""  # a digest of the run's config that the asset was last made with; "": without any
 
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
@@ -46,7 +47,10 @@ class DeclaredTable:
             "first_day": str(contract.first_day or ""), "external": contract.external,
             "partition_by": contract.partition_by,
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
-            "inputs": [[i.table, i.before, i.after, str(i.first_day or "")] for i in contract.inputs],
+            "inputs": [[i.table, i.before, i.after, str(i.first_day or ""), *([i.mapped] if i.mapped else [])]
+                       for i in contract.inputs],
+            **({"beside": list(contract.beside)} if contract.beside else {}),
+            **({"config": self.config} if self.config else {}),
             "rules": [[r.name, r.expression, r.description, list(r.per), r.only_warns] for r in contract.rules],
         }  # fmt: skip
 
@@ -54,8 +58,8 @@ class DeclaredTable:
     def parse(cls, body: Mapping[str, Any]) -> "DeclaredTable":
         """The table in a file. Raises KeyError, TypeError or ValueError for another content."""
         inputs = tuple(
-            Input(name, before, after, first_day=date.fromisoformat(first) if first else None)
-            for name, before, after, first in body["inputs"]
+            Input(name, before, after, first_day=date.fromisoformat(first) if first else None, mapped="".join(mapped))
+            for name, before, after, first, *mapped in body["inputs"]
         )
         asset = tuple(map(str, body["asset"]))
         contract = Contract(
@@ -64,8 +68,9 @@ class DeclaredTable:
             rules=tuple(Rule(name, text, words, tuple(per), warns) for name, text, words, per, warns in body["rules"]),
             made_by="/".join(asset), external=body.get("external", ""), partition_by=body.get("partition_by"),
             first_day=date.fromisoformat(body["first_day"]) if body["first_day"] else None,
+            beside=tuple(body.get("beside", ())),
         )  # fmt: skip
-        return cls(contract, asset, str(body["code"]), dict(body["bounds"]))
+        return cls(contract, asset, str(body["code"]), dict(body["bounds"]), str(body.get("config", "")))
 
 
 def declared(root: Path) -> list[DeclaredTable]:

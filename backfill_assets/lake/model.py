@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import LATER, Contract, InputKind, keys_read
+from backfill_assets.core.contracts import LATER, Contract, Input, InputKind, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.engines import DeclaredExpression
@@ -124,6 +124,13 @@ class Pipeline:
         known = {c.name: c for c in self.contracts}
         refuse_unknown("table", [name], known, consequence)
         return known[name]
+
+    def making(self, name: str, inputs: tuple[Input, ...], unpinned: tuple[str, ...]) -> "Pipeline":
+        """The pipeline as a step makes days of a table from `inputs`, which have the keys that it loaded."""
+        own = self.table(name)
+        made = replace(own.contract, inputs=inputs, unpinned=unpinned, is_being_made=True)
+        tables = (replace(own, contract=made) if table is own else table for table in self.tables)
+        return replace(self, tables=tuple(tables))
 
     def states(self, view: LakeView) -> States:
         """The states of all days of a view."""
@@ -271,7 +278,7 @@ def _version(table: Table) -> str:
 
 def _code(table: Table, read: Collection[str] | None) -> list[object]:
     """The parts of the code digest of a table, or of the columns that are read of it."""
-    inputs = [[i.table, i.before, i.after, i.kind.value] for i in table.contract.inputs]
+    inputs = [[i.table, i.before, i.after, i.kind.value, *filter(None, [i.mapped])] for i in table.contract.inputs]
     parts = sorted(s.digest for s in _counted_files(table))
     return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.core.contracts import Contract, InputKind
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import WriteMode
@@ -68,8 +69,8 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
-    """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
-    itself does not exist in an input table; names what to do first."""
+    """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or a day
+    does not exist in an input table (`_never_made`); names what to do first."""
     held = [d for d in days if (r := states.latest(contract.name, d)) is not None and r.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
@@ -88,8 +89,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
                 )
             absent = list(days) if source.ledger.version < 0 else []
         else:
-            latest = states.view.table(wanted.table).latest
-            absent = [d for d in days if d not in latest] if wanted.kind is not InputKind.FILES else []
+            absent = _never_made(states, contract, wanted, days) if wanted.kind is not InputKind.FILES else []
         if absent:
             lacking[wanted.table] = absent
     if lacking:
@@ -104,6 +104,17 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             if looks
             else f"Materialize them first: `{command}`",
         )
+
+
+def _never_made(states: States, contract: Contract, wanted: Input, days: DayRange) -> list[date]:
+    """The input days that must exist and do not: for a table of ours each day itself, for rows that a step returned all
+    days that it loaded. A step makes the days of its own table after one another."""
+    needed, own = set[date](), {*days} if wanted.table == contract.name else set()
+    loads_all = contract.made_by and not states.contracts[wanted.table].external
+    for day in days:
+        window = days_of(wanted, day, states.view)
+        needed |= {*window} if loads_all else {day} & {*window}
+    return sorted(needed - own - states.view.table(wanted.table).latest.keys())
 
 
 def _refuse(states: States, contract: Contract, up_to_date: Collection[date], wanted_days: DayRange) -> None:

@@ -24,13 +24,13 @@ from backfill_assets.lake.observing import is_as_before, sets_before
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
-UNFIT = (State.MISSING, State.STALE, State.INCOMPLETE, State.PENDING)
+UNFIT = (State.MISSING, State.STALE, State.INCOMPLETE, State.UNPINNED, State.PENDING)
 ORDER = {state.value: number for number, state in enumerate(UNFIT)}
 CALLER = 4  # frames between the warning and the code that asked for rows
 
 
 class UnfitDays(BackfillError):
-    """Requested days are missing, stale, incomplete or pending, or their files lack a column."""
+    """Requested days are missing, stale, incomplete, unpinned or pending, or their files lack a column."""
 
 
 class UnfitDaysWarning(UserWarning):

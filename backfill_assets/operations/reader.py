@@ -152,8 +152,9 @@ class TableReader(Readable):
     project_session: Any = None
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
-        """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete or
-        pending days reading raises UnfitDays, warns (`unfit="warn"`: UnfitDaysWarning), or reads them (`"take"`)."""
+        """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete,
+        unpinned or pending days reading raises UnfitDays, warns (`unfit="warn"`: UnfitDaysWarning), or reads them
+        (`"take"`)."""
         return replace(self, span=day_range(first, last), unfit=unfit)
 
     def at(

@@ -42,6 +42,10 @@ def brief(states: States, table: str, day: date, state: State) -> str:
         return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
     if state is State.INCOMPLETE:
         return f"input days are missing, or made without a column that is read: {_listed(states, table, day)}"
+    if state is State.UNPINNED:
+        receipt = states.latest(table, day)
+        named = ", ".join(states.digests.unpinned(receipt)) if receipt is not None else ""
+        return f"its step also read {named}, which its receipt cannot name: nothing says whether that changed since"
     if state is State.OUTDATED:
         return _why_outdated(states, table, day)
     return "put back by a rollback" if state is State.HELD else ""
@@ -56,7 +60,7 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     if state is not State.STALE or receipt is None:
         return tuple(reasons)
     contract = states.contracts[table]
-    for wanted in contract.inputs:
+    for wanted in states.digests.inputs_of(table, day):
         reasons += _newer(states, wanted, day, receipt)
     if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier(table)):
         reasons.append("its cut has passed since")
@@ -290,7 +294,7 @@ def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     frontier = states.frontier(contract.name)
     required_of = {
         (wanted.table, d): wanted.kind is InputKind.ARRIVALS or is_required(d, day, frontier)
-        for wanted in contract.inputs
+        for wanted in states.digests.inputs_of(contract.name, day)
         for d in input_days(states, wanted, day)
     }
     days = []

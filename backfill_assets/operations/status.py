@@ -51,7 +51,7 @@ class DayStatus:
 
     table: Annotated[str, "the table"]
     day: Annotated[date, "the day, by the table's day column"]
-    state: Annotated[State, "fresh, stale, missing, pending, incomplete, outdated or held"]
+    state: Annotated[State, "fresh, stale, missing, pending, incomplete, unpinned, outdated or held"]
     rows: Annotated[
         int | None, "rows by the newest receipt; NULL without one", InCell("the rows", lambda n: f"{sum(n):,}")
     ] = None
@@ -86,10 +86,10 @@ class StatusReport:
         return (day for column in self.tables.values() for day in column)
 
     def is_wanting(self, day: DayStatus) -> bool:
-        """Whether the day is stale or incomplete, or missing and `catch-up` or an unfinished plan makes it: an arrival
-        day on which no file landed is not."""
+        """Whether the day is stale, incomplete or unpinned, or missing and `catch-up` or an unfinished plan makes it:
+        an arrival day on which no file landed is not."""
         made = day.day in self.needed.get(day.table, ()) or day.day in self.planned.get(day.table, ())
-        return day.state in (State.STALE, State.INCOMPLETE) or (day.state is State.MISSING and made)
+        return day.state in (State.STALE, State.INCOMPLETE, State.UNPINNED) or (day.state is State.MISSING and made)
 
     def totals(self) -> dict[str, dict[State, int]]:
         """Count the days of each table by state, in the order of the rule."""

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError, place_in, 
 from backfill_assets.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.code import SourceFile, code_input
-from backfill_assets.lake.declared import declared
+from backfill_assets.lake.declared import DeclaredTable, declared
 from backfill_assets.lake.external import ExternalTable, contract_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
@@ -43,7 +43,7 @@ def tables_at(root: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
-        given = [Table(d.contract, code_version=d.code) for d in declared(root) if d.contract.made_by]
+        given = [_of_asset(d) for d in declared(root) if d.contract.made_by]
         externals = ((n, t) for n, t in settings.tables.items() if t.external or not (t.others_may_write or t.place))
         of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in externals)
         given += [Table(contract_of(root, table)) for table in of_others]
@@ -59,6 +59,11 @@ def tables_at(root: Path) -> TablesOf:
         return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
+
+
+def _of_asset(table: DeclaredTable) -> Table:
+    """The table of an asset; the config of its runs counts as a setting."""
+    return Table(table.contract, settings={"config": table.config} if table.config else {}, code_version=table.code)
 
 
 def _of_queries(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
@@ -220,7 +225,7 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
 
 
 def _inputs(table: Table) -> set[str]:
-    return {i.table for i in table.contract.inputs if i.kind is not InputKind.FILES}
+    return {i.table for i in table.contract.inputs if i.kind is not InputKind.FILES} - {table.name}
 
 
 def _refused(named: str, culprit: str, fix: str) -> SettingsError:

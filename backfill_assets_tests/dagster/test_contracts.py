@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import Registry, Rules, code_of, first_day_of, table_of, window_of
+from backfill_assets.dagster.contracts import Registry, Rules, code_of, first_day_of, table_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -52,14 +52,6 @@ def test_only_daily_assets_are_tables_of_a_lake_and_what_makes_one_other_is_said
     assert first_day_of(DAYS, "the asset shop/orders") == date(2024, 1, 1)
     with pytest.raises(SettingsError, match=f"the asset shop/orders: a lake holds days, and {culprit}"):
         first_day_of(partitions, "the asset shop/orders")
-
-
-def test_a_window_is_the_days_that_a_mapping_names() -> None:
-    assert window_of(None) == window_of(dg.IdentityPartitionMapping()) == (0, 0)
-    assert window_of(dg.TimeWindowPartitionMapping(start_offset=-6)) == (6, 0)
-    assert window_of(dg.TimeWindowPartitionMapping(start_offset=0, end_offset=7)) == (0, 7)
-    assert window_of(dg.TimeWindowPartitionMapping(start_offset=-7, end_offset=-1)) is None
-    assert window_of(dg.AllPartitionMapping()) is None
 
 
 def test_the_code_of_an_asset_is_that_of_its_file() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SIGNATURES = {
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
-    "isolate_nulls=False, salt=1, finer=(), first_day=None, basis=None)",
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
     "LakeIOManager": "(*, lake, schema_changes='refuse', spark=None, default_form='spark')",

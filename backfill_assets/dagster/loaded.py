@@ -1,0 +1,214 @@
+"""Which days of each input a step loaded, for each of its own days: what the receipt of its rows names.
+
+Lives here: the windows and keys of partition mappings, asked of Dagster as the rows are written, and a run's config.
+Does not live here: loading (`io_manager`, `inputs`), keys as plain values (`core.keys`), and what is stale by them
+(`core.states`).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Contract, Input
+from backfill_assets.core.days import ONE_DAY, parse_day
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.keys import Keys, grouped, spans_of
+
+ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
+SHORT = 12  # characters of a digest that tell definitions apart
+
+
+@dataclass(frozen=True)
+class LoadedInput:
+    """The days of an input that a step loaded."""
+
+    key: dg.AssetKey
+    days: tuple[date, ...]
+    partitions: dg.PartitionsDefinition | None  # of the input; None: it has none, and the step got all of its days
+
+
+# by each attempt of a step, as long as it runs: what it read of lakes by other ways than its parameters
+READ_BESIDE: WeakKeyDictionary[dg.OpExecutionContext, set[str]] = WeakKeyDictionary()
+
+
+def note_read(name: str) -> None:
+    """Remember that the step that runs now reads something of a lake that no receipt can name; nothing outside of a
+    step."""
+    if (step := running_step()) is not None:
+        READ_BESIDE.setdefault(step, set()).add(name)
+
+
+def running_step() -> dg.OpExecutionContext | None:
+    """The context of the step that runs now; None outside of one."""
+    try:
+        return dg.OpExecutionContext.get()
+    except dg.DagsterInvariantViolationError:
+        return None
+
+
+def config_digest(step: dg.OpExecutionContext) -> str:
+    """A digest of the step's config as far as it differs from the defaults; empty where nothing of it does. It shows no
+    value, which may be a secret."""
+    given = step.op_config
+    if not isinstance(given, Mapping):
+        return digest_of(given)[:SHORT] if given is not None else ""
+    fields: Mapping[str, Any] = getattr(step.op_def.config_schema.config_type, "fields", {})
+    usual = {name: f.default_value for name, f in fields.items() if f.default_provided}
+    chosen = {name: value for name, value in given.items() if name not in usual or usual[name] != value}
+    return digest_of(chosen)[:SHORT] if chosen else ""
+
+
+def read_inputs(
+    context: dg.OutputContext, loaded: Iterable[LoadedInput], upstream: Mapping[str, Contract]
+) -> Iterator[Input]:
+    """Yield the inputs of the days that are being written, by the contracts of their tables, each with the keys of the
+    days that were made from others than its window's."""
+    own, days = context.asset_partitions_def, [*map(parse_day, context.asset_partition_keys)]
+    for read in loaded:
+        contract = upstream["__".join(read.key.path)]
+        mapped = _Mapped(read, mapping_of(context, read.key), own)
+        yield mapped.input_of(contract, days)
+
+
+def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMapping | None:
+    """The partition mapping of an input: of the output that follows from it, else of another output of the step."""
+    others = dg.AssetExecutionContext.get().assets_def.specs
+    deps = (d for spec in (context.asset_spec, *others) for d in spec.deps if d.asset_key == key)
+    return next((d.partition_mapping for d in deps), None)
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """An input as a partition mapping gives it."""
+
+    read: LoadedInput
+    mapping: dg.PartitionMapping | None
+    own: dg.PartitionsDefinition
+
+    def input_of(self, contract: Contract, days: Collection[date]) -> Input:
+        """The input of these days."""
+        window = self.window or (0, 0)
+        keys = self._keys(days, contract.first_day or date.min)
+        return Input(contract.name, *window, first_day=contract.first_day, mapped=self.named, keys=grouped(keys))
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """The days before and after a day that it is made from, where definitions leave out no day; None: the mapping
+        names no window."""
+        return window_of(self.mapping, self.read.partitions, self.own)
+
+    @property
+    def named(self) -> str:
+        """What decides the days besides the window; another text makes days outdated."""
+        if self.read.partitions is None:
+            return "all days"
+        if self.window is None:
+            is_plain = isinstance(self.mapping, tuple)
+            return repr(self.mapping) if is_plain else type(self.mapping).__qualname__
+        left_out = [_left_out(self.read.partitions), _left_out(self.own)]
+        return f"without {digest_of(left_out)[:SHORT]}" if any(left_out) else ""
+
+    def _keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
+        """The keys of the days that are made from others than the window's."""
+        if self.window is None:
+            loaded = self._by_mapping(days)
+            origin = min(self.read.days, default=max(first_day, min(days)))
+            awaited = self._awaited_for_good(origin)
+            return {day: Keys(spans_of(found, origin), awaited, origin) for day, found in loaded.items()}
+        asked, (before, after) = {*self.read.days}, self.window
+        windows = {day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day] for day in days}
+        found, parted = self._in_windows(windows, asked), dict[date, Keys]()
+        for day, window in windows.items():
+            if found[day] != window:
+                to_come = [d for d in window if d not in found[day] and self._is_to_come(d)]
+                parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
+        return parted
+
+    def _in_windows(self, windows: Mapping[date, list[date]], asked: set[date]) -> dict[date, list[date]]:
+        """The loaded days by day. Where windows do not hold all that was loaded, each day is made from all of it."""
+        if _left_out(self.own):  # offsets count the days that there are
+            return self._by_mapping(windows)
+        found = {day: [d for d in window if d in asked] for day, window in windows.items()}
+        return found if asked == {d for own in found.values() for d in own} else dict.fromkeys(windows, sorted(asked))
+
+    def _by_mapping(self, days: Iterable[date]) -> dict[date, list[date]]:
+        """The loaded days by day, as the mapping gives them now for each alone. Where that is not all that was loaded,
+        each day is made from all of it."""
+        every, asked = [*days], sorted(self.read.days)
+        one_for_all = (dg.AllPartitionMapping, dg.LastPartitionMapping, dg.SpecificPartitionsPartitionMapping)
+        if self.read.partitions is None or isinstance(self.mapping, one_for_all):
+            return dict.fromkeys(every, asked)
+        mapping = _by_default(self.mapping)
+        found = dict[date, list[date]]()
+        for day in every:
+            subset = self.own.empty_subset().with_partition_keys([str(day)])
+            result = mapping.get_upstream_mapped_partitions_result_for_partitions(
+                subset, self.own, self.read.partitions
+            )
+            found[day] = sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
+        return found if {*asked} == {d for own in found.values() for d in own} else dict.fromkeys(every, asked)
+
+    def _awaited_for_good(self, origin: date) -> tuple[tuple[int, int | None], ...]:
+        """The days that the mapping will give as soon as there are any."""
+        if self.read.partitions is None:
+            return (ANY_DAY,)
+        if isinstance(self.mapping, (dg.AllPartitionMapping, dg.LastPartitionMapping)):
+            newest = max(self.read.days, default=origin - ONE_DAY)
+            return (((newest - origin).days + 1, None),)
+        return ()
+
+    def _is_to_come(self, day: date) -> bool:
+        """Whether a day that was not loaded is one that may become a partition: it lies after the newest, and no
+        definition leaves it out."""
+        theirs = _as_daily(self.read.partitions)
+        newest = theirs.get_last_partition_key() if theirs is not None else None
+        if theirs is None or (newest is not None and day <= parse_day(newest)):
+            return False
+        start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(theirs)
+        return not (_left_out(theirs) and theirs.is_window_start_excluded(start))
+
+
+def window_of(
+    mapping: dg.PartitionMapping | None, upstream: dg.PartitionsDefinition | None, own: dg.PartitionsDefinition | None
+) -> tuple[int, int] | None:
+    """The days before and after a day that a mapping between two daily definitions names, where these leave out no day;
+    None for another mapping, and for other definitions."""
+    theirs, ours = _as_daily(upstream), _as_daily(own)
+    if theirs is None or ours is None:
+        return None
+    if isinstance(mapping, dg.IdentityPartitionMapping):
+        return 0, 0
+    window = _by_default(mapping)
+    if not isinstance(window, dg.TimeWindowPartitionMapping):
+        return None
+    their_cut, our_cut = _cut_of(theirs), _cut_of(ours)  # a day that begins later reaches into the next one
+    return int(their_cut > our_cut) - window.start_offset, int(their_cut < our_cut) + window.end_offset
+
+
+def _by_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapping:
+    """The mapping, or the one that Dagster takes between definitions of times; one without fields is false."""
+    return dg.TimeWindowPartitionMapping() if mapping is None else mapping
+
+
+def _as_daily(partitions: dg.PartitionsDefinition | None) -> dg.TimeWindowPartitionsDefinition | None:
+    """The definition, where it is one of days."""
+    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return None
+    kind = partitions.schedule_type
+    return partitions if kind is not None and kind.value == "DAILY" else None
+
+
+def _cut_of(partitions: dg.TimeWindowPartitionsDefinition) -> timedelta:
+    """The time of a day at which it begins."""
+    return timedelta(hours=partitions.hour_offset, minutes=partitions.minute_offset)
+
+
+def _left_out(partitions: dg.PartitionsDefinition | None) -> str:
+    """The days that a definition leaves out, as a text; empty for none."""
+    found = getattr(partitions, "exclusions", None)
+    return repr(sorted(map(repr, found))) if found else ""
