@@ -22,7 +22,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
     "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, "
-    "external='', asked=())",
+    "external='', beside=(), unpinned=(), is_being_made=False, asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
