@@ -4,15 +4,20 @@ Lives here: finding the lake and its pipeline. Does not live here: what can be r
 the other doors it takes no rights from folders and gives this process no umask: it only reads.
 """
 
+import warnings
 from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.core.process import lake_folder
 from backfill_assets.lake.home import look_at
-from backfill_assets.lake.versions import versions_seen
+from backfill_assets.lake.versions import versions_seen, why_readers_wait
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.reader import LakeReader, instant_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
+
+
+class ReadersWait(UserWarning):
+    """Tables are read as they were before a run that goes on, and later commits are not read."""
 
 
 def open_lake(
@@ -23,8 +28,8 @@ def open_lake(
 
     All its tables are read as the newest lake version has them, until it is opened again; `at` an instant (datetime or
     ISO text; UTC without an offset) or the number of a lake version; with `newest` each at its own newest version.
-    Raises SettingsError where there is none, or its `lake.toml` or own tables are bad, and BackfillError for an
-    unknown lake version.
+    Warns with ReadersWait where a run that goes on keeps commits from readers. Raises SettingsError where there is no
+    lake, or its `lake.toml` or own tables are bad, and BackfillError for an unknown lake version.
     """
     if newest and at is not None:
         raise ValueError("name one of at and newest")
@@ -32,4 +37,6 @@ def open_lake(
     lake = look_at(root)
     moment = None if at is None else Moment(lake, at=at if isinstance(at, int) else instant_of(at))
     seen = None if newest or moment else versions_seen(lake)
+    if seen is not None and (why := why_readers_wait(lake)):
+        warnings.warn(why, ReadersWait, stacklevel=2)
     return LakeReader(lake, chosen_pipeline(lake), seen, moment)

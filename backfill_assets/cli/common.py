@@ -247,6 +247,16 @@ def say_unusable(lake: "Lake") -> "Unusable":
     return found
 
 
+def say_why_readers_wait(lake: "Lake") -> str:
+    """Say in one line on stderr for which runs readers wait; return it, "" where they wait for none."""
+    from backfill_assets.cli.drawing import remark
+    from backfill_assets.lake.versions import why_readers_wait
+
+    if why := why_readers_wait(lake):
+        remark(f"Note: {why}")
+    return why
+
+
 def _landed(lake: "Lake") -> bool:
     """Whether something lies where one of the sources says, or cannot be read, which its error says."""
     from backfill_assets.engine.loss import failing_alone

@@ -15,7 +15,16 @@ from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, named_lake, newest_option, opened, wants_json
+from backfill_assets.cli.common import (
+    SPAN,
+    TEXT,
+    json_and_lake,
+    named_lake,
+    newest_option,
+    opened,
+    say_why_readers_wait,
+    wants_json,
+)
 from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.output import answer
@@ -57,6 +66,8 @@ def sql(query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: 
         raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
+    if at is None and not snapshot and not newest:
+        say_why_readers_wait(lake)
     found = ask(lake, pipeline, text, at, snapshot, newest)
     for table, days in found.unfit.items():
         remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
@@ -139,6 +150,8 @@ def attach(reader: str, newest: bool) -> None:
         answer(uris)
         return
     seen = None if newest else versions_seen(lake)
+    if not newest:
+        say_why_readers_wait(lake)
     lines = [BEFORE[reader]] if BEFORE[reader] else []
     if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
         lines.append(_secret(kind, os.environ, lake.address))
@@ -238,6 +251,8 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> No
     if to is not None and not name:
         raise click.UsageError("--to needs the name of a table")
     lake, pipeline = opened()
+    if not newest:
+        say_why_readers_wait(lake)
     if to:
         done = [export_table(lake, pipeline, name, to, days, newest)]
     else:

@@ -16,6 +16,7 @@ from backfill_assets.cli.common import (
     DAY,
     days_options,
     opened,
+    say_why_readers_wait,
     target_option,
     usage,
 )
@@ -61,10 +62,12 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
     needs_a_person = sorted({*of_lake, *left_for_a_person(lake, pipeline)})
     candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
+    waiting = {"readers_wait": say_why_readers_wait(lake)}
 
     def document() -> dict[str, Any]:
         """The report as JSON values, which take as long as all the rest."""
         found = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
+        found |= waiting
         if flags["stale"]:
             found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
         return found

@@ -49,6 +49,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes, versions
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
+from backfill_assets.lake.versions import record
 from backfill_assets.places.choice import others_at
 
 REASON = "observe"
@@ -72,16 +73,20 @@ def unseen(lake: Lake, contract: Contract) -> str:
 
 
 def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
-    """Observe every table of others, and each that others may write, too; an error for each that cannot be. A candidate
-    sees what the lake beside it has observed."""
-    found, failed = [], []
+    """Observe every table of others, and each that others may write, too; an error for each that cannot be. Readers see
+    what was observed, as after a run. A candidate sees what the lake beside it has observed."""
+    found, failed, moved = [], [], False
     for contract in contracts:
         if is_followed(lake, contract) and lake.writes(contract.name):
+            before = lake.store.head(contract.name)
             try:
                 with failing_alone(f"the external table {contract.name}"):
                     found.append(observe(lake, contracts, contract))
             except BackfillError as error:
                 failed.append(error)
+            moved = moved or lake.store.head(contract.name) != before
+    if moved:
+        record(lake, contracts, REASON)
     return found, failed
 
 

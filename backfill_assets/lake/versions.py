@@ -160,20 +160,23 @@ def waits_for(lake: Lake) -> dict[str, str]:
     return {r: at for r, at in runs.items() if r in known and life_of(lake.place, known[r]) is Life.LIVES}
 
 
-def held_back(lake: Lake) -> str:
+def why_readers_wait(lake: Lake) -> str:
     """A line that says why readers do not see what was committed, since when, by whom, and what ends it; "" where they
-    see all of it."""
-    runs = []
-    for run, since in waits_for(lake).items():
-        process = process_of(lake.place, markers(lake.place).get(run, ""))
-        where = f" on {process.host}" if process is not None and process.host else ""
-        runs.append(f"the run {run[:8]}{where} (since {since})")
+    see all of it. A reader of a candidate also waits for runs of the lake beside it."""
+    read = [lake] if lake.base_lake is None else [lake, lake.base_lake]
+    runs = [_told(each, run, since) for each in read for run, since in waits_for(each).items()]
     if not runs:
         return ""
     return (
         f"readers wait for {', '.join(runs)}: what it wrote, and what was made from that, is read once it ends, or "
-        f"{SHOWN_SECONDS:.0f} s after its last sign of life; `--newest` reads it now"
+        f"{SHOWN_SECONDS:.0f} s after its last sign of life; `--newest` (`newest=True`) reads it now"
     )
+
+
+def _told(lake: Lake, run: str, since: str) -> str:
+    process = process_of(lake.place, markers(lake.place).get(run, ""))
+    where = f" on {process.host}" if process is not None and process.host else ""
+    return f"the run {run[:8]}{where} since {since}"
 
 
 def unfinished(lake: Lake) -> tuple[Unfinished, ...]:

@@ -2,6 +2,7 @@
 Not here: what a query may touch (`operations.test_sql`), what is brought (`operations.test_export`)."""
 
 import os
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,13 @@ from deltalake import DeltaTable
 
 from backfill_assets.cli.sql import write_csv
 from backfill_assets.core.addresses import STATE_VARIABLE
+from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.lake.folder import RUNS
 from backfill_assets.lake.versions import record
+from backfill_assets.reading import ReadersWait, open_lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
+from backfill_assets_tests.files import write_json
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 if TYPE_CHECKING:
@@ -159,3 +164,29 @@ def test_spark_reads_every_table_by_name_after_what_attach_says(spark: "SparkSes
     finally:
         for name in names:
             spark.sql(f"DROP TABLE IF EXISTS {name}").collect()
+
+
+def test_whoever_reads_while_a_run_keeps_commits_back_is_told_since_when_by_whom_and_what_ends_it(
+    tmp_path: Path,
+) -> None:
+    made = Planned(tmp_path / "lake")
+    record(made.lake, made.pipeline.contracts, "made")
+    elsewhere = replace(PlacedProcess.this(), host="pod-7", boot="another")
+    write_json(made.root / RUNS / "there" / "long-running", vars(elsewhere))
+    made.write("staging", {0: 9}, "long-running")
+    query, to = ["sql", "SELECT value FROM staging"], str(tmp_path / "out")
+    commands = [query, ["export", "staging", "--to", to], ["attach", "polars"], ["status"]]
+    assert "readers wait" not in "".join(run(*words, on=made).stderr for words in commands), "nobody else has ended"
+    record(made.lake, made.pipeline.contracts, "another run")
+    said = "Note: readers wait for the run long-run on pod-7 since 20"
+    for words in commands:
+        told = " ".join(run(*words, on=made).stderr.split())
+        assert said in told
+        assert "is read once it ends, or 120 s after its last sign of life; `--newest`" in told
+    assert read(run("status", "--json", on=made))["readers_wait"].startswith(said.removeprefix("Note: "))
+    assert "readers wait" not in run("sql", "SELECT 1", "--newest", on=made).stderr
+    with pytest.warns(ReadersWait, match="the run long-run on pod-7"):
+        open_lake(made.root)
+    (made.root / RUNS / "there" / "long-running").unlink()
+    assert "readers wait" not in run("sql", "SELECT 1", on=made).stderr
+    open_lake(made.root)

@@ -20,12 +20,12 @@ from backfill_assets.lake.versions import (
     Unfinished,
     entries,
     find_version,
-    held_back,
     newest,
     record,
     switching,
     unfinished,
     versions_seen,
+    why_readers_wait,
 )
 from backfill_assets.lake.view import settled_view
 from backfill_assets_tests.files import write_json
@@ -134,19 +134,19 @@ def test_readers_that_wait_for_a_run_say_so_and_go_on_when_it_is_over_without_a_
     write_json(marker, vars(replace(IN_ANOTHER_CONTAINER, host="pod-7")))
     marker.with_suffix(BEAT).write_bytes(b"of another kernel")
     write(made, "staging", "long-running")
-    assert (seen(made), held_back(made.lake)) == ([1, 1], ""), "no other run has ended"
+    assert (seen(made), why_readers_wait(made.lake)) == ([1, 1], ""), "no other run has ended"
     write(made, "staging", "another")
     write(made, "features", "another")
     assert end(made, "another") == [1, 1]
-    (line,) = held_back(made.lake).splitlines()
-    assert "the run long-run on pod-7 (since 20" in line
+    (line,) = why_readers_wait(made.lake).splitlines()
+    assert "the run long-run on pod-7 since 20" in line
     count = len(entries(place_of(made.root)))
     if ends == "it is killed with its pod":
         os.utime(marker.with_suffix(BEAT), (0, 0))
     else:
         marker.unlink()
-    assert (seen(made), held_back(made.lake), len(entries(place_of(made.root)))) == ([3, 2], "", count)
-    assert (end(made), held_back(made.lake)) == ([3, 2], "")
+    assert (seen(made), why_readers_wait(made.lake), len(entries(place_of(made.root)))) == ([3, 2], "", count)
+    assert (end(made), why_readers_wait(made.lake)) == ([3, 2], "")
     os.utime(marker.with_suffix(BEAT))
     assert seen(made) == [3, 2], "an entry of what readers see is not taken back by a run that shows itself again"
 
