@@ -40,8 +40,7 @@ class Site:
 @contextmanager
 def site(folder: Path) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
-    keep(_load).lay_out(folder)
-    home, root = _places(folder)
+    home, root = lay_out_sample(folder)
     port, log = _free_port(), folder / "dev.log"
     program = Path(sys.executable).with_name("dagster")
     command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
@@ -85,6 +84,12 @@ def served(folder: Path) -> Iterator[Served]:
             with suppress(ProcessLookupError):
                 _stop(ui)
             stop_server(root, force=True)
+
+
+def lay_out_sample(folder: Path) -> tuple[Path, Path]:
+    """Dagster's home and the loaded sample lake, laid out in a folder from the one copy of this process."""
+    keep(_load).lay_out(folder)
+    return _places(folder)
 
 
 def _load(folder: Path) -> None:

@@ -26,6 +26,7 @@ from backfill_assets_tests.processes import until
 pytestmark = pytest.mark.users_do
 
 CHECKS = "/assets/staging?view=checks"
+JOB = f"/locations/{LOCATION}/jobs/rebuild"
 LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"
 
 
@@ -61,6 +62,35 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     inputs.shot("one_day_inputs")
     inputs.page.close()
     ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
+
+
+def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
+    ui.go("/assets/staging")
+    ui.says("Every version of an event", "event_key", "role: key", "Delta Lake", "staging.py")
+    ui.shot("asset")
+
+
+def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server: Site) -> None:
+    ui.go(JOB)
+    ended, runs, seconds = ui.launch_backfill(f"[{day(spark_server, 0)}...{day(spark_server, SAMPLE_DAYS - 1)}]")
+    ui.shot("job_range")
+    assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
+    ui.took(f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end", seconds)
+
+
+def test_a_range_from_the_lineage_page_is_made(ui: Ui, spark_server: Site) -> None:
+    ui.go(LINEAGE)
+    ended, runs, _ = ui.launch_backfill(f"[{day(spark_server, 3)}...{day(spark_server, 5)}]")
+    ui.shot("lineage_range")
+    assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
+
+
+def test_the_numbers_of_every_day_are_plotted(ui: Ui) -> None:
+    ui.go("/assets/raw")
+    ui.page.get_by_text("Plots", exact=True).first.click()
+    ui.says("dagster/partition_row_count", "backfill_assets/bytes", "backfill_assets/late_share")
+    ui.shot("plots")
+    assert ui.page.locator("canvas").count() >= 3
 
 
 def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_the_fix(
