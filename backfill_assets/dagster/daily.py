@@ -10,10 +10,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Input
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of
@@ -214,9 +216,9 @@ def lake_checks(
     )  # fmt: skip
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge all written days by their receipts. A run has judged and reported the days that it refused."""
-        with as_failures():
-            keys = sorted(context.selected_asset_check_keys)
-            yield from standing(context.instance, getattr(context.resources, io_manager), keys)
+        manager = getattr(context.resources, io_manager)
+        with as_failures(_root_of(manager)):
+            yield from standing(context.instance, manager, sorted(context.selected_asset_check_keys))
 
     return [by_receipts]
 
@@ -257,6 +259,12 @@ def standing(
                 passed=found.passed, check_name=found.check_name, asset_key=keys[0].asset_key, severity=found.severity,
                 metadata=found.metadata,
             )  # fmt: skip
+
+
+def _root_of(io_manager: Any) -> Path | None:
+    """The lake's folder of a LakeIOManager; None of another one."""
+    folder = getattr(io_manager, "lake", None)
+    return local_root(folder) if folder is not None else None
 
 
 def _description(name: str, rules: Rules) -> str:

@@ -5,7 +5,7 @@ here: which version is read (`io_manager`), reading by name (`operations.reader`
 (`lake.observing`), and tables of others that `lake.toml` names.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from backfill_assets.core.addresses import CATALOG_NAME
+from backfill_assets.core.commands import materializing
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
@@ -52,10 +53,7 @@ class InputDays(Readable):
     def pinned(self) -> PinnedRows:
         """The files of these days; none of no day. Raises InputMissing for a table that was never made."""
         if self.days and self.version < 0:
-            raise InputMissing(
-                f"the table {self.contract.name}", "no day of it was ever made", "Nothing was read",
-                f"Materialize {self.contract.made_by or self.contract.name} first",
-            )  # fmt: skip
+            raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.address)
         files = self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
         return PinnedRows(self.contract, self.version, files, self.days)
 
@@ -64,6 +62,14 @@ class InputDays(Readable):
         if self.version < 0:
             return read_plain(session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), ""))
         return self.lake.store.frame(session, contract.name, self.version, contract.day_column, sorted(pinned.days))
+
+
+def never_made(asset: str, days: Collection[date], lake: str) -> InputMissing:
+    """The error about an input of which no day was ever made; `days` are those that a step asks for."""
+    return InputMissing(
+        f"the input {asset}", f"the lake {lake} has no day of it", "Nothing was read",
+        f"First {materializing(asset, days)}",
+    )  # fmt: skip
 
 
 def form_of(annotated: Any, default: Form) -> Form:

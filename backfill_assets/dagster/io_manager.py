@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.core.addresses import local_root
+from backfill_assets.core.addresses import address_of, local_root
 from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
@@ -35,6 +35,7 @@ from backfill_assets.dagster.inputs import (
     external_in,
     first_day_in,
     follow,
+    never_made,
     unmade,
 )
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
@@ -130,12 +131,17 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
-        with as_failures():
+        with as_failures(local_root(self.lake)):
             self._follow(context)
             asked = tuple(map(parse_day, context.asset_partition_keys)) if context.has_asset_partitions else None
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
+            name, asset = table_of(context.asset_key), context.asset_key.to_user_string()
+            if asked and not is_lake(local_root(self.lake)):
+                raise never_made(asset, asked, address_of(local_root(self.lake)))
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
-            pinned, name = self._pinned(lake), table_of(context.asset_key)
+            pinned = self._pinned(lake)
+            if asked and name not in pinned.states.contracts:
+                raise never_made(asset, asked, lake.address)
             if asked == () and name not in pinned.states.contracts:
                 contract = unmade(context)
             else:
@@ -148,7 +154,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the days of the step in at most one commit. Raises dg.Failure where nothing was written."""
-        with as_failures():
+        with as_failures(local_root(self.lake)):
             _refuse_other(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"))

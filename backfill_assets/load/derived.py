@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
+from backfill_assets.core.commands import making
 from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.digests import days_of
@@ -93,17 +94,21 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
         if absent:
             lacking[wanted.table] = absent
     if lacking:
-        tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
-        command = load_command(",".join(lacking), {d for a in lacking.values() for d in a})
-        looks = any(states.contracts[name].external for name in lacking)
-        raise InputMissing(
-            f"the table {contract.name}",
-            f"it is made from {tables}, which were never made",
-            "Nothing was written",
-            "`backfill-assets scan` looks whether others have written them"
-            if looks
-            else f"Materialize them first: `{command}`",
-        )
+        raise _lacking_inputs(states, contract, lacking)
+
+
+def _lacking_inputs(states: States, contract: Contract, lacking: Mapping[str, Collection[date]]) -> InputMissing:
+    """The error about input days that were never made, by table."""
+    command = load_command(",".join(lacking), {d for absent in lacking.values() for d in absent})
+    fix = f"Materialize them first: `{command}`"
+    if any(states.contracts[name].external for name in lacking):
+        fix = "`backfill-assets scan` looks whether others have written them"
+    elif contract.made_by:
+        first = [making(states.contracts[name], absent, can_run=False) for name, absent in lacking.items()]
+        fix = f"First {' and '.join(first)}"
+    tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
+    culprit = f"it is made from {tables}, which were never made"
+    return InputMissing(f"the table {contract.name}", culprit, "Nothing was written", fix)
 
 
 def _never_made(states: States, contract: Contract, wanted: Input, days: DayRange) -> list[date]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal, TypeVar
 
+from backfill_assets.core.commands import mending
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, contiguous, days_text, is_mature, ranges, some_days
+from backfill_assets.core.days import DayRange, is_mature, ranges, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, DaysKeptBack, SettingsError
 from backfill_assets.core.plans import KEEP_GOOD
 from backfill_assets.core.profiles import (
@@ -195,28 +196,41 @@ def refusal_of(
     samples: Sequence[str],
     others: int = 0,
 ) -> ContractBroken:
-    """Error for refusing findings and days that were not computed: days, gates, counts, sample keys, the next command.
+    """Error for refusing findings and days that were not computed: each broken check with its days, sample keys, the
+    days that break nothing and are kept back with them, the next command.
 
     `samples` are keys of rows that the first refusing finding names; `others` is how many days go on without these.
     """
-    table, refusing = request.table.name, [f for f in findings if f.refuses]
-    judged = sorted({f.day for f in refusing})
-    days, parts = sorted({*judged, *unready}), []
-    if refusing:
-        keys = f"; for example {', '.join(samples)}" if samples else ""
-        first = refusing[0]
-        count = f"{len(judged)} of {len(request.days)} day(s)"
-        parts.append(f"{first.check} fails on {count}, first {first.day}: {first.message}{keys}")
+    contract, refusing = request.table.contract, [f for f in findings if f.refuses]
+    culprits = sorted({*(f.day for f in refusing), *unready})
+    parts = _broken_checks(refusing, len(request.days), samples)
     if unready:
         first_error = unready[min(unready)]
         parts.append(f"{ranges(unready)}: {first_error.culprit}")
-    stay = f"{ranges(days)} stayed as they were, the other {others} day(s) were made"
-    whole = len(contiguous(days)) == 1
-    span = f"--from {days[0]} --to {days[-1]}" if whole else f"--days {days_text(days)}"
-    look = f"Look with `backfill-assets show {table} {days[0]}`, correct the input or the rule, then "
+    innocent = [d for d in request.days if d not in culprits]
+    if innocent and not others:
+        parts.append(f"{ranges(innocent)} break nothing, and are kept back with {ranges(culprits)}")
+    again = culprits if others else [*request.days]
+    table, named = request.known.states.view.table(contract.name), request.lake_session.lake.settings.pipeline
+    can_run = named.definitions is not None
     return ContractBroken(
-        f"the table {table}",
+        f"the table {contract.name}",
         "; ".join(parts),
-        stay if others else "Nothing was written, all days keep their rows",
-        f"{look}`backfill-assets backfill {span} --tables {table}`",
+        f"{ranges(culprits)} stayed as they were, the other {others} day(s) were made"
+        if others
+        else "Nothing was written, every day keeps its rows",
+        mending(contract, culprits[0], again, is_known=table.version >= 0, can_run=can_run),
     )
+
+
+def _broken_checks(refusing: Sequence[Finding], days: int, samples: Sequence[str]) -> list[str]:
+    """Each broken check in words: on how many of the `days` of a request, and its first day's figures."""
+    keys = f"; for example {', '.join(samples)}" if samples else ""
+    parts = []
+    for check in dict.fromkeys(f.check for f in refusing):
+        of_check = sorted((f for f in refusing if f.check == check), key=lambda f: f.day)
+        count = f"{len({f.day for f in of_check})} of {days} day(s)"
+        first = of_check[0]
+        parts.append(f"{check} fails on {count}, first {first.day}: {first.message}{keys}")
+        keys = ""  # they are of the first one alone
+    return parts

@@ -91,8 +91,8 @@ def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.Ass
 
 
 def evaluation_text(evaluation: dg.AssetCheckEvaluation) -> str:
-    """The words of an evaluation: our `what`, or the stale days of the standing check."""
-    for name in ("what", "which"):
+    """The words of an evaluation: our verdict, or the stale days of the standing check."""
+    for name in ("verdict", "what", "which"):  # by earlier releases "what"
         if name in evaluation.metadata:
             return str(evaluation.metadata[name].value)
     return evaluation.description or ""

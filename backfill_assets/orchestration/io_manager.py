@@ -9,10 +9,12 @@ them), the end of a run (`assets`), and the numbers of ledgers (`operations.reje
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.commands import with_lake
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, ContractBroken, GateRefused, unusable
 from backfill_assets.lake.catalog import register_first
@@ -79,13 +81,15 @@ class RebuildIOManager(dg.IOManager):
         )
 
 
-def as_failure(error: BackfillError) -> dg.Failure:
-    """The error as Dagster shows it: one line of cause, and its four parts as metadata. Never retried by Dagster:
-    what is transient was retried inside the load path."""
+def as_failure(error: BackfillError, lake: Path | None = None) -> dg.Failure:
+    """The error as Dagster shows it: one line of cause, and its four parts as metadata; its commands name the `lake`,
+    where one is given. Never retried by Dagster: what is transient was retried inside the load path."""
+    fix = with_lake(error.fix, lake) if lake is not None else error.fix
+    shown = BackfillError(error.object, error.culprit, error.consequence, fix)
     return dg.Failure(
-        str(error),
+        str(shown),
         metadata={
-            "what": error.object, "cause": error.culprit, "consequence": error.consequence, "next": error.fix,
+            "about": shown.object, "cause": shown.culprit, "consequence": shown.consequence, "next": shown.fix,
             "kind": type(error).__name__, **(error.facts if isinstance(error, GateRefused) else {}),
         },
         allow_retries=False,
@@ -93,12 +97,13 @@ def as_failure(error: BackfillError) -> dg.Failure:
 
 
 @contextlib.contextmanager
-def as_failures() -> Iterator[None]:
-    """Turn the product's errors and the system's into dg.Failure, which Dagster shows in one line."""
+def as_failures(lake: Path | None = None) -> Iterator[None]:
+    """Turn the product's errors and the system's into dg.Failure, which Dagster shows in one line; `lake` as of
+    `as_failure`."""
     try:
         yield
     except BackfillError as error:
-        raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+        raise as_failure(error, lake) from None  # one line of cause; Dagster would add the stack of what led to it
     except OSError as error:
         raise as_failure(unusable(error)) from error
 

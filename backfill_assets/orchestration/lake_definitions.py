@@ -142,7 +142,7 @@ def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
 
 
 def _facts(failed: list[Proof]) -> dict[str, Any]:
-    return {"what": "; ".join(map(str, failed)) or "every proven day has the same rows"}
+    return {"verdict": "; ".join(map(str, failed)) or "every proven day has the same rows"}
 
 
 def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:

@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.commands import of_lake, show_command
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_day, ranges
 from backfill_assets.core.ledgers import QUARANTINE
@@ -114,11 +115,6 @@ def recorded(key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str
     return dg.AssetMaterialization(key, partition=str(day), metadata=metadata, tags=tags)
 
 
-def show_command(table: str, day: date) -> str:
-    """The command that prints the receipt, inputs and history of a day of a table, and why it is in its state now."""
-    return f"backfill-assets show {table} {day}"
-
-
 def origin(
     contract: Contract, day: date, states: States, versions: Mapping[str, int], provenance: Provenance,
     naming: Naming = PLAIN,
@@ -194,7 +190,7 @@ def _one_day(
     entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
-        SHOW: show_command(contract.name, day),
+        SHOW: of_lake(show_command(contract.name, day), rebuild.request.lake_session.lake.root),
         **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, provenance, naming)),
         **cost,
         UNCHANGED: day not in published.changed,

@@ -125,7 +125,7 @@ def show_lines(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
     told = [*lines]
     for line in told:
         context.log.info(line)  # a list is behind a click, and a run that looked only ends with success, too
-    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
+    context.add_output_metadata({"done": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
 
 
 def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.commands import mending, show_command, with_lake
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_span, ranges
 from backfill_assets.core.digests import digest_of
@@ -28,10 +29,12 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.check_history import judged_days
 from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
-from backfill_assets.orchestration.metadata import markdown_table, show_command
+from backfill_assets.orchestration.metadata import markdown_table
 
 LISTED_DAYS = 10
-STANDING = "standing"  # what the next evaluation reads of this one
+VERDICT = "verdict"
+STANDING = "backfill_assets/carried_on"  # what the next evaluation reads of this one
+STANDING_BEFORE = "standing"  # its name in evaluations by earlier releases
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,9 @@ class Standing:
     @classmethod
     def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
         """The standing that an evaluation holds; an empty one for evaluations made elsewhere."""
-        kept: Any = evaluation.metadata[STANDING].value if evaluation and STANDING in evaluation.metadata else {}
+        told = evaluation.metadata if evaluation else {}
+        carried = told.get(STANDING, told.get(STANDING_BEFORE))
+        kept: Any = carried.value if carried is not None else {}
         sides = {side: _by_day(kept[side]) for side in ("refused", "warned") if side in kept}
         return cls(**{**kept, **sides})
 
@@ -99,7 +104,7 @@ class Verdicts:
                 of_run = [f for f in found.findings if f.check == name]
                 standing = [f for f in receipts if f.check == name] + [f for f in of_run if f.day in found.written]
                 now = self._after(contract, kept, of_run, standing)
-                metadata = _metadata(contract.name, name, now, found)
+                metadata = _metadata(self.lake, contract, name, now, found)
                 yield dg.AssetCheckEvaluation(
                     asset_key=key, check_name=name, passed=not now.days, metadata=metadata,
                     severity=dg.AssetCheckSeverity.ERROR if now.refused else dg.AssetCheckSeverity.WARN,
@@ -171,13 +176,12 @@ def _bounds(lake: Lake) -> str:
     return digest_of(lake.settings.gates.model_dump(mode="json"))
 
 
-def _metadata(table: str, check: str, now: Standing, run: RunFindings) -> dict[str, Any]:
+def _metadata(lake: Lake, contract: Contract, check: str, now: Standing, run: RunFindings) -> dict[str, Any]:
     """What an evaluation of a check says: the first days that stand failed, their causes, and what a person does."""
-    facts: dict[str, Any] = {"what": _in_words(now)}
+    facts: dict[str, Any] = {VERDICT: _in_words(now)}
     if now.days:
-        first = min(now.refused or now.warned)
-        facts["days"] = markdown_table(["day", "stands", "cause"], _lines(now))
-        facts["next"] = _what_next(table, first, is_refused=bool(now.refused))
+        facts["days"] = markdown_table(["day", "the day is", "cause"], _lines(now))
+        facts["next"] = with_lake(_what_next(lake, contract, now), lake.root)
     refusing = next((f for f in run.findings if f.refuses), None)
     if refusing is not None and refusing.check == check and run.samples:
         facts["sample_keys"] = dg.MetadataValue.json({str(refusing.day): list(run.samples)})
@@ -203,13 +207,13 @@ def _lines(now: Standing) -> Iterator[tuple[str, str, str]]:
         yield f"… {len(listed) - LISTED_DAYS} more", "", ""
 
 
-def _what_next(table: str, day: date, *, is_refused: bool) -> str:
-    """What a person does about a day that stands failed, with the commands."""
-    look = f"Look with `{show_command(table, day)}`"
-    if not is_refused:
-        return f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{table}]"
-    mend = f"backfill-assets backfill --from {day} --to {day} --tables {table}"
-    return f"{look}, correct the input or the rule, then `{mend}`"
+def _what_next(lake: Lake, contract: Contract, now: Standing) -> str:
+    """What a person does about the days that stand failed, with the commands."""
+    first, can_run = min(now.refused or now.warned), lake.settings.pipeline.definitions is not None
+    if now.refused:
+        return mending(contract, first, now.refused, is_known=now.version >= 0, can_run=can_run)
+    look = f"Look with `{show_command(contract.name, first)}`"
+    return f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{contract.name}]"
 
 
 def _by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:

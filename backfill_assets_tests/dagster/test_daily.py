@@ -207,5 +207,5 @@ def test_a_day_that_breaks_a_rule_keeps_its_rows_and_its_check_says_which(
     assert rows(lake, "shop__orders") == before
     found = verdicts_of(instance, result)
     assert {n for n, (passed, _) in found.items() if not passed} == {check}
-    assert FIRST_DAY in found[check][1]["what"]
-    assert words in found[check][1]["what"]
+    assert FIRST_DAY in found[check][1]["verdict"]
+    assert words in found[check][1]["verdict"]

@@ -103,8 +103,8 @@ def test_a_contract_broken_on_one_day_of_a_month_changes_nothing_and_shows_the_d
     description, metadata = failure(result)
     assert f"unique_key fails on 1 of {DAYS} day(s), first {BAD}" in description
     assert "again" in description
-    assert metadata["consequence"] == "Nothing was written, all days keep their rows"
-    assert f"--from {BAD} --to {BAD} --tables echo" in metadata["next"]
+    assert metadata["consequence"] == "Nothing was written, every day keeps its rows"
+    assert f"--from {FIRST} --to {LAST} --tables echo" in metadata["next"]
     assert not result.get_asset_materialization_events()
     assert "make_sums" not in {e.step_key for e in result.all_events if e.is_step_start}
 

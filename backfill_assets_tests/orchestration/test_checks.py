@@ -36,7 +36,7 @@ def button(made: Planned, instance: dg.DagsterInstance, only: str = "") -> dict[
     wanted = [k for k in checks.check_keys if only in k.name]
     defs = dg.Definitions(asset_checks=[checks], jobs=[dg.define_asset_job("j", dg.AssetSelection.checks(*wanted))])
     done = defs.resolve_job_def("j").execute_in_process(instance=instance)
-    return {e.check_name: (e.passed, str(e.metadata["what"].value)) for e in done.get_asset_check_evaluations()}
+    return {e.check_name: (e.passed, str(e.metadata["verdict"].value)) for e in done.get_asset_check_evaluations()}
 
 
 def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, instance: dg.DagsterInstance) -> None:

@@ -30,7 +30,7 @@ def staging(context: dg.AssetExecutionContext, config: dict[str, Any]) -> Iterat
     yield dg.MaterializeResult()
     yield dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey("staging"), check_name="profile", passed=config["verdict"] == "good",
-        partition=context.partition_key, severity=dg.AssetCheckSeverity.WARN, metadata={"what": config["verdict"]},
+        partition=context.partition_key, severity=dg.AssetCheckSeverity.WARN, metadata={"verdict": config["verdict"]},
     )  # fmt: skip
     yield dg.Output(None, output_name=dg.AssetCheckSpec("profile", asset="staging").get_python_identifier())
 

@@ -44,7 +44,7 @@ def test_an_error_is_one_line_with_its_four_parts_and_is_not_retried_by_dagster(
     failure = as_failure(BackfillError("the table raw", "the disk is full", "Nothing was written", "Free space"))
     assert failure.description == "the table raw: the disk is full. Nothing was written. Free space."
     assert {name: value.value for name, value in failure.metadata.items()} == {
-        "what": "the table raw", "cause": "the disk is full", "consequence": "Nothing was written",
+        "about": "the table raw", "cause": "the disk is full", "consequence": "Nothing was written",
         "next": "Free space", "kind": "BackfillError",
     }  # fmt: skip
     assert not failure.allow_retries

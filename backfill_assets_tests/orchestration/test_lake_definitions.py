@@ -117,7 +117,7 @@ def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg
     evaluation = record.evaluation
     assert isinstance(evaluation, dg.AssetCheckEvaluation)
     assert not evaluation.passed
-    assert "differs when computed again" in str(evaluation.metadata["what"].value)
+    assert "differs when computed again" in str(evaluation.metadata["verdict"].value)
     assert "the next is due after" in str(getattr(schedule(asked), "skip_message", ""))
 
 

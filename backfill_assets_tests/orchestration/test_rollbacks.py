@@ -158,7 +158,7 @@ def upkeep(made: Planned, instance: dg.DagsterInstance, *, act: bool) -> str:
     config = {"ops": {"delete_unneeded": {"config": {"act": act}}}}
     done = job.execute_in_process(instance=instance, run_config=config)
     [told] = [e for e in done.all_events if e.event_type_value == "STEP_OUTPUT"]
-    return str(told.step_output_data.metadata["what"].value)
+    return str(told.step_output_data.metadata["done"].value)
 
 
 def test_the_job_looks_until_told_to_act_and_prunes_runs(tmp_path: Path, instance: dg.DagsterInstance) -> None:
@@ -183,6 +183,6 @@ def test_the_job_of_exports_tells_what_each_of_them_brought(tmp_path: Path, inst
         toml.write('[exports.shop]\ntable = "raw"\nto = "out"\n')
     done = job.execute_in_process(instance=instance)
     [told] = [e for e in done.all_events if e.event_type_value == "STEP_OUTPUT"]
-    assert "raw to" in str(told.step_output_data.metadata["what"].value)
+    assert "raw to" in str(told.step_output_data.metadata["done"].value)
     events = [e.user_message for e in instance.all_logs(done.run_id) if not e.is_dagster_event]
     assert any("raw to" in text for text in events), "the same without a click"

@@ -74,9 +74,9 @@ def test_a_refused_day_fails_its_check_alone_and_says_what_to_do(lake: Made, ins
     refused = found["row_count"]
     assert refused.severity is dg.AssetCheckSeverity.ERROR
     said = facts(refused)
-    assert said["what"] == f"1 day(s) refused: {day(3)}; {day(3)}: 0 rows"
+    assert said["verdict"] == f"1 day(s) refused: {day(3)}; {day(3)}: 0 rows"
     assert f"| {day(3)} | refused | `0 rows` |" in said["days"]
-    assert said["next"].startswith(f"Look with `backfill-assets show staging {day(3)}`, correct the input or the rule")
+    assert said["next"].startswith(f"Look with `backfill-assets show staging {day(3)}")
     assert f"backfill-assets backfill --from {day(3)} --to {day(3)} --tables staging" in said["next"]
     assert said["sample_keys"] == {str(day(3)): ["k1", "k2"]}
     assert "sample_keys" not in facts(found["profile"])

@@ -1,0 +1,60 @@
+"""What a project without settings of its own is told: the lake, the whole range, and what to make first.
+
+Every command that a refusal prints is run here as it is printed. Not tested here: the words of commands
+(`core.test_commands`), and rules (`test_daily.py`).
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli.app import app
+from backfill_assets.core.process import LAKE_VARIABLE
+from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, orders_asset, weekly_asset
+
+FIRST, LAST = "2024-01-01", "2024-01-03"
+
+
+@pytest.fixture(autouse=True)
+def no_lake_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LAKE_VARIABLE, raising=False)
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """The words of each printed command."""
+    return [shlex.split(printed)[1:] for printed in re.findall(r"`(backfill-assets [^`]*)`", text)]
+
+
+def test_a_refusal_names_each_broken_check_its_culprits_and_what_stayed_with_them(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    lake_checks(orders, unique=["id"], rules={"positive": "amount > 0"})
+    assert materialize(lake, [orders], FIRST, instance=instance).success
+    deliveries.by_day |= {"2024-01-02": [("a", -1)], LAST: [("a", 1), ("a", 2)]}
+    told = cause(materialize(lake, [orders], FIRST, LAST, instance=instance))
+    assert "unique_key fails on 1 of 3 day(s), first 2024-01-03" in told
+    assert "fails on 1 of 3 day(s), first 2024-01-02: 1 row(s) break positive" in told
+    assert "2024-01-01 break nothing, and are kept back with 2024-01-02..2024-01-03" in told
+    assert "materialize the asset shop/orders for 2024-01-01...2024-01-03" in told
+    for words in commands_of(told):
+        assert CliRunner().invoke(app, words).exit_code == 0, words
+    assert len(commands_of(told)) == 1
+
+
+def test_what_was_never_made_is_named_with_its_days_also_where_there_is_no_lake_yet(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    result = dg.materialize(
+        [orders_asset(deliveries), weekly_asset()], partition_key=FIRST, selection=["weekly"], instance=instance,
+        raise_on_error=False, resources={"io_manager": LakeIOManager(lake=str(lake))},
+    )  # fmt: skip
+    told = cause(result)
+    assert f"the input shop/orders: the lake {lake} has no day of it" in told
+    assert "First materialize the asset shop/orders for 2024-01-01." in told
+    assert not lake.exists(), "a step that only reads makes no lake"
