@@ -190,8 +190,11 @@ def _serve(
 @contextlib.contextmanager
 def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
-    named = ("-m", module) if module else ()
-    program = subprocess.Popen((str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named))
+    from backfill_assets.operations.doctor import KEEPS_BACKFILLS
+
+    named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
+    command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)
+    program = subprocess.Popen(command, env=environ)
     try:
         yield program
     finally:

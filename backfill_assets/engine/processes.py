@@ -155,3 +155,14 @@ def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
         return False
 
     return [found for found in psutil.process_iter() if is_one(found)]
+
+
+def environments_of(program: str) -> list[tuple[int, dict[str, str]]]:
+    """The numbers and environments of this user's processes that a program of this name is, or an interpreter runs."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            names = {Path(word).name for word in process.cmdline()[:2]}
+            if program in names and process.uids().effective == os.geteuid():
+                found.append((process.pid, process.environ()))
+    return found

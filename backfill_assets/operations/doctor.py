@@ -7,7 +7,7 @@ table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -22,6 +22,7 @@ from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import THEIRS, scrub
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.loss import failing_alone
+from backfill_assets.engine.processes import environments_of
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.forgotten import doubts
@@ -55,6 +56,7 @@ from backfill_assets.operations.doctor_tables import (
 from backfill_assets.operations.prove import examine_engine
 from backfill_assets.operations.rejected import ledgers_of, undeclared
 
+KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 PAGES = (
     "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
@@ -102,6 +104,7 @@ def doctor(
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
         ("Dagster's home", partial(sharing, lake)),
+        ("Dagster's daemon", examine_daemons),
         ("declared columns", partial(_compiled, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
@@ -176,6 +179,22 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
         slow = "it names no event_log_storage: runs from Dagster's pages record a range of days slowly; commands do not"
         hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
         yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
+
+
+def examine_daemons(
+    environments: Callable[[str], Iterable[tuple[int, Mapping[str, str]]]] = environments_of,
+) -> Iterator[Diagnosis]:
+    """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while the code server is
+    away. Nothing is said of daemons elsewhere."""
+    home = os.environ.get("DAGSTER_HOME")
+    for pid, environ in environments("dagster-daemon") if home else ():
+        is_of_home = os.path.realpath(environ.get("DAGSTER_HOME", "")) == os.path.realpath(str(home))
+        if is_of_home and not environ.get(KEEPS_BACKFILLS):
+            yield odd(
+                f"Dagster's daemon, process {pid}",
+                "a code server that is away for a moment ends every backfill that was asked for in the browser",
+                f"Set {KEEPS_BACKFILLS}=1 in its environment and start it again (`backfill-assets guide servers`)",
+            )
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:

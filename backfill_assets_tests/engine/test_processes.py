@@ -12,7 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engine.processes import BOOT_ID, CLOCK_SLACK_SECONDS, PlacedProcess, Process, end_in
+from backfill_assets.engine.processes import (
+    BOOT_ID,
+    CLOCK_SLACK_SECONDS,
+    PlacedProcess,
+    Process,
+    end_in,
+    environments_of,
+)
 from backfill_assets_tests.sources import PACKAGE, sources
 
 STEPS_SECONDS = (-(10 * 365 * 86_400.0), -3600.0, -2.5, 2.5, 3600.0, 10 * 365 * 86_400.0)
@@ -89,3 +96,9 @@ def test_only_this_module_asks_for_processes_by_number() -> None:
         if node.attr == "create_time" or (node.attr == "Process" and ast.unparse(node) == "psutil.Process")
     ]
     assert not offences
+
+
+def test_the_environment_of_a_program_of_this_user_is_read_by_its_name() -> None:
+    found = dict(environments_of(Path(psutil.Process().cmdline()[0]).name))
+    assert found[os.getpid()]["PATH"]
+    assert not environments_of("a-program-of-no-such-name")

@@ -17,7 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import record
-from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor import KEEPS_BACKFILLS, doctor, examine_daemons
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
@@ -178,3 +178,16 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "lake.toml").write_text("start_date = 7")
     last = doctor(tmp_path, tables)[-1]
     assert (last.level, "start_date" in last.what) == (Level.ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("home", "variable", "told"), [("here", "", True), ("here", "1", False), ("elsewhere", "", False)]
+)
+def test_a_daemon_that_ends_backfills_while_the_code_server_is_away_is_told(
+    home: str, variable: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "here"))
+    environ = {"DAGSTER_HOME": f"{tmp_path / home}/", KEEPS_BACKFILLS: variable}
+    found = list(examine_daemons(lambda program: [(7, environ)] if program == "dagster-daemon" else []))
+    assert [f.level for f in found] == [Level.WARN] * told
+    assert all("process 7" in str(f) and f"{KEEPS_BACKFILLS}=1" in str(f) for f in found)
