@@ -26,6 +26,7 @@ from backfill_assets.lake.external import Reference, UnreadableLog, open_externa
 from backfill_assets.lake.folder import is_taken, readers_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import ACTIONS, commit_name
+from backfill_assets.lake.log_bounds import data_fault
 from backfill_assets.places.choice import others_at
 
 if TYPE_CHECKING:
@@ -194,6 +195,8 @@ def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
     if lost := gone_or_altered(wanted.there, [r.file for r in there]):
         named = f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}"
         raise refused(wanted.name, named, "Restore them")
+    if why := data_fault(wanted.there, (r.file.path for r in there)):
+        raise refused(wanted.name, why, ANEW.format(day=wanted.day))
     return there if contract.partition_column else [_with_day(wanted, reference) for reference in there]
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+LOG = "_delta_log"
 MARK = ".adopted."  # begins the name, beside the commits, that ends with the first version
 WHOLE_MARK = re.compile(rf"{re.escape(MARK)}\d{{20}}")  # not one that is being written, or was by a killed process
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table

@@ -40,7 +40,7 @@ from backfill_assets.lake.adopted import ADOPTION, first_version, mark_of
 from backfill_assets.lake.audit import Profiles, audit
 from backfill_assets.lake.columns import KEEPS_LOG, kinds_of
 from backfill_assets.lake.committer import Conflict, commit_files, unless_moved
-from backfill_assets.lake.data_files import files_of
+from backfill_assets.lake.data_files import files_of, files_of_days
 from backfill_assets.lake.declared import DeclaredTable, declare, find_declared, place_table
 from backfill_assets.lake.folder import TABLES
 from backfill_assets.lake.gates import Judged, TableGate, judge
@@ -57,6 +57,7 @@ from backfill_assets.lake.log import (
     versions,
     vouch,
 )
+from backfill_assets.lake.log_bounds import data_fault
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Table, confs_of, make_pipeline
 
@@ -267,6 +268,9 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
         raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
     read = rows_read(contracts, name)
     found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
+    others_wrote = files_of_days(files_of(lake, contract, view.version), contract, view.foreign)
+    if why := data_fault(path, (f.path for f in others_wrote)):
+        raise refused(name, why, "Have its owner write these days anew", "judged")
     paths = lake.store.data_files(contract, view.version, view.foreign)
     found |= audit(lake, paths, contract, read)
     broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))

@@ -23,9 +23,11 @@ from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.place import Place
 from backfill_assets.lake.columns import duckdb_name
 from backfill_assets.lake.data_files import folder_of
+from backfill_assets.lake.file_names import file_fault
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LOG
+from backfill_assets.lake.log_bounds import log_fault
 from backfill_assets.lake.staging import begin
 
 if TYPE_CHECKING:
@@ -221,6 +223,8 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None 
 
     Raises BackfillError if these alone do not give its rows.
     """
+    if why := log_fault(folder, version):
+        raise _refused(folder, why)
     try:
         table = DeltaTable(folder.uri(), version=version)
         rows = table.to_pyarrow_dataset()  # refuses what is not in the files: deleted rows, renamed columns
@@ -229,7 +233,10 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None 
     engine.register("rows_of_delta", rows)
     kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
     engine.unregister("rows_of_delta")
-    files = [str(folder.local(fragment.path)) for fragment in rows.get_fragments()]
+    names = [fragment.path for fragment in rows.get_fragments()]
+    if why := file_fault(folder, names):
+        raise _refused(folder, f"its log {why}")
+    files = [str(folder.local(name)) for name in names]
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")

@@ -13,10 +13,9 @@ from urllib.parse import unquote
 from backfill_assets.core.addresses import ADDRESS
 from backfill_assets.core.place import Place
 from backfill_assets.core.texts import plain, shortened
-from backfill_assets.lake.adopted import MARK
+from backfill_assets.lake.adopted import LOG, MARK
 
 OTHERS = "others-"  # begins the link, in a table's folder of a lake, to the folder of a table that others write
-LOG = "_delta_log"
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 PATTERN = re.compile(r"[*?\[]")  # an engine would take the name for all files that fit it
 SHOWN = 200  # characters of a name in an error

@@ -20,9 +20,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
+from backfill_assets.lake.adopted import LOG as LOG
+from backfill_assets.lake.file_names import is_adopted_there
+from backfill_assets.lake.log_bounds import log_fault
 from backfill_assets.places.store_errors import refuse_lost, refuse_old_listing
 
-LOG = "_delta_log"
 HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
@@ -141,7 +143,7 @@ def is_whole(table: Place, version: int) -> bool:
             expected = info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
     except BackfillError:  # a store that does not answer says nothing of a commit
         raise
-    except (ValueError, OSError):
+    except (ValueError, TypeError, RecursionError, OSError):
         return False
     return count > 0 and (expected is None or count - infos == int(expected))
 
@@ -150,27 +152,32 @@ def read_commit(table: Place, version: int, content: Iterable[bytes] | None = No
     """Read one commit, mostly its first line only, unless its lines are given (`content`). Raises Gone; BackfillError
     if it is empty or torn."""
     info = commit_info(table, version, content)
-    time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
+    try:
+        time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
+    except (ValueError, TypeError, OverflowError):
+        raise _torn(table, version) from None
     return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
 
 
 def commit_info(table: Place, version: int, content: Iterable[bytes] | None = None) -> dict[str, Any]:
     """The action `commitInfo` of a commit; as `read_commit`."""
     action = None
-    with suppress(ValueError):
-        for action in map(json.loads, lines(table, commit_name(version)) if content is None else content):
-            if "commitInfo" in action:
-                return dict(action["commitInfo"])
-        if action is not None:
-            return {}
-    raise _torn(table, version)
+    for action in actions(table, version, content):
+        if isinstance(info := action.get("commitInfo"), dict):
+            return info
+    if action is None:
+        raise _torn(table, version)
+    return {}
 
 
-def actions(table: Place, version: int) -> Iterator[dict[str, Any]]:
-    """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a torn line."""
+def actions(table: Place, version: int, content: Iterable[bytes] | None = None) -> Iterator[dict[str, Any]]:
+    """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line that is none."""
     try:
-        yield from map(json.loads, lines(table, commit_name(version)))
-    except ValueError:
+        for action in map(json.loads, lines(table, commit_name(version)) if content is None else content):
+            if not isinstance(action, dict):
+                raise _torn(table, version)
+            yield action
+    except (ValueError, RecursionError):
         raise _torn(table, version) from None
 
 
@@ -188,15 +195,21 @@ class FileChange:
 
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; the one that adopted a table brings the files that it had.
-    Raises BackfillError at a torn line."""
+    Raises BackfillError at a torn line, and for a change that is none."""
     found = [*actions(table, version)]
-    is_adoption = any(ADOPTION in action.get("commitInfo", ()) for action in found)
+    is_adoption = any(ADOPTION in (action.get("commitInfo") or ()) for action in found)
     for action in files_before(table.uri(), version) if is_adoption else found:
         if change := action.get("add") or action.get("remove"):
-            values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
-            path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
-            is_added, size = action.get("add") is not None, int(change.get("size") or 0)
-            yield FileChange(path, is_added, size, values, moves_rows, stats)
+            try:
+                yield _file_change(change, is_added=action.get("add") is not None)
+            except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
+                raise _torn(table, version) from None
+
+
+def _file_change(change: Mapping[str, Any], *, is_added: bool) -> FileChange:
+    values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
+    path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
+    return FileChange(path, is_added, int(change.get("size") or 0), values, moves_rows, stats)
 
 
 def _torn(table: Place, version: int) -> BackfillError:
@@ -247,8 +260,12 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
     Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn, TransientError for
-    a store that does not answer or lists the log as it was before; else the error of delta-rs.
+    a store that does not answer or lists the log as it was before; BackfillError, too, for a table that others made and
+    whose log delta-rs must not read; else the error of delta-rs.
     """
+    if is_adopted_there(table) and (why := log_fault(table, version)):
+        fix = "Have its owner take that out of its log, or restore the log from a backup"
+        raise BackfillError(f"the table {table.name}", why, "It was not read", fix)
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:

@@ -1,18 +1,20 @@
 """What a log of others may hold before delta-rs reads it: commits that are regular files, bounded in bytes and depth.
 
 delta-rs overflows its stack over deep JSON, which ends the process, and waits for ever for a pipe. So each commit that
-it would read is looked at first, once per process and content, as is the newest checkpoint. Not here: what the commits
-mean (`log`, `source_log`), and which files they may name (`file_names`).
+it would read is looked at first, once per process and content, as is the newest checkpoint. The data files that a log
+names are decoded apart, within the bounds of landed Parquet, before a query reads them: 100 kB can stand for 20 GB. Not
+here: what the commits mean (`log`, `source_log`), and which files they may name (`file_names`).
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from backfill_assets.core.place import Place, Token
-from backfill_assets.lake.file_names import LOG
+from backfill_assets.lake.adopted import LOG
+from backfill_assets.lake.file_names import shown
 from backfill_assets.landing.json_lines import is_deeper
 from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.text_lines import Limits, Unreadable
@@ -42,6 +44,23 @@ def commit_fault(table: Place, name: str) -> str:
         return f"its log has the file {name}, {why}"
     token = table.token(f"{LOG}/{name}")
     return _fault(table, name, token) if token is not None else ""
+
+
+def data_fault(table: Place, names: Iterable[str]) -> str:
+    """Say which of these data files of a table of others must not be read, and why; "" if all may be. Decodes each
+    once, in a process of its own."""
+    found = ((name, _data_fault(table, name, token)) for name in names if (token := table.token(name)) is not None)
+    return next((f"its file {shown(name)} cannot be used: {why}" for name, why in found if why), "")
+
+
+@lru_cache(maxsize=4096)
+def _data_fault(table: Place, name: str, token: Token) -> str:
+    """Why a data file of this content must not be read; "" if it may be."""
+    try:
+        examine_apart(table.local(name), token.size, Limits())
+    except Unreadable as error:
+        return str(error)
+    return ""
 
 
 def checkpoint_versions(names: Collection[str]) -> set[int]:

@@ -30,6 +30,7 @@ from backfill_assets.lake.data_files import gone_or_altered
 from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.external import (
+    PLAIN,
     Observed,
     Reference,
     days_between,
@@ -47,6 +48,7 @@ from backfill_assets.lake.external import (
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import file_changes, versions
+from backfill_assets.lake.log_bounds import data_fault
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.store import ensure_table
 from backfill_assets.lake.versions import record
@@ -294,6 +296,9 @@ class _Look:
         if lost := gone_or_altered(self.path, [r.file for r in read]):
             culprit = f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first {lost[0].path}"
             raise refused(self.contract.name, culprit, "Have its owner restore them, or vacuum it less early")
+        unknown = [r.file.path for r in read if r.file.path not in self.here]
+        if why := data_fault(self.path, unknown):
+            raise refused(self.contract.name, why, PLAIN)
         earlier = sets_before(self.contract, (r.entry for r in self.before.latest.values()))
         parts = {**rows_read(self.contracts, self.contract.name), **earlier}
         profiles = audit(self.lake, [str(self.path.local(r.file.path)) for r in read], self.contract, parts)

@@ -15,7 +15,9 @@ from backfill_assets.landing.declared import FOLDER, TOTALS_SUFFIX
 from backfill_assets.landing.files import LandedFile, landed_object
 from backfill_assets.landing.listing import EXTENSIONS, Glob, Listing, RefusedFile, bad_name, is_manifest, unfit
 from backfill_assets.landing.paths import day_of
+from backfill_assets.places.store_errors import OddKeys
 
+NO_PATH = "its key is no path: it has an empty part, dots alone, or control characters"
 MANY = 10_000  # objects: listing them takes ten requests and about a second
 WHOLE_SECONDS = 600.0  # between two whole listings of many objects by one process
 LATE_DAYS = 7  # before the newest day; what lands in an older one is seen by the next whole listing
@@ -37,7 +39,12 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
     enter one. A pattern without wildcard ignores the object's neighbours. Requests: see `listed`.
     """
     refused, files, manifests = dict[str, str](), list[LandedFile](), list[LandedFile]()
-    tokens = _named(glob, root) if glob.names_file else listed(root, time.monotonic())
+    try:
+        tokens = _named(glob, root) if glob.names_file else listed(root, time.monotonic())
+    except OddKeys as error:
+        if not error.odd:
+            raise
+        tokens, refused = dict(error.good), {plain(key): NO_PATH for key in error.odd}
     for name, token in sorted(tokens.items()):
         if not token.size and "." not in name.rpartition("/")[2]:
             continue  # some programs put an empty object in place of a folder
@@ -47,7 +54,8 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
         else:
             (manifests if is_manifest(name) else files).append(landed_object(root, name, token))
     others = tuple(RefusedFile(name, why) for name, why in refused.items())
-    return Listing(tuple(files), others, not tokens and not glob.names_file, tuple(manifests))
+    is_missing = not tokens and not refused and not glob.names_file
+    return Listing(tuple(files), others, is_missing, tuple(manifests))
 
 
 def listed(root: Place, now: float) -> dict[str, Token]:

@@ -20,8 +20,10 @@ from backfill_assets.core.place import LOCK_SECONDS, Place, Token
 from backfill_assets.places import leases
 from backfill_assets.places.local_copies import LocalCopies
 from backfill_assets.places.objects import Objects
+from backfill_assets.places.store_errors import OddKeys
 
 AT_ONCE = 8  # files that are sent
+NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
 THEIRS = ".theirs"  # beside this machine's folders of lakes: the same for places in buckets that are no lake's
 ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
 Filling = TypeVar("Filling", bound=type[Any])
@@ -114,7 +116,10 @@ class Bucket:
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says: a request for each thousand."""
         cut = len(f"{self._key('')}/") if self._key("") else 0
-        found = self._objects.tokens(self._key(folder), self._key(after) if after else "")
+        try:
+            found = self._objects.tokens(self._key(folder), self._key(after) if after else "")
+        except OddKeys as error:
+            raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
         tokens = {key[cut:]: token for key, token in found.items()}
         waiting = {name: token for name in self._waiting(folder) if name > after and (token := self.token(name))}
         return tokens | waiting

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import AlreadyThere, Changed, Gone, Token
-from backfill_assets.places.store_errors import Busy, ChangedAfterAll, answered, lost
+from backfill_assets.places.odd_keys import list_all
+from backfill_assets.places.store_errors import Busy, ChangedAfterAll, OddKeys, answered, lost
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -68,10 +69,17 @@ class Objects:
         return {path.rstrip("/").rpartition("/")[2] for path in paths}
 
     def tokens(self, key: str, after: str = "") -> dict[str, Token]:
-        """The objects at any depth below a key whose keys come after one; a request for each thousand."""
-        with answered(self.uri(key)):
-            pages = _api().list(self._store, f"{key}/" if key else None, offset=after or None, chunk_size=PAGE)
-            return {o["path"]: _token(o) for page in pages for o in page if o["path"] > after}  # Azurite lists all
+        """The objects at any depth below a key whose keys come after one; a request for each thousand. Raises OddKeys,
+        which has the others, where some keys are no paths."""
+        prefix = f"{key}/" if key else ""
+        try:
+            with answered(self.uri(key)):
+                pages = _api().list(self._store, prefix or None, offset=after or None, chunk_size=PAGE)
+                return {o["path"]: _token(o) for page in pages for o in page if o["path"] > after}  # Azurite lists all
+        except OddKeys as error:
+            if (found := list_all(self.bucket, prefix, after)) is not None:
+                error.listed(found)
+            raise
 
     def token(self, key: str) -> Token | None:
         """The token of an object; None if it is gone."""

@@ -6,12 +6,12 @@ Not here: requests (`bucket`). An answer's text may quote a key, so none of it b
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place, exists
+from backfill_assets.core.place import AlreadyThere, Changed, Gone, Place, Token, exists
 from backfill_assets.core.texts import plain
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
@@ -22,7 +22,8 @@ EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "Req
 OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
 OTHER_TIME = ("RequestTimeTooSkewed", "RequestInTheFuture")
 NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey")
-ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)")
+ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)", re.DOTALL)
+ODD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\ud800-\udfff]")  # as the client judges them
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
 OF_STORE = re.compile(r"object store|Generic \w+ error")  # in errors of delta-rs: the store did not answer
 OLD_LIST = re.compile(r"end version (\d+) not the same as the specified end version (\d+)")  # likewise
@@ -34,6 +35,19 @@ class StoreRefused(BackfillError, OSError):
 
     def __reduce__(self) -> tuple[type, tuple[str, ...]]:
         return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class OddKeys(StoreRefused):
+    """Some keys of a listing are no paths, so that the client ends it."""
+
+    good: Mapping[str, Token] = {}  # of all other keys
+    odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
+
+    def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
+        """The error with the keys of a whole listing, without their first characters."""
+        self.odd = tuple(key[cut:] for key in found if ODD_KEY.search(key))
+        self.good = {key[cut:]: token for key, token in found.items() if not ODD_KEY.search(key)}
+        return self
 
 
 class StoreLost(TransientError, OSError):
@@ -100,7 +114,7 @@ def _no_bucket(address: str) -> StoreRefused:
 def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | None:
     """The error if another identical request cannot succeed."""
     if found := ODD_NAME.search(text):
-        return StoreRefused(
+        return OddKeys(
             address, f"an object below it has a name that no path can have: {plain(found[1])}", NOTHING,
             "Delete the object, or give it a name without empty parts, dots alone, and control characters",
         )  # fmt: skip

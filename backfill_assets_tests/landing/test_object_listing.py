@@ -13,8 +13,9 @@ import pytest
 
 from backfill_assets.core.place import Token
 from backfill_assets.landing.listing import list_landing, parse_pattern
-from backfill_assets.landing.object_listing import MANY, WHOLE_SECONDS, list_objects, listed
+from backfill_assets.landing.object_listing import MANY, NO_PATH, WHOLE_SECONDS, list_objects, listed
 from backfill_assets.places.folder import Folder
+from backfill_assets.places.store_errors import OddKeys
 
 NAMES = (
     "a.csv", "A.CSV", "b.txt", ".hidden.csv", "_half.csv", "c.csv.tmp", "d.csv.gz", "dt=2024-03-01/a b%20+=ü.csv",
@@ -44,6 +45,20 @@ def test_an_empty_object_in_place_of_a_folder_is_no_file_and_an_empty_prefix_is_
     root.write("notes", b"1")
     found = list_objects(glob, root, "csv")
     assert ([r.name for r in found.refused], found.root_missing) == (["notes"], False)
+
+
+class OddlyNamed(Folder):
+    """A place whose listing has keys that are no paths."""
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        keys = {name: Token((name,), 1, 0.0) for name in ("a.csv", "/x.csv", "b/../y.csv", "z\r.csv")}
+        raise OddKeys("s3://bucket/in", "an odd name", "Nothing", "Delete it").listed(keys)
+
+
+def test_keys_that_are_no_paths_are_refused_one_by_one_and_the_others_offered(tmp_path: Path) -> None:
+    found = list_objects(parse_pattern("s3://bucket/in/**", tmp_path), OddlyNamed(str(tmp_path)), "csv")
+    assert [f.name for f in found.files] == ["a.csv"]
+    assert {r.name: r.reason for r in found.refused} == dict.fromkeys(["/x.csv", "b/../y.csv", "z\\x0d.csv"], NO_PATH)
 
 
 @dataclass(frozen=True)
