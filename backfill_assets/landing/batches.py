@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from backfill_assets.landing.text_lines import UTF8_MARK, Limits, TextLines
 
+FRACTIONAL = "NUMBER"  # type of a column of texts, of which one at least is a number with a fraction or an exponent
 ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
 # Names that `load.deliveries` uses itself, and Spark's hidden column.
@@ -62,7 +63,7 @@ class TextParser(ABC, Generic[Row]):
     @property
     @abstractmethod
     def columns(self) -> dict[str, str]:
-        """The file's columns in the order of their first appearance: name -> STRING, BIGINT or BOOLEAN.
+        """The file's columns in the order of their first appearance: name -> STRING, BIGINT, BOOLEAN or NUMBER.
 
         Complete after the last batch.
         """

@@ -48,7 +48,7 @@ class StoredFile:
     sha256: str  # of the bytes, or of these and the path (`identity`): the content's name
     store: Place
     name: str  # of the Parquet file to read in the store; it begins with the content's; empty if it is not read
-    types: Mapping[str, str] = field(default_factory=dict)  # of text: column -> STRING, BIGINT, BOOLEAN; else empty
+    types: Mapping[str, str] = field(default_factory=dict)  # of text: column -> type (`batches`); else empty
     schema: str = ""  # digest of the columns and types of the Parquet file
     first_scan: datetime | None = None  # aware; the ledger's, an ingest does not know it
     home_day: date | None = None  # the ledger's: the day of rows without a usable arrival time

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, refuse_mark, shown
+from backfill_assets.landing.batches import FRACTIONAL, BadRecord, PlainLines, TextParser, Values, refuse_mark, shown
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
 BLANKS = b" \t\r\n"
-BOOLEANS, INTEGERS, OTHERS = 1, 2, 4
+BOOLEANS, INTEGERS, OTHERS, FRACTIONS = 1, 2, 4, 8
 TYPES = {BOOLEANS: "BOOLEAN", INTEGERS: "BIGINT"}
 INT64 = range(-(1 << 63), 1 << 63)
 # An unclosed string reaches to the end, so that the pattern reads no character twice.
@@ -34,7 +34,11 @@ class _Integer(str):
 
 
 class _Number(str):
-    """The digits of a JSON number with a fraction or an exponent."""
+    """The digits of a JSON number with a fraction or an exponent, or of -0: the number has other texts, too."""
+
+
+def _whole(digits: str) -> str:
+    return _Number(digits) if digits == "-0" else _Integer(digits)
 
 
 class _PlainValue(NamedTuple):
@@ -48,8 +52,8 @@ class _PlainValue(NamedTuple):
 PLAIN: dict[type, _PlainValue] = {
     str: _PlainValue('"', r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+', OTHERS),
     bool: _PlainValue("", "true|false", BOOLEANS),
-    _Integer: _PlainValue("", "-?(?:0|[1-9][0-9]{0,17}+)", INTEGERS),  # all within 64 bits
-    _Number: _PlainValue("", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", OTHERS),
+    _Integer: _PlainValue("", "0|-?[1-9][0-9]{0,17}+", INTEGERS),  # all within 64 bits
+    _Number: _PlainValue("", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", FRACTIONS),
 }
 UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
 MOST_SHAPES, MOST_PLAIN_COLUMNS = 8, 100  # patterns per file: compiling one costs as much as parsing 1,000 lines
@@ -92,13 +96,15 @@ class JsonLines(TextParser[dict[str, Any]]):
         self._kinds = dict[str, int]()
         self._shapes = dict[Shape, PlainLines | None]()
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=_object, parse_int=_Integer, parse_float=_Number, parse_constant=_constant
+            object_pairs_hook=_object, parse_int=_whole, parse_float=_Number, parse_constant=_constant
         )
 
     @property
     def columns(self) -> dict[str, str]:
-        """Name -> type: BOOLEAN or BIGINT if all its non-null values are, else STRING."""
-        return {n: TYPES.get(self._kinds.get(n, 0), "STRING") for n in self._names.known}
+        """Name -> type: BOOLEAN or BIGINT if all its non-null values are; else NUMBER if one is a number with a
+        fraction or an exponent; else STRING."""
+        found = {name: self._kinds.get(name, 0) for name in self._names.known}
+        return {n: TYPES.get(k) or (FRACTIONAL if k & FRACTIONS else "STRING") for n, k in found.items()}
 
     def judged(self, lines: TextLines) -> Iterator[None]:
         """Add one line per step; the first of a batch shows what plain lines look like."""
@@ -177,7 +183,9 @@ class JsonLines(TextParser[dict[str, Any]]):
             found |= BOOLEANS
         if _Integer in kinds:
             found |= INTEGERS if _are_int64([v for v in values if type(v) is _Integer]) else OTHERS
-        if kinds - {bool, _Integer}:
+        if _Number in kinds:
+            found |= FRACTIONS
+        if kinds - {bool, _Integer, _Number}:
             found |= OTHERS
         self._kinds[name] = self._kinds.get(name, 0) | found
         if kinds <= {str, _Integer, _Number}:

@@ -93,8 +93,12 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
 
 def names_of(select: str) -> tuple[str, ...]:
     """The column that each expression gives: what its text ends with; lower case."""
-    ends = (Spark().tokenize(e)[-1] for e in expressions(select))
-    return tuple(e.text.lower() for e in ends)
+    return tuple(map(name_of, expressions(select)))
+
+
+def name_of(expression: str) -> str:
+    """The column that one of `expressions` gives; lower case."""
+    return Spark().tokenize(expression)[-1].text.lower()
 
 
 def words_of(select: str) -> frozenset[str]:

@@ -21,9 +21,10 @@ from backfill_assets.lake.forgotten import REASON
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.batches import folded_name
+from backfill_assets.landing.batches import FRACTIONAL, folded_name
 from backfill_assets.landing.casting import NO_TEXT, UnfitSelect
 from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.key_texts import refuse_varying_keys
 from backfill_assets.landing.mapping import (
     RAISED,
     analysis_errors,
@@ -132,6 +133,9 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
     kept = _placed(session, kept, alike.files)
     payload = settings.source.payload_columns
     first, engine = alike.files[0], engine_of(session)
+    if first.commit is None:  # the type of a table's column is the table's, and not a file's
+        numbers = {name for file in alike.files for name, kind in file.types.items() if kind == FRACTIONAL}
+        refuse_varying_keys(settings.source.select, dict(kept.dtypes), numbers)
     chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(

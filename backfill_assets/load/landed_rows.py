@@ -24,7 +24,7 @@ from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.engine_paths import engine_path, linked
 from backfill_assets.lake.session import small_frame
-from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name, shown
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, FRACTIONAL, ROW_NUMBER, folded_name, shown
 from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped, read_micros
@@ -164,7 +164,8 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
     own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
     columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
-    types = {n: t.lower() for f in (files if alike.fields else files[:1]) for n, t in f.types.items()}
+    of_texts = (item for f in (files if alike.fields else files[:1]) for item in f.types.items())
+    types = {n: t.lower() for n, t in of_texts if t != FRACTIONAL}
     return frame.select(
         (row_text(columns) if columns else F.lit("")).alias("__json"),
         F.substring(content, start, DIGITS).alias(CONTENT),

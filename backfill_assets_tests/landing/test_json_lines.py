@@ -92,7 +92,8 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
         (["1", "-5", "null"], "BIGINT"), (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
         (["1", "9223372036854775808"], "STRING"), (["1", "-9223372036854775809"], "STRING"),
         (["1", "1" + "0" * 5000], "STRING"), (["true", "null", "false"], "BOOLEAN"), (["true", "1"], "STRING"),
-        (["1", "1.0"], "STRING"), (["1", '"1"'], "STRING"), (["true", '"true"'], "STRING"),
+        (["1", "1.0"], "NUMBER"), (["0", "-0"], "NUMBER"), (["1e0", '"a"'], "NUMBER"),
+        (["1", '"1"'], "STRING"), (["true", '"true"'], "STRING"),
         (["null", "null"], "STRING"), (["1", "{}"], "STRING"),
     ],
 )  # fmt: skip
