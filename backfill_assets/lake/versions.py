@@ -18,16 +18,17 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.place import SHOWN_SECONDS, AlreadyThere, Place, read_json
 from backfill_assets.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.folder import VERSIONS
+from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.run_markers import Life, life_of, live_runs, markers, process_of
+from backfill_assets.lake.run_markers import Life, forget, life_of, live_runs, mark, markers, process_of
 
 NEVER_MADE = -1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,24 +42,11 @@ class Unfinished:
     what: str  # in words
     fix: str  # a sentence with the command that completes it
     tables: Mapping[str, int] = field(default_factory=dict)  # the version of each that readers see until then
-    process: Mapping[str, Any] = field(default_factory=dict)  # which does it (`PlacedProcess`)
-
-    @property
-    def has_stopped(self) -> bool:
-        """Whether its process certainly ended."""
-        return not self.process or PlacedProcess(**self.process).is_gone(PlacedProcess.this())
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process certainly lives. One that was killed in a container is neither gone nor alive from here:
-        the same switch may then be done again."""
-        here = PlacedProcess.this()
-        process = PlacedProcess(**self.process) if self.process else None
-        return process is not None and process.is_seen_from(here) and not process.is_gone(here)
+    process: Mapping[str, Any] = field(default_factory=dict)  # which does it (`PlacedProcess`); empty: it stopped
 
     def __str__(self) -> str:
         """A line for people."""
-        state = "was stopped" if self.has_stopped else "runs or was stopped"
+        state = "runs or was stopped" if self.process else "was stopped"
         return f"{self.what} {state}: readers see {', '.join(self.tables)} as before it. {self.fix}"
 
 
@@ -182,11 +170,35 @@ def _told(lake: Lake, run: str, since: str) -> str:
 def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
     """The publications and rollbacks of several tables that run, or were stopped after their first commit."""
     entry = newest(lake)
-    return _standing(lake, entry) if entry is not None else ()
+    standing = _standing(lake, entry) if entry is not None else ()
+    return tuple(_as_it_is(lake, u) for u in standing)
+
+
+def _as_it_is(lake: Lake, work: Unfinished) -> Unfinished:
+    """The switch without its process where that stopped."""
+    return replace(work, process={}) if _has_stopped(lake, work) else work
 
 
 def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
-    return tuple(u for u in entry.unfinished if not u.has_stopped or _has_committed(lake, u))
+    return tuple(u for u in entry.unfinished if not _has_stopped(lake, u) or _has_committed(lake, u))
+
+
+def _has_stopped(lake: Lake, work: Unfinished) -> bool:
+    return _life_of(lake, work) in (Life.GONE, Life.LAPSED)
+
+
+def _life_of(lake: Lake, work: Unfinished) -> Life | None:
+    """What can be said of the process of a switch; None: nothing, where one of an earlier release does it elsewhere."""
+    process, marker = PlacedProcess(**work.process) if work.process else None, _marker_of(work.id)
+    if process is not None and process_of(lake.place, marker) == process:
+        return life_of(lake.place, marker)
+    if process is None or process.is_gone(PlacedProcess.this()):
+        return Life.GONE
+    return Life.LIVES if process.is_seen_from(PlacedProcess.this()) else None
+
+
+def _marker_of(work_id: str) -> str:
+    return f"{RUNS}/switches/{digest_of([work_id])}"
 
 
 def _has_committed(lake: Lake, work: Unfinished) -> bool:
@@ -302,9 +314,11 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
     def begun(before: LakeVersion) -> LakeVersion:
         """The entry in which the switch is unfinished; an earlier try of it keeps what readers see."""
         earlier, others = _parted(before, work.id)
-        running = [u for u in earlier if u.process != this and u.is_running]
+        running = [u for u in earlier if u.process != this and _life_of(lake, u) is Life.LIVES]
         if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
-            raise BackfillError(f"the lake {lake.place}", str(hindering[0]), "Nothing was written", "Then do it again")
+            raise BackfillError(
+                f"the lake {lake.place}", str(_as_it_is(lake, hindering[0])), "Nothing was written", "Then do it again"
+            )
         tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
             t: v for u in earlier for t, v in u.tables.items()
         }
@@ -322,13 +336,17 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
 
     record(lake, known, f"before {work.what}")
     began = _parted(_append(lake, begun, f"{work.what} begins"), work.id)[0][0]
+    mark(lake.place, _marker_of(work.id))
     try:
         yield
     except BaseException:
         committed = _has_committed(lake, began)
         _append(lake, stopped if committed else ended, f"{work.what} {'stopped' if committed else 'wrote nothing'}")
         raise
-    _append(lake, ended, work.what)
+    else:
+        _append(lake, ended, work.what)
+    finally:
+        forget(lake.place, _marker_of(work.id))
 
 
 def _parted(entry: LakeVersion, work_id: str) -> tuple[tuple[Unfinished, ...], tuple[Unfinished, ...]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.lake.folder import RUNS, VERSIONS
@@ -190,6 +191,25 @@ def test_a_switch_of_another_process_is_completed_where_it_may_be_dead_not_twice
         with switch(made):
             write(made, "features")
         assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_a_switch_that_was_killed_with_its_pod_is_over_without_a_sign_of_life_and_refused_twice_before(
+    made: Planned,
+) -> None:
+    stop(made, "staging")
+    by_process(made, IN_ANOTHER_CONTAINER)
+    switches = made.root / RUNS / "switches"
+    write_json(switches / digest_of(["p9"]), vars(IN_ANOTHER_CONTAINER))
+    beat = switches / f"{digest_of(['p9'])}{BEAT}"
+    beat.write_bytes(b"of another kernel")
+    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made):
+        raise AssertionError("it began")
+    os.utime(beat, (0, 0))
+    assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+    with switch(made):
+        write(made, "features")
+        assert len([*switches.iterdir()]) == 2, "the switch shows itself"
+    assert (seen(made), unfinished(made.lake), [*switches.iterdir()]) == ([2, 2], (), [])
 
 
 def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:

@@ -17,7 +17,7 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.run_markers import BEAT
+from backfill_assets.lake.run_markers import BEAT, live_runs
 from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.assemble import assemble
@@ -91,6 +91,17 @@ def test_a_living_run_is_not_dead_while_its_steps_mark_it(instance: dg.DagsterIn
         writer.join()
     assert ended == []
     assert sorted(lake[0].place.names(markers.folder)) == [run_id, f"{run_id}{BEAT}"]
+
+
+def test_a_run_that_run_monitoring_ended_is_waited_for_no_longer_wherever_its_process_is(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(instance, lake[0], replace(PlacedProcess.this(), host="elsewhere", boot="another"))
+    assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset({run_id}))
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    instance.report_run_failed(run, "its worker is gone")
+    assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset())
 
 
 def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
