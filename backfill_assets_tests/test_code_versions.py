@@ -5,6 +5,7 @@ days of before outdated; else only correct the digest below."""
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.code import python_digest
-from backfill_assets.lake.model import LOADER, LOADER_VERSION, Table
+from backfill_assets.lake.model import LOADER, LOADER_VERSION, Table, make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
@@ -58,9 +59,9 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "445450f4d801961d4d82a331204c172b",
+    "raw 1": "b98da6555c45d688092d714558577e1d",
     "staging 2": "53bef20906033c0df3532cc9bc5cacf8",
-    "staging of a table 1": "29d14bd9f98b93681b05cf378de62be1",
+    "staging of a table 1": "7677362ffbef4516d2ede8fc3ddbfb9a",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
     "labels 1": "cd22f7db8c3ab7758b59944ff8bde592",
@@ -132,3 +133,14 @@ def test_no_module_that_a_loader_uses_is_forgotten() -> None:
                 used |= {room} if "." in room else {f"{room}.{a.name}" for a in node.names}
     assert {u for u in used if not u.startswith("core.")} - loaders - DECIDES_NO_ROW == set()
     assert [m for m in sorted(DECIDES_NO_ROW) if find_spec(f"backfill_assets.{m}") is None] == [], "they are gone"
+
+
+def test_days_of_a_table_that_were_loaded_without_the_order_of_its_log_stay_as_good() -> None:
+    settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": OF_TABLE})
+    raw = next(t for t in tables(settings) if t.is_landed)
+    before = replace(raw.contract, columns=tuple(c for c in raw.contract.columns if not c.is_later))
+    as_before = replace(raw, contract=before, code_version="", earlier_versions=())
+    now, then = (make_pipeline([t]).codes["raw"] for t in (raw, as_before))
+    assert len(raw.contract.columns) > len(before.columns)
+    assert now.code_digest != then.code_digest
+    assert then.code_digest in now.earlier

@@ -40,6 +40,11 @@ class Column:
         """The type by its parts."""
         return read_type(self.type)
 
+    @property
+    def is_later(self) -> bool:
+        """Whether days without it are as good (`LATER`)."""
+        return LATER.items() <= self.tags.items()
+
 
 LANDING = "landing"  # what the landed table of a lake's only source is made from; of source NAME it is landing_NAME
 

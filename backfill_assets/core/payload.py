@@ -59,7 +59,7 @@ def log_columns(given: Collection[str]) -> dict[str, str]:
     did with it (INSERTED, TAKEN_AWAY) and when, and of those of `CLOCKS` that `select` gives (`given`) the row's own,
     which are the commit's in the delivery of a row that was taken away. All NULL in what earlier releases loaded."""
     own = {f"row_{name}": MACHINERY[name] for name in CLOCKS if name in given}
-    return {"log_change": "STRING", "commit_ts": "TIMESTAMP", **own}
+    return {"log_change": "STRING", "log_commit_ts": "TIMESTAMP", **own}
 
 
 def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:

@@ -95,13 +95,14 @@ def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
 
 
 def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
-    """The names of `columns` that the files of a day lack; none for a day without rows or with unknown columns. Where a
-    receipt has no types, arrays are not known."""
+    """The names of `columns` that the files of a day lack; none for a day without rows or with unknown columns, and
+    none that a later release brought. Where a receipt has no types, arrays are not known."""
     known = entry.columns
     if not entry.rows or known is None:
         return []
     untyped = not all(known.values())
-    return [c.name for c in columns if c.name not in known and not (untyped and c.kind.element is not None)]
+    lacking = (c for c in columns if c.name not in known and not c.is_later)
+    return [c.name for c in lacking if not (untyped and c.kind.element is not None)]
 
 
 def mark_of(entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import LATER, Contract, Input, InputKind, keys_read
+from backfill_assets.core.contracts import Contract, Input, InputKind, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.engines import DeclaredExpression
@@ -273,7 +273,7 @@ def _counted_files(table: Table) -> list[SourceFile]:
 
 
 def _version(table: Table) -> str:
-    return LOADER_VERSION if table.is_landed else table.code_version
+    return table.code_version or (LOADER_VERSION if table.is_landed else "")
 
 
 def _code(table: Table, read: Collection[str] | None) -> list[object]:
@@ -284,7 +284,7 @@ def _code(table: Table, read: Collection[str] | None) -> list[object]:
 
 
 def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
-    counted = (c for c in table.contract.columns if not LATER.items() <= c.tags.items())
+    counted = (c for c in table.contract.columns if not c.is_later)
     columns = [[c.name, c.type, c.nullable] for c in counted if read is None or c.name in read]
     return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
+from backfill_assets.core.payload import CLOCKS, DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, log_columns, read_payload
 from backfill_assets.engine.confs import OWN_SERVERS, THEIRS
 from backfill_assets.landing.dialect import Dialect
 from backfill_assets.landing.paths import KeyDay
@@ -66,6 +66,8 @@ class SourceSettings(Section):
     def _of_such_files(self) -> Self:
         if self.first_version and self.table is None:
             raise ValueError("first_version is of a table")
+        if self.table and (taken := sorted({c.name.lower() for c in self.payload_columns} & {*log_columns(CLOCKS)})):
+            raise ValueError(f"payload: {taken[0]} is a name of raw itself, over a table; give it another one")
         known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(self.format, set[str]())
         if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
             raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')

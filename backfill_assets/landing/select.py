@@ -266,7 +266,7 @@ def _of_log(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
 
     is_placed = F.col(LOG_PLACE).isNotNull()
     number = F.col(COMMIT) * F.lit(1 << PLACE_BITS) + F.col(LOG_PLACE) + F.col(ROW)
-    kept = {"log_change": F.col(CHANGE), "commit_ts": F.col(COMMITTED), **{f"row_{n}": c for n, c in own.items()}}
+    kept = {"log_change": F.col(CHANGE), "log_commit_ts": F.col(COMMITTED), **{f"row_{n}": c for n, c in own.items()}}
     found = {name: F.when(is_placed, value) for name, value in kept.items()}
     return {**found, "seq": F.when(is_placed & seq.isNotNull(), number).otherwise(seq)}
 

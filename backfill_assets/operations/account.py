@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.ledgers import TOO_LATE, named
-from backfill_assets.core.payload import LANDED
+from backfill_assets.core.payload import CLOCKS, LANDED, log_columns
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import sum_by_key
 from backfill_assets.core.states import States
@@ -23,7 +23,8 @@ from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
 VANISHED = "vanished"  # a count of raw's receipts, as `load.raw` writes it
-OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED)  # what two deliveries of the same row differ in
+# What two deliveries of the same row differ in.
+OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED, *log_columns(CLOCKS))
 
 
 @dataclass(frozen=True)

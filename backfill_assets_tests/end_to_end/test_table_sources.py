@@ -51,7 +51,7 @@ ROWS: dict[str, list[Sequence[Any]]] = {
 CLICKS = """id AS event_key, CAST(at AS timestamp) AS event_ts, CAST(arrived AS timestamp) AS arrival_ts,
  who AS entity, 1 AS value, 0 AS flag"""
 UP_TO_DATE = {"fresh", "pending"}  # the day behind the frontier
-PLACES = ("seq", "source_file", "row_number", "row", "fingerprint", "log_change", "commit_ts")
+PLACES = ("seq", "source_file", "row_number", "row", "fingerprint", "log_change", "log_commit_ts")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.lake.source_log import versions
+from backfill_assets.lake.source_log import contents, versions
 from backfill_assets.places.choice import others_at
 from backfill_assets_tests.tables import SCHEMA, append, brought, committed, settings_text
 
@@ -111,6 +111,45 @@ def test_a_table_may_begin_with_what_it_holds_at_a_version(tmp_path: Path) -> No
         brought(table, 3)
 
 
+def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    for keys in ("ab", "cde", "f"):
+        append(table, DAY, *((key, ROW[1], key, 1) for key in keys), partition_by=["who"])
+    by_commit = [[f.rows_before for f in brought(table) if f.name.startswith(f"{v}/")] for v in range(3)]
+    assert by_commit == [[0, 1], [0, 1, 2], [0]]
+    own = {f.name: f.rows_before for f in brought(table) if f.name.startswith("1/")}
+    begun = {f.name: f.rows_before for f in brought(table, 1) if f.name.startswith("1/")}
+    assert {name: begun[name] for name in own} == own, "a content that was loaded before stays where it was"
+    assert sorted(before for name, before in begun.items() if name not in own) == [-2, -1]
+    rewritten(table, lambda action: action.get("add", {}).update(stats=None))
+    sizes = [f.size for f in brought(table) if f.name.startswith("1/")]
+    assert [f.rows_before for f in brought(table) if f.name.startswith("1/")] == [
+        0, sizes[0] * 8, sum(sizes[:2]) * 8,
+    ], "without statistics a row takes a bit or more"  # fmt: skip
+    rewritten(table, lambda action: action.get("add", {}).update(stats=json.dumps({"numRecords": 1 << 39})))
+    with pytest.raises(LandingError, match="version 1 has rows that no number of 63 bits can order"):
+        brought(table)
+
+
+def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_one_up(table: Path) -> None:
+    committed(table, "2099-01-01 10:00")
+    append(table, "2024-03-03 20:00", ROW)
+    place, look = others_at(str(table)), 1_795_000_000_000
+    (first, ahead, last), state = contents(place, versions(place), look=look)
+    assert [f.mtime_ns // 1_000_000 for f in (ahead, last)] == [look, 1_709_496_000_000]
+    assert [bool(f.committed_ms) for f in (first, ahead, last)] == [False, True, False]
+    assert state.time == 1_709_496_000_000
+
+
+def test_a_commit_knows_which_columns_the_table_had_before(table: Path) -> None:
+    append(table, NEXT, ROW, schema=SCHEMA.set(2, SCHEMA.field(2).with_name("whom")), mode="overwrite",
+           schema_mode="overwrite")  # fmt: skip
+    assert [sorted(f.lacking) for f in brought(table)] == [[], [], ["who"]]
+    append(table, NEXT, ROW, schema=SCHEMA.set(2, SCHEMA.field(2).with_name("WHO")), mode="overwrite",
+           schema_mode="overwrite")  # fmt: skip
+    assert sorted(brought(table)[-1].lacking) == ["whom"], "to SQL the other one is there"
+
+
 def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
     append(table, "2024-03-03 20:00", ROW)
     log = table / "_delta_log" / f"{2:020d}.json"
@@ -140,6 +179,7 @@ def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) 
         ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
         ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
         ('table = "orders"', 'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3', "first_version is of a table"),
+        ('table = "orders"', 'table = "orders"\npayload = { Row_Seq = "BIGINT" }', "row_seq is a name of raw itself"),
         ('table = "orders"', 'table = "orders"\ndialect = { separator = ";" }', "dialect.separator"),
     ],
 )

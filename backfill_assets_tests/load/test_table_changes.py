@@ -2,6 +2,7 @@
 Its contents are in the content store: a link to an appended file, and of a change the rows that it changed. Not here:
 what commits bring (`lake.test_source_log`), scans and loads (`end_to_end.test_table_sources`)."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +21,11 @@ from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.source_log import TableFile, TableListing, known_content
 from backfill_assets.lake.source_position import Position, TableState
 from backfill_assets.load.table_changes import (
+    far_ahead,
     first_day,
     note_read,
     position_in,
+    refuse_altered_columns,
     take_in,
     with_known,
 )
@@ -193,3 +196,59 @@ def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
     *_, last = brought(tmp_path / "orders")
     assert last.feed
     assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
+
+
+def test_changed_rows_stand_in_the_order_of_the_log(lake: Lake, tmp_path: Path) -> None:
+    rows = [(key, "2024-03-01 10:00", who, 1) for key, who in ("zA", "yA", "xB", "wB")]
+    append(tmp_path / "orders", COMMITTED, *rows, partition_by=["who"])
+    append(tmp_path / "orders", COMMITTED, rows[3], *(("b", r[1], r[2], 2) for r in rows), mode="overwrite",
+           partition_by=["who"])  # fmt: skip
+    *_, last = brought(tmp_path / "orders")
+    files = [pq.read_table(data.path)["id"].to_pylist() for data in last.added]
+    found = newest(lake)
+    assert [r["_change_type"] for r in found] == ["delete"] * 3 + ["insert"] * 4
+    assert [r["id"] for r in found[3:]] == [key for keys in files for key in keys if key != "w"]
+
+
+def test_a_content_that_was_taken_in_without_its_place_is_looked_for_while_it_is_there(
+    lake: Lake, tmp_path: Path
+) -> None:
+    append(tmp_path / "orders", COMMITTED, ("a", "2024-03-01 10:00", "A", 1))
+    (file,) = brought(tmp_path / "orders")
+    described = lake.stock.local(f"{file.sha256}.json")
+    assert take_in(lake, file).rows_before == 0
+    described.write_text(described.read_text().replace(', "rows_before": 0', ""))
+    assert take_in(lake, replace(file, added=())).rows_before is None, "as an earlier release left it"
+    assert take_in(lake, file).rows_before == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"id": ["1"]}, {"key": ["1"]}, "version 1 has no column id any more, and select reads it"),
+        ({"id": ["1"]}, {"id": [1.0]}, "version 1 made id double, which was string, and select reads it"),
+        ({"id": [1.0]}, {"id": ["1"]}, "version 1 made id string, which was double"),
+        ({"id": [True]}, {"id": [1]}, "version 1 made id bigint, which was boolean"),
+        ({"id": [1]}, {"id": ["1"]}, ""),
+        ({"id": ["1"], "x": [1.0]}, {"id": ["1"], "y": ["1"]}, ""),
+    ],
+)
+def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_it(
+    tmp_path: Path, before: dict[str, list[Any]], after: dict[str, list[Any]], why: str
+) -> None:
+    for columns in (before, after):
+        write_deltalake(str(tmp_path / "orders"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
+    (tmp_path / "lake.toml").write_text(settings_text("orders", "id AS event_key"))
+    files, source = brought(tmp_path / "orders"), load_settings(tmp_path).source
+    found, names = listing(range(2), *files), {f.name for f in files}
+    with pytest.raises(LandingError, match=f"{why}.*first_version = 1") if why else nullcontext():
+        refuse_altered_columns(found, names, source)
+    refuse_altered_columns(found, {files[0].name}, source)
+
+
+def test_a_far_time_of_a_commit_is_told_whatever_it_is(tmp_path: Path) -> None:
+    one = known_content(Folder(str(tmp_path)), "1/part", 9, 0, "1")
+    far = replace(one, committed_ms=4_070_944_800_000), replace(one, name="2/part", committed_ms=1 << 62)
+    told = far_ahead([one, *far])
+    assert list(told) == ["1/part", "2/part"]
+    assert "its commit says 2099-01-01T10:00:00+00:00: it counts as of this look" in told["1/part"]

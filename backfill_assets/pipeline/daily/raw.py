@@ -6,7 +6,7 @@ Not here: loading it from landed files (`load.raw`).
 from backfill_assets.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, log_columns, words
-from backfill_assets.lake.model import Table
+from backfill_assets.lake.model import LOADER_VERSION, Table
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.select import clocks_of
@@ -23,8 +23,9 @@ MEANING = dict(zip(DEFAULT_PAYLOAD, (
 LOG_MEANING = {
     "log_change": "insert or delete: whether the commit put the row into the table or took it away; NULL: an earlier "
     "release loaded it",
-    "commit_ts": "when the row's commit was made (UTC)",
+    "log_commit_ts": "when the row's commit was made (UTC)",
 }
+OF_TABLE = "raw of a table 1"  # beside `LOADER_VERSION`: raised when the log can give other rows of raw
 OWN = "{} of the row itself, also where the commit took it away"
 
 
@@ -39,8 +40,20 @@ def _of_log(source: SourceSettings) -> tuple[Column, ...]:
 
 def raw(settings: LakeSettings, source: str = "") -> Table:
     """Every delivery of a source that landed on a day. A delete may lack its payload: all of it may be NULL."""
-    payload, lateness = settings.source.payload_columns, settings.lateness
-    contract = Contract(
+    is_table = settings.source.table is not None
+    return Table(
+        _contract(settings, source),
+        settings=_reaching(settings),
+        facts=lateness_of_deliveries,
+        counts_alike=True,
+        code_version=OF_TABLE if is_table else "",
+        earlier_versions=(LOADER_VERSION,) if is_table else (),  # what was loaded without the order of the log stays
+    )
+
+
+def _contract(settings: LakeSettings, source: str) -> Contract:
+    payload = settings.source.payload_columns
+    return Contract(
         named("raw", source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
         columns=(
@@ -62,7 +75,12 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         key=("seq",),
         inputs=(Input(named(LANDING, source), kind=InputKind.FILES),),
     )
-    reaching = {
+
+
+def _reaching(settings: LakeSettings) -> dict[str, object]:
+    """The settings that reach the rows of raw."""
+    payload, lateness = settings.source.payload_columns, settings.lateness
+    return {
         "start_date": str(settings.start_date),
         "format": settings.source.format,
         "select": settings.source.select,
@@ -73,4 +91,3 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
         **({"payload": words(payload)} if settings.source.payload is not None else {}),
     }
-    return Table(contract, settings=reaching, facts=lateness_of_deliveries, counts_alike=True)

@@ -57,7 +57,7 @@ def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
             "__is_placed": placed,
             "__is_in": F.when(placed, F.col("log_change") == INSERTED).otherwise(came_before),
             "__all_placed": F.min(placed.cast("int")).over(key) == 1,
-            "__when": F.coalesce("commit_ts", "arrival_ts"),
+            "__when": F.coalesce("log_commit_ts", "arrival_ts"),
             "row_op": F.lit("upsert"),
             **clocks,
         }
