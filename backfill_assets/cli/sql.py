@@ -6,8 +6,9 @@ Not here: answering a query (`operations.sql`), and exporting (`operations.expor
 
 import csv
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from functools import partial
 from typing import Any, TextIO
@@ -42,11 +43,18 @@ from backfill_assets.operations.fitness import unfit_text, without
 from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
+# A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row unless quoted.
+FORMULA, ENDS_A_CELL = re.compile("[=+\\-@\t\r\n＝＋－＠]"), re.compile("[;\t\r]")
 
 
 @click.command()
 @click.argument("query", type=TEXT)
-@click.option("--csv", "is_csv", is_flag=True, help="Comma-separated values on stdout, with a header.")
+@click.option(
+    "--csv",
+    "is_csv",
+    is_flag=True,
+    help="Comma-separated values on stdout, with a header; a ' before texts that spreadsheets compute.",
+)
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=LAKE_MOMENT, help="As they were then (UTC), or the number of a lake version. [default: now]")
 @newest_option
@@ -81,15 +89,23 @@ def _records(rows: Any) -> list[dict[str, Any]]:
 
 
 def write_csv(rows: Any, to: TextIO) -> None:
-    """Write Arrow rows as CSV. A terminal gets control characters escaped."""
-    writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
+    """Write Arrow rows as CSV, with a `'` before a text or name that a spreadsheet would compute. A terminal gets
+    control characters escaped."""
+    plainly, quoted = csv.writer(to, lineterminator="\n"), csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    screen = to.isatty()
 
     def cell(value: Any) -> str:
-        return plain(_cell(value)) if screen else _cell(value)
+        text = f"'{value}" if isinstance(value, str) and FORMULA.match(value) else _cell(value)
+        return plain(text) if screen else text
 
-    writer.writerow(map(cell, rows.column_names))
+    def write(row: Iterable[Any]) -> None:
+        cells = [*map(cell, row)]
+        (quoted if any(map(ENDS_A_CELL.search, cells)) else plainly).writerow(cells)
+
+    write(rows.column_names)
     for batch in rows.to_batches():
-        writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
+        for row in zip(*map(_values, batch.columns), strict=True):
+            write(row)
 
 
 def _draw(rows: Any, limit: int) -> None:

@@ -64,15 +64,25 @@ def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path) -> None:
     drawn = run("sql", HOSTILE, "--lake", lake).stdout.splitlines()
     assert (drawn[0].split(), drawn[1].split()) == (["a\\x1b]0;x\\x07\\u202e", "v"], ["1", "\\x1b[31m"])
     piped = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
-    assert piped == ["a\x1b]0;x\x07\u202e,v", "1,\x1b[31m"], "a program gets the bytes"
+    assert piped == ['"a\x1b]0;x\x07\u202e","v"', "1,\x1b[31m"], "a program gets the bytes"
     screen = Screen()
     write_csv(pa.table({"a\x1b]0;x\x07\u202e": [1], "v": ["\x1b[31m"]}), screen)
-    assert screen.getvalue().splitlines() == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
+    assert screen.getvalue().splitlines() == ['"a\\x1b]0;x\\x07\\u202e","v"', "1,\\x1b[31m"]
 
 
 class Screen(StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_a_spreadsheet_computes_no_text_and_splits_no_cell(lake: Path) -> None:
+    query = "SELECT '=1+1' AS \"@a\", '+1' AS b, '-1' AS c, '＝x' AS d, -1 AS e, 'x=1' AS f, NULL AS g"
+    lines = run("sql", query, "--csv", "--lake", lake).stdout.splitlines()
+    assert lines == ["'@a,b,c,d,e,f,g", "'=1+1,'+1,'-1,'＝x,-1,x=1,"]
+    out = StringIO()
+    write_csv(pa.table({"v": ["a;=1+1", "b\r=1+1", "\t=1", "\r=1", "plain"], "n": [1, -2, 3, 4, 5]}), out)
+    ends = out.getvalue().removesuffix("\n").split("\n")
+    assert ends == ["v,n", '"a;=1+1","1"', '"b\r=1+1","-2"', '"\'\t=1","3"', '"\'\r=1","4"', "plain,5"]
 
 
 def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None:
