@@ -17,7 +17,8 @@ from backfill_assets.core.days import DayRange, parse_day, ranges
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
-from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.core.texts import scrub
+from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake

@@ -20,7 +20,7 @@ from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import broken, remark
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.process import collect_seldom
-from backfill_assets.core.texts import did_you_mean
+from backfill_assets.core.texts import did_you_mean, scrub
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -134,7 +134,8 @@ class _Group(click.Group):
                 remark(f"Error: {unusable(error)}")
                 ctx.exit(1)
             if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
-                raise click.UsageError(broken(error.format_message(), len("Error: ")), error.ctx) from None
+                said = broken(scrub(error.format_message()), len("Error: "))
+                raise click.UsageError(said, error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
 
 

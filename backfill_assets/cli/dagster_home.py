@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import foreign_owners
 from backfill_assets.core.process import LAKE_VARIABLE, lake_folder, project_root
-from backfill_assets.engine.confs import scrub
+from backfill_assets.core.texts import scrub
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor import NAMES_A_STORAGE, OUR_EVENT_STORAGE

@@ -20,7 +20,8 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.plans import Work
-from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.core.texts import scrub
+from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings

@@ -26,7 +26,7 @@ from backfill_assets.cli.common import json_and_lake, lake_option, lake_root, na
 from backfill_assets.cli.output import answer
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import remove_rights
-from backfill_assets.engine.confs import scrub
+from backfill_assets.core.texts import scrub
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake

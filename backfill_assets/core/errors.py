@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from backfill_assets.core.texts import known_names, one_line
+from backfill_assets.core.texts import known_names, one_line, scrub
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
@@ -21,14 +21,15 @@ class BackfillError(Exception):
     """An error that a retry cannot help (else: `TransientError`); picklable, as executors ship it between processes.
 
     `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did not
-    happen because of it, and `fix` the next command or edit.
+    happen because of it, and `fix` the next command or edit. None of them holds a secret, whatever it was made of.
     """
 
     also: Sequence["BackfillError"] = ()  # errors of other sources, each to be shown after this one
 
     def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:
-        super().__init__(object, culprit, consequence, fix)
-        self.object, self.culprit, self.consequence, self.fix = object, culprit, consequence, fix
+        parts = [scrub(part) for part in (object, culprit, consequence, fix)]
+        super().__init__(*parts)
+        self.object, self.culprit, self.consequence, self.fix = parts
 
     def __str__(self) -> str:
         """One line, whatever it quotes: object: culprit. Consequence. Fix."""

@@ -1,4 +1,4 @@
-"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes, records as JSON values.
+"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes and secrets, records as JSON.
 
 Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that are read back.
 """
@@ -12,6 +12,21 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 
+_KEY = r"(?:access|account|api|private|sas|secret|shared|storage)[-_.]?(?:access[-_.]?)?key"
+_LOOSE = rf"(?:password|passwd|passphrase|pwd|client[-_.]?secret|{_KEY})"
+_TIGHT = r"(?:token|secret|signature|credential|(?<![a-z])(?:sig|sas|pass))"
+_VALUE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|['\"]?[^\s&;'\"<>]+)"
+# What stands before a secret, and the secret: in a query, a connection string, a JSON object, a header.
+_SECRETS = re.compile(
+    rf"((?:{_LOOSE}\s?=\s?|{_TIGHT}=|[\"']?(?:{_LOOSE}|{_TIGHT})[\"']\s?:\s?))(?!PASSWORD|['\"]?\*\*\*){_VALUE}"
+    r"|(authorization[\"']?\s?[:=]\s?[\"']?)[^\r\n\"']+"
+    r"|(\b(?:bearer|basic)\s)(?=\S*\d)[\w+/=.~-]{8,}"
+    r"|(hooks\.slack\.com/services/)[\w/-]+",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\S+")
+_QUERY = re.compile(r"\?[\w.~%+-]+=[^\s'\"<>)]*")
+_PORT = re.compile(r"\d+(?:[/?#]|\Z)")
 WHITE = re.compile(r"\s+")  # whole runs: around a break inside one, `\s*` would be tried from each of its places
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
@@ -44,6 +59,33 @@ def shortened(text: str, most: int) -> str:
 def one_line(text: str) -> str:
     """`text` with a blank in place of each run of white space that has a line break."""
     return WHITE.sub(lambda run: " " if set(run[0]) & {"\r", "\n"} else run[0], text)
+
+
+def scrub(text: str, *known: str) -> str:
+    """`text` without secrets: passwords in addresses, whole queries of addresses (signatures, SAS tokens), values of
+    keys and passwords in connection strings and JSON, headers of authorization; and the `known` texts."""
+    for secret in sorted({*known} - {""}, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    text = _WORD.sub(lambda found: _scrubbed_word(found[0]), text)
+    return _SECRETS.sub(lambda found: f"{''.join(found.groups(''))}***", text)
+
+
+def _scrubbed_word(word: str) -> str:
+    """A word whose addresses have no query, nothing between `:` and the last `@`, and no name alone before that of a
+    web address, which is a token. The name of a container (`abfss://NAME@HOST`) stays."""
+    if ":/" not in word:  # `Path` leaves one slash of an address
+        return word
+    word = _QUERY.sub("?***", word)
+    parts = re.split(r"(:/+)", word)
+    for number in range(2, len(parts), 2):
+        login, at, host = parts[number].rpartition("@")
+        user, colon, password = login.partition(":")
+        is_web = re.search(r"https?\Z", parts[number - 2]) is not None
+        if at and colon and password != "PASSWORD" and not _PORT.match(password):  # noqa: S105  # as our advice says
+            parts[number] = f"{user}:***@{host}"
+        elif at and not colon and is_web and not set(login) & set("/?#"):
+            parts[number] = f"***@{host}"
+    return "".join(parts)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

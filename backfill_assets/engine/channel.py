@@ -14,7 +14,8 @@ import grpc
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine.confs import LOOPBACK, scrub
+from backfill_assets.core.texts import scrub
+from backfill_assets.engine.confs import LOOPBACK
 
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.
 LONGEST_CALL_SECONDS = 600.0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.texts import scrub
 
 EMBEDDED = "embedded"
 SAIL = "sail"
@@ -20,8 +21,6 @@ THEIRS = "session"  # a session of the project's own
 OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
-_SECRET_IN_URL = re.compile(r"((?:token|password|secret|[\w-]*key)=)[^;&\s'\"]+", re.IGNORECASE)
-_LOGIN_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+@")
 _SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
 # What the package's promises rest on; a user's value would break them silently.
 _OURS = (
@@ -88,11 +87,6 @@ class EngineSettings:
     def computes_here(self) -> bool:
         """True where the queries run on this machine, in a server of the lake's own that sees its folders."""
         return self.is_local or self.engine in OWN_SERVERS
-
-
-def scrub(text: str) -> str:
-    """`text` without the values of tokens, passwords and keys in the addresses it contains."""
-    return _LOGIN_IN_URL.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", text))
 
 
 def shown(key: str, value: object) -> str:

@@ -13,7 +13,8 @@ from uuid import uuid4
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place
-from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.core.texts import scrub
+from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.engine.workers import counted_write, has_local_master, is_connect, refuse_blind_workers
 from backfill_assets.places.folder import Folder
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
-from backfill_assets.core.texts import plain, shortened
-from backfill_assets.engine.confs import scrub
+from backfill_assets.core.texts import plain, scrub, shortened
 
 _REASON_LENGTH = 200
 _TIGHT_BYTES = 256 << 20  # a load's own files of some days

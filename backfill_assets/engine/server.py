@@ -22,8 +22,9 @@ from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
 from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.core.process import python_command, with_package
+from backfill_assets.core.texts import scrub
 from backfill_assets.engine.cache import package_version
-from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub
+from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
 from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process, end_in, working_in
 from backfill_assets.engine.sail import Sail

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from backfill_assets.core.errors import SettingsError, TransientError
 from backfill_assets.core.place import LOCKS, Place
-from backfill_assets.engine.confs import scrub
+from backfill_assets.core.texts import scrub
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

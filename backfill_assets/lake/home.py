@@ -13,7 +13,7 @@ from pathlib import Path
 from backfill_assets.core.addresses import address_of, bucket_address, local_root
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import LOCKS, Place, exists, read
-from backfill_assets.engine.confs import scrub
+from backfill_assets.core.texts import scrub
 from backfill_assets.lake.declared import candidate_facts
 from backfill_assets.lake.folder import OWN_FOLDERS, TABLES, LakeFolder, close_folder, refuse_file
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings

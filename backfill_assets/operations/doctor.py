@@ -17,9 +17,9 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, refuse_unknown, section_of, telling_source, unwritten
-from backfill_assets.core.texts import plain
+from backfill_assets.core.texts import plain, scrub
 from backfill_assets.engine.cache import delta_coordinate, present_jars
-from backfill_assets.engine.confs import THEIRS, scrub
+from backfill_assets.engine.confs import THEIRS
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.loss import failing_alone
 from backfill_assets.engine.processes import environments_of

@@ -14,6 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME
+from backfill_assets.core.texts import scrub
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_readable
 from backfill_assets.lake.home import Lake
@@ -46,12 +47,16 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A finding."""
+    """A finding. None of its texts holds a secret, whatever they were made of."""
 
     level: Level
     object: str  # that was checked
     what: str  # was found
     advice: str = ""  # what to do; "": nothing; of a good finding a mere hint
+
+    def __post_init__(self) -> None:
+        for name in ("object", "what", "advice"):
+            object.__setattr__(self, name, scrub(getattr(self, name)))
 
 
 def fine(object: str, what: str) -> Diagnosis:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.texts import scrub
 from backfill_assets.lake.fingerprints import quoted
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
             yield name, connection, target
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
-        raise refused(name, _scrubbed(" ".join(str(error).split()), address), fix) from None
+        raise refused(name, scrub(" ".join(str(error).split()), *_passwords(address)), fix) from None
 
 
 def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -> str:
@@ -68,10 +69,8 @@ def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -
     return ""
 
 
-def _scrubbed(text: str, address: str) -> str:
-    """What libpq says, without the passwords of the address, however they are written."""
+def _passwords(address: str) -> list[str]:
+    """The passwords in an address, as they are written there and as they are meant."""
     parts = urlsplit(address)
     given = [parts.password or "", *(v for k, v in parse_qsl(parts.query) if "pass" in k.lower())]
-    for secret in sorted({*given, *map(unquote, given)} - {""}, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return [*given, *map(unquote, given)]

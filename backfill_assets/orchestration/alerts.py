@@ -24,6 +24,7 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.place import Place, read_json, write_json
+from backfill_assets.core.texts import scrub
 from backfill_assets.orchestration.context import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
@@ -82,8 +83,9 @@ def post(
     `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a lake can call a whole
     channel.
     """
-    text = f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip()
-    body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
+    subject = scrub(message.subject)
+    text = f"{subject}\n{scrub(message.text)}\n{message.facts.get('url', '')}".strip()
+    body = {**message.facts, "subject": subject, "text": html.escape(text, quote=False)}
     failure, ends = "", time.monotonic() + seconds
     for pause in (0.0, *pauses):
         if time.monotonic() + pause >= ends:

@@ -14,7 +14,7 @@ import dagster as dg
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ALSO
-from backfill_assets.core.texts import json_of, one_line
+from backfill_assets.core.texts import json_of, one_line, scrub
 from backfill_assets.orchestration.context import table_made_by
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of
 
@@ -64,24 +64,25 @@ def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Why a run failed, in one line: the causes of its failed steps, else Dagster's message; empty where none is."""
+    """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed steps, else Dagster's
+    message; empty where none is."""
     if causes := dict.fromkeys(map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))):
         return ALSO.join(causes)
     for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
-        return (event.message or "").partition("\n")[0]
+        return scrub((event.message or "").partition("\n")[0])
     return ""
 
 
 def cause_of(event: dg.DagsterEvent) -> str:
-    """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
+    """The failing step's cause in one line, scrubbed: a Failure's own description, else the innermost exception."""
     failed = event.step_failure_data
     if failed.user_failure_data is not None and failed.user_failure_data.description:
-        return one_line(str(failed.user_failure_data.description).strip())
+        return scrub(one_line(str(failed.user_failure_data.description).strip()))
     error = failed.error
     while error is not None and error.cause is not None:
         error = error.cause
     lines = error.message.strip().splitlines() if error is not None else []
-    return lines[0] if lines else json.dumps(event.message)
+    return scrub(lines[0] if lines else json.dumps(event.message))
 
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:

@@ -20,6 +20,7 @@ from backfill_assets.lake.view import Known
 from backfill_assets_tests.cli.typed import commands, read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
+from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 
 @pytest.mark.parametrize("command", [name for name, _ in commands()])
@@ -190,3 +191,25 @@ def test_a_command_that_only_looks_imports_neither_dagster_nor_spark(tmp_path: P
     imported = run_python(code, fresh=True).splitlines()[-1]
     engine = {"duckdb", "pandas"} if words[0] in ("sql", "lateness") else set()
     assert {*imported.split(",")} - {""} <= engine
+
+
+SELECT = 'select = "id AS event_key, CAST(at AS timestamp) AS event_ts, id AS entity, 1 AS value, 0 AS flag"'
+PLACES = {
+    "files": '[source]\nfiles = "{}"\nformat = "csv"\n' + SELECT,
+    "table": '[source]\ntable = "{}"\n' + SELECT,
+    "external": 'assets_only = true\n[tables.o]\nexternal = "{}"\nday = "d"',
+    "engine": '[spark]\nengine = "{}"\n[source]\nfiles = "landing/*.csv"\nformat = "csv"\n' + SELECT,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [name for name, text in FORMS.items() if re.match(r"\w+:/\S+\Z", text)])
+@pytest.mark.parametrize("place", PLACES)
+def test_no_command_shows_the_secret_of_an_address(tmp_path: Path, place: str, form: str) -> None:
+    (tmp_path / "lake.toml").write_text(f"start_date = 2024-03-01\n{PLACES[place].format(FORMS[form])}\n")
+    for words in (("status",), ("status", "--json"), ("show", "raw"), ("landing", "x"), ("report",)):
+        done = run(*words, "--lake", tmp_path)
+        assert SECRET not in done.output + str(done.exception)
+    done = run("status", "--lake", FORMS[form])
+    assert done.exit_code != 0
+    assert SECRET not in done.output + str(done.exception)

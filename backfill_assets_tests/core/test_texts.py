@@ -4,15 +4,19 @@ Tested here: `core.texts`. Not tested here: that commands use it (`cli`).
 """
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
-from backfill_assets.core.texts import json_of, plain, shortened
+from backfill_assets.core.texts import json_of, plain, scrub, shortened
+from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 
 def test_what_turns_the_writing_or_moves_the_cursor_is_escaped() -> None:
@@ -63,3 +67,40 @@ def test_records_become_objects_of_plain_values() -> None:
         "names": ["a"], "text": "as it is", "numbers": ["inf", "-inf", "nan", 0.5], "bytes": "00ff",
     }  # fmt: skip
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    "around", ["{}", "it says: {}", "'{}' is wrong", '"{}", and more', "a://b,{} and c", "{}\nnext"]
+)
+def test_no_form_of_a_secret_is_shown(form: str, around: str) -> None:
+    text = around.format(form)
+    assert SECRET not in scrub(text)
+    assert scrub(scrub(text)) == scrub(text)
+    error = BackfillError(text, text, text, text)
+    assert SECRET not in str(error) + repr(error) + str(error.args)
+
+
+PLAIN_TEXTS = (
+    "landing/customer_key=42/2024-03-01.csv",
+    "s3://bucket/lake/part-?.csv",
+    "abfss://container@account.dfs.core.windows.net/x",
+    "http://127.0.0.1:3000/runs/1",
+    "the environment variable AZURE_STORAGE_SAS_TOKEN: it holds no address",
+    "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE#TABLE, other signs in its parts as %XX",
+    "me@example.org wrote s3://bucket/me@home",
+    "key = ['event_key'], sequence=3, a basic understanding, 3 token(s)",
+)
+
+
+@pytest.mark.parametrize("text", PLAIN_TEXTS)
+def test_what_is_no_secret_is_shown_as_it_is(text: str) -> None:
+    assert scrub(text) == text
+
+
+def test_a_known_secret_is_shown_nowhere_and_a_long_text_is_read_in_linear_time() -> None:
+    assert scrub("say hunter2, or hunter", "hunter2", "") == "say ***, or hunter"
+    began = time.process_time()
+    for unit in ("a", "://a:", "?a=", "token=", "password='", "authorization: ", "Bearer a", "@", ":/", '"', "sig"):
+        scrub(unit * (200_000 // len(unit)) + " s3://a:b@c")
+    assert time.process_time() - began < 5

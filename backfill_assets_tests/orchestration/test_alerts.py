@@ -31,12 +31,15 @@ from backfill_assets.orchestration.alerts import (
     report_alarms,
     webhook,
 )
+from backfill_assets.orchestration.history import cause
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
 from backfill_assets.orchestration.verdicts import STANDING, Standing
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook
+from backfill_assets_tests.secret_forms import FORMS
+from backfill_assets_tests.secret_forms import SECRET as FORM_SECRET
 
 pytestmark = pytest.mark.usefixtures("storages")
 LOG = logging.getLogger(__name__)
@@ -217,6 +220,31 @@ def test_a_process_waits_for_few_answers_at_once() -> None:
             thread.join()
         post(hook.url, MESSAGE, AT_ONCE)
         assert len(hook.kept) == 1
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_no_secret_leaves_by_an_alert_or_by_the_event_of_a_failed_step(hook: Hook, form: str) -> None:
+    post(hook.url, Message(f"Failed: {form}", f"it says {form}"), AT_ONCE)
+    assert FORM_SECRET not in str(hook.kept)
+    failed = as_failure(BackfillError("the table t", form, "Nothing was written", "Look"))
+    assert FORM_SECRET not in f"{failed.description} {failed.metadata} {failed}"
+
+
+def test_the_cause_of_a_failed_run_holds_no_secret_whoever_raised_it(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    form = FORMS["signed address of AWS"]
+
+    @dg.op
+    def fails() -> None:
+        raise ConnectionError(f"cannot reach {form}")
+
+    @dg.job
+    def one() -> None:
+        fails()
+
+    run_id = one.execute_in_process(instance=instance, raise_on_error=False).run_id
+    assert cause(instance, run_id).startswith("ConnectionError: cannot reach https://b.s3.example/x?***")
 
 
 def about(subject: str) -> Callable[[list[str]], Message]:
