@@ -238,3 +238,19 @@ def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lie
     }  # fmt: skip
     named = {f.module.split(".")[-1] for f in sources(PACKAGE) if f.room == "lake" and ".table_place(" in f.text}
     assert named - knowing == set(), "ask `lake.store` for the table by its name"
+
+
+WRITERS_VERBS = ("mode", "format", "option", "options", "partitionBy", "parquet", "save", "saveAsTable", "insertInto")
+
+
+def test_frames_are_written_only_where_their_rows_are_counted() -> None:
+    """What machines elsewhere write without a count is lost in silence where one of them sees another folder
+    (`engine.workers`). Further writers hand their write to `engine.session.written_rows`, too, and stand here."""
+    counted = {"engine/workers", "engine/foreign", "lake/writing", "lake/given_rows", "load/landed_rows"}
+    writers = {
+        f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py")
+        for f in sources(PACKAGE)
+        for node in f.of(ast.Attribute)
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "write" and node.attr in WRITERS_VERBS
+    }
+    assert writers == counted

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +35,10 @@ from backfill_assets.engine.loss import (
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import end_server, ensure_server, hold, release, server_engine
 from backfill_assets.engine.supervisor import Record, ServerFolder
-from backfill_assets.engine.workers import has_local_master, is_connect
+from backfill_assets.engine.workers import counted_write, has_local_master, is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000  # 6 s; Spark's own take ten minutes
 LINKS = Path(".staging", ".links")  # below the lake: links to files that a project's own session reads
@@ -131,6 +131,15 @@ def is_of_this_machine(session: "SparkSession") -> bool:
         if any(known.settings.computes_here for _, known in _opened_with(session)):
             return True
     return not is_connect(session) and has_local_master(session)
+
+
+def written_rows(frame: "DataFrame", write: "Callable[[DataFrame], None]") -> int | None:
+    """Let `write` write a frame; returns the rows that its tasks wrote, where machines elsewhere do, and None where
+    this machine alone does or the engine counts none."""
+    if not is_of_this_machine(frame.sparkSession):
+        return counted_write(frame, write)
+    write(frame)
+    return None
 
 
 def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.foreign import why_elsewhere, write_parquet
-from backfill_assets.engine.session import conf_value
-from backfill_assets.engine.workers import counted_write
+from backfill_assets.engine.session import conf_value, written_rows
 from backfill_assets.lake.engine_paths import S3, engine_path, refuse_blind, refuse_lost
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.given_columns import (
@@ -163,7 +162,7 @@ def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
     if not is_there:
         return write_parquet(frame, staged.folder / WHOLE)
     address = engine_path(frame.sparkSession, table, name)
-    counted = counted_write(frame, lambda rows: rows.write.mode("append").parquet(address))
+    counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(address))
     files = [file for file in table.below(name) if file.endswith(".parquet")]
     refuse_lost(frame.sparkSession, staged.lake, table, files, counted)
     return [table.local(file) for file in files]

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.engine.session import conf_value, is_of_this_machine, own_server, set_confs
-from backfill_assets.engine.workers import counted_write
+from backfill_assets.engine.session import conf_value, is_of_this_machine, own_server, set_confs, written_rows
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, footer_in
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
@@ -161,11 +160,10 @@ def write(
 
 
 def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()) -> int | None:
-    is_here = is_of_this_machine(rows.sparkSession)
     # Nobody reads it half done. But version 2 shows what a task wrote that another machine does again.
     options = {
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "mapreduce.fileoutputcommitter.algorithm.version": "2" if is_here else "1",
+        "mapreduce.fileoutputcommitter.algorithm.version": "2" if is_of_this_machine(rows.sparkSession) else "1",
         **{f"parquet.enable.dictionary#{name}": "false" for name in varied},
     }
 
@@ -174,10 +172,7 @@ def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] 
         writer = frame.write.mode("append").options(**options)
         (writer.partitionBy(column) if column else writer).parquet(folder)
 
-    if not is_here:
-        return counted_write(rows, save)
-    save(rows)
-    return None
+    return written_rows(rows, save)
 
 
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":

@@ -44,30 +44,6 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """Tasks, by their numbers from 0: one process takes in the files of a task one after the other."""
-
-    intake: Intake
-    store: Place
-    files: Sequence[Sequence[LandedFile]]
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with the content's
-        description or why there is none."""
-        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-            yield _rows([(file.name, *self._taken(file)) for file in self.files[number]], TAKEN)
-
-    def _taken(self, file: LandedFile) -> tuple[str | None, str | None, str | None]:
-        with tempfile.TemporaryDirectory(prefix="intake-") as folder:
-            try:
-                here = file if file.place is None else replace(file, place=_on(folder, file.place))
-                content = self.intake.stored(here, _on(folder, self.store))
-                return content.sha256, json.dumps(note_mark(content)), None
-            except Exception as error:  # noqa: BLE001 - the process that started the task meets it again
-                return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
-
-
-@dataclass(frozen=True)
 class Probe:
     """Whether another process has this code and reaches an object of this token."""
 
@@ -79,9 +55,10 @@ class Probe:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row for each that arrives: why tasks cannot run in this process; empty if they can."""
         for batch in batches:
-            yield _rows([(self._why_not(),)] * batch.num_rows, "why string")
+            yield _rows([(self.why_not(),)] * batch.num_rows, "why string")
 
-    def _why_not(self) -> str:
+    def why_not(self) -> str:
+        """Why tasks cannot run in this process; empty if they can."""
         if self.code != code():
             return "another release of backfill-assets is installed there"
         try:
@@ -90,6 +67,35 @@ class Probe:
         except Exception as error:  # noqa: BLE001 - it is the answer
             return f"{type(error).__name__}: {error}"[:REASON_CHARS]
         return "" if self.token is not None and is_same else f"they do not find {self.place.uri(self.name)} as it is"
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks, by their numbers from 0: one process takes in the files of a task one after the other, if the probe says
+    that it may. Each task asks: machines come and go while others work."""
+
+    intake: Intake
+    store: Place
+    files: Sequence[Sequence[LandedFile]]
+    probe: Probe
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with the content's
+        description or why there is none."""
+        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
+            why_not = self.probe.why_not()
+            yield _rows([(file.name, *self._taken(file, why_not)) for file in self.files[number]], TAKEN)
+
+    def _taken(self, file: LandedFile, why_not: str) -> tuple[str | None, str | None, str | None]:
+        if why_not:
+            return None, None, why_not
+        with tempfile.TemporaryDirectory(prefix="intake-") as folder:
+            try:
+                here = file if file.place is None else replace(file, place=_on(folder, file.place))
+                content = self.intake.stored(here, _on(folder, self.store))
+                return content.sha256, json.dumps(note_mark(content)), None
+            except Exception as error:  # noqa: BLE001 - the process that started the task meets it again
+                return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
 
 
 def code() -> str:

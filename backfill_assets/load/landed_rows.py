@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from backfill_assets.core.place import exists
-from backfill_assets.engine.session import engine_of, own_server
-from backfill_assets.lake.engine_paths import engine_path, linked
+from backfill_assets.engine.session import engine_of, own_server, written_rows
+from backfill_assets.lake.engine_paths import engine_path, linked, refuse_lost
 from backfill_assets.lake.session import small_frame
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, FRACTIONAL, ROW_NUMBER, folded_name, shown
 from backfill_assets.landing.content_store import StoredFile, refuse_replaced
@@ -130,9 +130,12 @@ def union_of(session: "SparkSession", frames: "Sequence[DataFrame]", most: int =
 
 
 def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
-    folder = Folder(str(scratch)).prepared(f"rows-{uuid.uuid4().hex}")
+    place, name = Folder(str(scratch)), f"rows-{uuid.uuid4().hex}"
+    folder = place.prepared(name)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    frame.write.mode("append").parquet(str(folder))
+    counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(str(folder)))
+    files = [file for file in place.below(name) if file.endswith(".parquet")]
+    refuse_lost(session, place, place, files, counted)
     return session.read.schema(frame.schema).parquet(str(folder))
 
 

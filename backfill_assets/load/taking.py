@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.place import Place
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.session import LakeSession
@@ -38,10 +39,11 @@ def taken_by_engine(lake_session: LakeSession, files: Sequence[LandedFile]) -> d
     session = lake_session.spark()
     if _why_not(session, lake.place):
         return {}
-    tasks, found = _in_tasks(objects), dict[str, StoredFile]()
+    tasks, found, probe = _in_tasks(objects), dict[str, StoredFile](), _probe(lake.place)
     try:
         for first in range(0, len(tasks), AT_ONCE):
-            for row in _run(session, Tasks(intake_of(lake_session), lake.stock, tasks[first : first + AT_ONCE])):
+            part = Tasks(intake_of(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe)
+            for row in _run(session, part):
                 found[row["name"]] = described(lake.stock, row["sha256"], json.loads(row["described"]))
     except Exception as error:
         if not is_engine_loss(error):
@@ -81,13 +83,16 @@ def _run(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
             yield row
 
 
+def _probe(place: Place) -> Probe:
+    return Probe(code(), place, FILE_NAME, place.token(FILE_NAME))
+
+
 @lru_cache(maxsize=4)
 def _why_not(session: "SparkSession", place: Bucket) -> str:
-    """Why the Python of the session's machines cannot take in files; empty if it can. Asked once for a session."""
+    """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked once for a session;
+    each task asks its own machine."""
     try:
-        token = place.token(FILE_NAME)
-        probe = Probe(code(), place, FILE_NAME, token)
-        (row,) = session.range(0, 1, 1, 1).mapInArrow(probe.run, "why string").collect()
+        (row,) = session.range(0, 1, 1, 1).mapInArrow(_probe(place).run, "why string").collect()
         why = str(row["why"])
     except Exception as error:  # noqa: BLE001 - it is the answer
         why = _line(error)

@@ -45,9 +45,23 @@ def test_a_task_answers_with_the_description_of_each_file_or_why_there_is_none(t
     wanted = ingest(files[0], "csv", place_at(tmp_path / "here"))
     place.delete("gone.csv")
     intake = Intake("csv", Dialect(), by_path=False, in_place=False, is_undecoded=False)
-    (batch,) = Tasks(intake, store, [files]).run(one_batch())
+    probe = Probe(code(), place, FILE, place.token(FILE))
+    (batch,) = Tasks(intake, store, [files], probe).run(one_batch())
     taken, gone = batch.to_pylist()
     assert (taken["name"], taken["sha256"], taken["failed"]) == (FILE, wanted.sha256, None)
     assert json.loads(taken["described"])["rows"] == wanted.rows == 1
     assert (gone["name"], gone["described"]) == ("gone.csv", None)
     assert gone["failed"]
+
+
+def test_a_task_on_a_machine_of_another_release_or_store_takes_nothing_in(tmp_path: Path) -> None:
+    """The machine that was asked at first may be another one."""
+    place, store = place_at(tmp_path), place_at(tmp_path / "store")
+    token = place.write(FILE, b"event_key\na\n")
+    intake = Intake("csv", Dialect(), by_path=False, in_place=False, is_undecoded=False)
+    for probe in (Probe("other", place, FILE, token), Probe(code(), place_at(tmp_path / "elsewhere"), FILE, token)):
+        (batch,) = Tasks(intake, store, [[landed_object(place, FILE, token)]], probe).run(one_batch())
+        (row,) = batch.to_pylist()
+        assert row == {"name": FILE, "sha256": None, "described": None, "failed": probe.why_not()}
+        assert row["failed"]
+    assert not store.below()
