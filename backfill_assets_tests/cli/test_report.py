@@ -17,15 +17,18 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.account import Account
-from backfill_assets.operations.report import Delivered, LakeReport, durations
+from backfill_assets.operations.reconcile import keep_report
+from backfill_assets.operations.report import NEWEST_WRITES, Delivered, LakeReport, durations
 from backfill_assets.operations.report import report as report_of
 from backfill_assets.operations.status import DayStatus
 from backfill_assets.orchestration.history import PastRun
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.operations.test_reconcile import reconciled
 from backfill_assets_tests.operations.test_report import written
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -112,6 +115,20 @@ def test_every_number_of_the_report_is_one_sample(measured: tuple[Lake, LakeRepo
     assert found["write_p95_seconds", "staging"] == 2
     assert (found["write_rows_per_second", "staging"], found["write_bytes_per_second", "staging"]) == (10, 500)
     assert not [name for name, *_ in found if name.startswith("write_rows_per_second_trend")], "there is none yet"
+
+
+def test_the_mismatches_of_the_newest_reconciliation_are_a_sample(told: LakeReport, tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    keep_report(lake, reconciled())
+    assert parsed(list(report_gauges(lake, told, [])))["reconcile_mismatches", "l | r"] == 3
+
+
+def test_writes_that_became_slower_have_a_trend_below_one(told: LakeReport, tmp_path: Path) -> None:
+    newest = [replace(written(2.0), rows=10, work_seconds=4.0)] * NEWEST_WRITES
+    before = [replace(written(2.0), rows=10, work_seconds=1.0)] * NEWEST_WRITES
+    slower = replace(told, durations=durations([*newest, *before], ("staging",)))
+    found = parsed(list(report_gauges(bare_lake(tmp_path), slower, [])))
+    assert found["write_rows_per_second_trend_ratio", "staging"] == 0.25
 
 
 def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: LakeReport) -> None:

@@ -206,7 +206,7 @@ def test_rows_are_counted_by_day_and_other_days_are_left_out(compare: Callable[.
     ]
 
 
-def report(*columns: ColumnCount) -> ReconcileReport:
+def reconciled(*columns: ColumnCount) -> ReconcileReport:
     days = (DayCount(day(0), 5, 6, {DIFFERS: 2, WITHIN: 1}), DayCount(day(1), 0, 1, {MISSING_LEFT: 1}))
     return ReconcileReport("l", "r", ("k",), days, columns, (0, 0), (0, 0), ((), ()), (), (), None, "SELECT 1;\n")
 
@@ -214,7 +214,7 @@ def report(*columns: ColumnCount) -> ReconcileReport:
 def test_the_newest_record_of_each_pair_of_sides_counts_and_other_files_do_not(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     assert kept_mismatches(lake) == {}
-    kept = Path(keep_report(lake, report()))
+    kept = Path(keep_report(lake, reconciled()))
     kept.with_name("20200101-000000-aaaaaa.json").write_text(
         kept.read_text().replace('"mismatches": 3', '"mismatches": 9')
     )

@@ -4,6 +4,7 @@ Tested here: what a person sees of good runs. Not tested here: refusals (`end_to
 what the tables must hold.
 """
 
+import logging
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -83,6 +84,14 @@ def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> Non
     assert (first["backfill_assets/duplicate_rows"], last["backfill_assets/quarantine_rows"]) == (1, 1)
     assert first["backfill_assets/files"] == {"a.jsonl": {"raw": 1, "duplicate": 1}}
     assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
+
+
+def test_a_run_warns_of_what_went_to_quarantine_on_its_days(ran: Ran) -> None:
+    said = [r.event_log_entry for r in ran.instance.get_records_for_run(ran.result.run_id).records]
+    warned = [e.user_message for e in said if e.level == logging.WARNING and "quarantine" in e.user_message]
+    assert [text.split(";")[0] for text in warned] == [
+        "quarantine: 1 landed row(s) are unusable: 1 x op is neither upsert nor delete"
+    ]
 
 
 def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_the_run(ran: Ran) -> None:

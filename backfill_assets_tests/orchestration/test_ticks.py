@@ -69,13 +69,16 @@ def test_stale_days_are_asked_for_in_one_run_with_their_downstream(lake: Made, i
     assert any("features" in note and "wait" in note for note in tick.notes)
 
 
-def test_rows_of_another_program_are_an_alarm_until_made_again(lake: Made, instance: dg.DagsterInstance) -> None:
-    path = lake[0].table_place("staging").local()
-    add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {"event_date": str(day(2))}}
+@pytest.mark.parametrize(("table", "column"), [("raw", "arrival_date"), ("staging", "event_date")])
+def test_rows_of_another_program_are_an_alarm_until_made_again(
+    lake: Made, instance: dg.DagsterInstance, table: str, column: str
+) -> None:
+    path = lake[0].table_place(table).local()
+    add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {column: str(day(2))}}
     make_commit(path, len(versions(path)), actions=[{"add": add}])
-    alarm = late(lake, instance).alarms["foreign staging"]
-    assert f"staging {day(2)}: another program wrote here" in alarm
-    build(*lake, "staging", {day(2): 3})
+    alarm = late(lake, instance).alarms[f"foreign {table}"]
+    assert f"{table} {day(2)}: another program wrote here" in alarm
+    build(*lake, table, {day(2): 3})
     assert late(lake, instance).alarms == {}
 
 
