@@ -74,6 +74,22 @@ def test_what_is_written_is_readable_by_those_whom_it_names(
     assert modes["landing"] == 0o755  # the provider's, not ours
 
 
+@pytest.mark.parametrize("first", [0o077, 0o027])
+def test_a_lake_that_is_opened_beside_another_gives_nobody_more_rights(tmp_path: Path, first: int) -> None:
+    """A page or record of the first may hold rows of both."""
+    readers = {0o077: "owner", 0o027: "group"}[first]
+    for name, who in (("first", readers), ("second", "everyone")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lake.toml").write_text(f'{SETTINGS}[access]\nreaders = "{who}"\n')
+    before = os.umask(0o022)
+    try:
+        open_lake(tmp_path / "first")
+        open_lake(tmp_path / "second", is_further=True)
+        assert os.umask(before) == first
+    finally:
+        os.umask(before)
+
+
 SELECT = "id AS event_key, at AS event_ts, at AS arrival_ts, 0 AS seq, entity, value, flag"
 
 

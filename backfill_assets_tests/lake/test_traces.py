@@ -10,6 +10,7 @@ import lzma
 import sqlite3
 import struct
 import time
+import tracemalloc
 import unicodedata
 import zipfile
 import zlib
@@ -234,13 +235,13 @@ def test_all_that_is_packed_in_a_file_has_one_budget_and_what_is_beyond_counts_a
     path, text = tmp_path / "a.zip", b"x\n" * (1 << 19)
     path.write_bytes(overlapping(20, text))
     assert Search(lake, ANN).of(path) == NOT_HELD
-    path.write_bytes(overlapping(20_000, text))
+    path.write_bytes(overlapping(200, text))
     began = time.process_time()
-    assert Search(lake, ANN).of(path) == UNREAD, "20 GiB in all"
+    assert Search(lake, ANN).of(path) == UNREAD, "200 MiB in all"
     assert time.process_time() - began < 30
-    layers = gzip.compress(gzip.compress(bytes(1 << 27), mtime=0), mtime=0)
+    layers = gzip.compress(gzip.compress(text * 96, mtime=0), mtime=0)
     path.write_bytes(layers)
-    assert Search(lake, ANN).of(path) == UNREAD, f"128 MiB of {len(layers)} bytes"
+    assert Search(lake, ANN).of(path) == UNREAD, f"96 MiB of {len(layers)} bytes"
 
 
 def test_a_budget_covers_what_a_scan_takes_in() -> None:
@@ -248,3 +249,28 @@ def test_a_budget_covers_what_a_scan_takes_in() -> None:
     for size in (0, 1 << 10, 1 << 20, 1 << 25, 1 << 40):
         taken_in = min(limits.max_bytes, max(limits.bomb_floor_bytes, limits.max_ratio * size))
         assert Budget.of(size).left >= taken_in + min(size, limits.max_bytes)
+
+
+@pytest.mark.parametrize("name", ["plain.db", "b%41.db", "c?mode=rwc.db", "d#e.db"])
+def test_a_search_makes_no_file_whatever_a_database_is_called(lake: Lake, tmp_path: Path, name: str) -> None:
+    (folder := tmp_path / "home").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "made.db")) as opened, opened:
+        opened.execute("CREATE TABLE t (a TEXT)")
+        opened.execute("INSERT INTO t VALUES ('ann-77')")
+    (tmp_path / "made.db").rename(folder / name)
+    assert Search(lake, ANN, [folder]).of(folder / name) == HELD
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_a_line_of_tabs_and_a_stream_of_zeros_take_linear_time_and_little_memory(lake: Lake, tmp_path: Path) -> None:
+    """A value counts as a cell behind blanks, of which a line may have a mebibyte."""
+    (tabs := tmp_path / "t.csv").write_bytes(b"\t" * (1 << 20) + b"ann-77x\n")
+    (zeros := tmp_path / "z.gz").write_bytes(gzip.compress(bytes(1 << 25), mtime=0))
+    began = time.process_time()
+    assert Search(lake, WHOLE).of(tabs) == NOT_HELD
+    tracemalloc.start()
+    assert Search(lake, ANN).of(zeros) == UNREAD, "no text has such signs"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 25
+    assert time.process_time() - began < 30

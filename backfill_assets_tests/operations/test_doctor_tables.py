@@ -20,7 +20,14 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations import doctor_tables
 from backfill_assets.operations.doctor import VerifyRequest, doctor, verify
-from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_rows, examine_snapshots, examine_table
+from backfill_assets.operations.doctor_tables import (
+    Diagnosis,
+    Level,
+    examine_rows,
+    examine_snapshots,
+    examine_table,
+    odd,
+)
 from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -30,6 +37,7 @@ from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lake.test_observing import D1, D4, Others, orders
 from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.test_snapshots import keep, rebuilt_and_vacuumed
+from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 pytestmark = pytest.mark.usefixtures("storages")
 WHOLE = VerifyRequest(rows=True, deep=True)
@@ -191,3 +199,9 @@ def test_days_of_others_equal_their_receipts_with_a_column_that_came_later_and_b
     assert [d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK] == []
     stated = others.lake.store.view("orders", "order_date").latest[D1].entry
     assert differing_days(others.lake, contracts[0], {D1: replace(stated, fingerprint="1")}, {}) == [D1]
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_no_finding_holds_a_secret(form: str) -> None:
+    found = odd(f"the source {form}", f"it says {form}", f"Look at {form}")
+    assert SECRET not in f"{found}{found.object}{found.what}{found.advice}"

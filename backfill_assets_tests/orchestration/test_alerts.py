@@ -247,6 +247,12 @@ def test_the_cause_of_a_failed_run_holds_no_secret_whoever_raised_it(
     assert cause(instance, run_id).startswith("ConnectionError: cannot reach https://b.s3.example/x?***")
 
 
+def test_a_text_that_is_no_utf8_is_sent_and_holds_back_no_other(hook: Hook) -> None:
+    for text in ("a lake called \udcff", "the next one"):
+        post(hook.url, Message(text, text), AT_ONCE)
+    assert [told["subject"] for told in hook.kept] == ["a lake called \udcff", "the next one"]
+
+
 def about(subject: str) -> Callable[[list[str]], Message]:
     return lambda names: Message(f"{subject}: {', '.join(names)}", "")
 
