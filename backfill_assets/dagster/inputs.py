@@ -49,19 +49,37 @@ class InputDays(Readable):
     contract: Contract
     version: int
     days: tuple[date, ...]
+    columns: tuple[str, ...] = ()  # those that are asked for, in this order; none: all of them
 
     def pinned(self) -> PinnedRows:
         """The files of these days; none of no day. Raises InputMissing for a table that was never made."""
         if self.days and self.version < 0:
             raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.address)
         files = self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
-        return PinnedRows(self.contract, self.version, files, self.days)
+        return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if self.version < 0:
-            return read_plain(session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), ""))
-        return self.lake.store.frame(session, contract.name, self.version, contract.day_column, sorted(pinned.days))
+            frame = read_plain(session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), ""))
+        else:
+            days = sorted(pinned.days)
+            frame = self.lake.store.frame(session, contract.name, self.version, contract.day_column, days)
+        return frame.select(*self.columns) if self.columns else frame
+
+
+def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ...]:
+    """The columns of a table that `AssetIn(metadata={"columns": […]})` asks for; none: all of them. Raises
+    SettingsError for no list, and for names that the table has not."""
+    asked = context.definition_metadata.get("columns") or ()
+    named, has = f"the input {context.asset_key.to_user_string()}", ", ".join(contract.column_names)
+    if isinstance(asked, str) or not all(isinstance(column, str) for column in asked):
+        culprit = f'metadata={{"columns": {asked!r}}} is no list of columns'
+        raise SettingsError(named, culprit, "Nothing was read", f"Name columns of {has}")
+    if unknown := [column for column in asked if column not in contract.column_names]:
+        culprit = f"its metadata asks for the column {', '.join(unknown)}, which the table has not"
+        raise SettingsError(named, culprit, "Nothing was read", f"Name columns of {has}")
+    return tuple(asked)
 
 
 def never_made(asset: str, days: Collection[date], lake: str) -> InputMissing:

@@ -32,6 +32,7 @@ from backfill_assets.dagster.inputs import (
     Form,
     InputDays,
     as_annotated,
+    columns_asked,
     external_in,
     first_day_in,
     follow,
@@ -149,7 +150,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             table = pinned.states.view.table(name)
             days = tuple(sorted(table.latest)) if asked is None else asked
             pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
-            read = InputDays(lake, contract, table.version, days)
+            read = InputDays(lake, contract, table.version, days, columns_asked(context, contract))
             return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:

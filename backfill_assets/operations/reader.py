@@ -41,13 +41,15 @@ class PinnedRows:
     version: int | None  # of the table; None: of a snapshot
     files: Sequence[str]  # that hold the days
     days: Collection[date]
+    columns: tuple[str, ...] = ()  # in the order in which they are given; none: all of them
 
     @property
     def query(self) -> str:
         """Return DuckDB's query for the rows, unordered."""
+        chosen = ", ".join(map(quoted, self.columns)) or "*"
         rows = selection(self.files, self.contract)
         listed = ", ".join(f"DATE '{d}'" for d in sorted(self.days)) or "NULL"
-        return f"SELECT * FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
+        return f"SELECT {chosen} FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
 
 
 class Readable:
@@ -74,7 +76,7 @@ class Readable:
         pinned = self.pinned()
         table = self._arrow(pinned)
         frame = table.to_pandas()
-        for column in pinned.contract.columns:
+        for column in (c for c in pinned.contract.columns if c.name in frame.columns):
             if column.nullable and column.type in WHOLE_NUMBERS:
                 cells = table.column(column.name).to_pylist()
                 frame[column.name] = pd.array(cells, dtype=WHOLE_NUMBERS[column.type])

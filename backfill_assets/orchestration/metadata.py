@@ -45,7 +45,8 @@ BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
 FIGURES, FINDINGS = PREFIX + "figures", PREFIX + "findings"  # of the checks: measured values; what failed, in words
 ELSEWHERE = ("rows", "nulls ")  # figures that a day has under names of their own
 ONCE = (SUMMARY, PREFIX + "compare", RECORDED_FROM, REWRITTEN, PHASES, FINDINGS)  # of one run, not of the day
-IDENTITIES = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST)
+INTERNALS = PREFIX + "internals"  # one JSON entry for what programs read and a person seldom looks for
+FOLDED = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST, FIGURES, PHASES)  # by their names in events of earlier releases
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
 
@@ -144,17 +145,35 @@ def origin(
     return metadata
 
 
-def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata in the order in which Dagster lists it, with what identifies a write at the end."""
-    last = {name: metadata[name] for name in IDENTITIES if name in metadata}
-    return {name: value for name, value in metadata.items() if name not in last} | last
+def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata in the order in which Dagster lists it: what the run did first, and the internals in one entry at
+    the end."""
+    internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
+    first = {SUMMARY: metadata[SUMMARY]} if SUMMARY in metadata else {}
+    last = {INTERNALS: dg.MetadataValue.json(internals)} if internals else {}
+    return {**first, **{n: value for n, value in metadata.items() if n not in FOLDED}, **last}
+
+
+def unfolded(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
+    """Metadata of an event with each of its internals under the name of its own that earlier releases gave it."""
+    told = {name: value for name, value in metadata.items() if name != INTERNALS}
+    internals: Any = metadata[INTERNALS].value if INTERNALS in metadata else {}
+    for name, value in internals.items():
+        is_object = isinstance(value, Mapping)
+        told[PREFIX + name] = dg.MetadataValue.json(value) if is_object else dg.MetadataValue.text(value)
+    return told
+
+
+def _plain_value(value: Any) -> Any:
+    return value.value if isinstance(value, dg.MetadataValue) else value
 
 
 def day_metadata(
     rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]], naming: Naming = PLAIN
 ) -> dict[str, dict[str, Any]]:
-    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account of every file; and
-    on the last day, what the run did to the table and the seconds of each phase.
+    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account of every file; of a
+    table that an asset of a project returns also its columns, name and address, which no definition has; and on the
+    last day, what the run did to the table and the seconds of each phase.
 
     `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for this table, shared out
     evenly over its days.
@@ -180,7 +199,9 @@ def day_metadata(
     last = by_day[days[-1]]
     last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, same_rows))
     last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
-    return {str(day): identities_last(metadata) for day, metadata in by_day.items()}
+    lake, contract = rebuild.request.lake_session.lake, rebuild.table.contract
+    of_table = table_metadata(lake, contract, naming) if contract.made_by else {}
+    return {str(day): folded({**metadata, **of_table}) for day, metadata in by_day.items()}
 
 
 def _one_day(
@@ -228,18 +249,20 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
     materialized = record.asset_materialization if record else None
     if materialized is None:
         return {}
-    content = {k: v.value for k, v in materialized.metadata.items() if k in (FINGERPRINT, INPUT_DIGEST)}
+    told = unfolded(materialized.metadata)
+    content = {k: _plain_value(v) for k, v in told.items() if k in (FINGERPRINT, INPUT_DIGEST)}
     if content != {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}:
         return {}
-    return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
+    return {k: v for k, v in told.items() if k.startswith(PREFIX) and k not in ONCE}
 
 
 def receipt_metadata(
-    table: str, day: date, record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str
+    table: str, day: date, record: dg.EventLogRecord | None, entry: DayEntry, version: int, told: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, the `source`."""
+    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, and what else is
+    `told` of it: RECORDED_FROM, the write."""
     known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
-    return identities_last({**known, **facts_of(record, entry), **known, RECORDED_FROM: source})
+    return folded({**known, **facts_of(record, entry), **known, **told})
 
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:

@@ -31,7 +31,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.checks import report_day_checks
 from backfill_assets.orchestration.context import PLAIN, Naming
 from backfill_assets.orchestration.dagster_private import instance_id, newest_materializations, planned_partitions
-from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
+from backfill_assets.orchestration.metadata import RECORDED_FROM, WRITE_ID, receipt_metadata, recorded
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of, reconciling
 from backfill_assets.orchestration.verdicts import Verdicts
 
@@ -166,7 +166,8 @@ def receipt_event(
     naming: Naming, table: str, day: date, made: Written | DayReceipt, source: str = UNDONE_SOURCE
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
-    metadata = receipt_metadata(table, day, None, made.entry, made.version, source) | {WRITE_ID: made.write_id}
+    told = {RECORDED_FROM: source, WRITE_ID: made.write_id}
+    metadata = receipt_metadata(table, day, None, made.entry, made.version, told)
     return recorded(naming.key(table), day, made.entry, metadata)
 
 
@@ -248,5 +249,7 @@ def _repair(instance: dg.DagsterInstance, states: States, name: str, days: Seque
     before = newest_materializations(instance, key, map(str, days))
     for day in days:
         receipt = latest[day]
-        metadata = receipt_metadata(name, day, before.get(str(day)), receipt.entry, receipt.version, LOST_SOURCE)
+        metadata = receipt_metadata(
+            name, day, before.get(str(day)), receipt.entry, receipt.version, {RECORDED_FROM: LOST_SOURCE}
+        )
         instance.report_runless_asset_event(recorded(key, day, receipt.entry, metadata))

@@ -54,7 +54,7 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     assert "Success" in ui.says("Success")
     ui.go(f"/assets/features?view=partitions&partition={chosen}")
     ui.shot("one_day_metadata")
-    ui.says(f"backfill-assets show features {chosen}", "backfill_assets/why", "backfill_assets/fingerprint")
+    ui.says(f"backfill-assets show features {chosen}", "backfill_assets/why", "backfill_assets/internals")
     with ui.page.context.expect_page() as opened:
         ui.page.locator("a[href^='../assets/staging?']").first.click()
     inputs = Ui(opened.value, spark_server.url)

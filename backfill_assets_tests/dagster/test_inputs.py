@@ -20,7 +20,9 @@ from backfill_assets_tests.engines import SparkSession
 FIRST = "2024-01-01"
 
 
-def read_as(lake: Path, annotated: Any, instance: dg.DagsterInstance, default: str = "arrow") -> tuple[list[Any], str]:
+def read_as(
+    lake: Path, annotated: Any, instance: dg.DagsterInstance, default: str = "arrow", **metadata: Any
+) -> tuple[list[Any], str]:
     seen: list[Any] = []
 
     def taken(orders: Any) -> pa.Table:
@@ -29,7 +31,7 @@ def read_as(lake: Path, annotated: Any, instance: dg.DagsterInstance, default: s
 
     taken.__annotations__["orders"] = annotated
     asset = dg.asset(
-        name="taken", ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=DAYS,
+        name="taken", ins={"orders": dg.AssetIn(key=["shop", "orders"], metadata=metadata)}, partitions_def=DAYS,
         metadata={"partition_expr": "day"}, backfill_policy=dg.BackfillPolicy.single_run(),
     )(taken)  # fmt: skip
     orders = orders_asset(Deliveries())
@@ -48,6 +50,35 @@ def test_an_input_has_its_annotations_type(lake: Path, instance: dg.DagsterInsta
     (found,), _ = read_as(lake, annotated, instance)
     assert isinstance(found, kind)
     assert len(found) == 6
+
+
+@pytest.mark.parametrize("annotated", [pd.DataFrame, pa.Table, pa.RecordBatchReader, duckdb.DuckDBPyRelation])
+@pytest.mark.parametrize("columns", [["amount", "day"], ["id"], []])
+def test_an_input_has_the_columns_that_its_metadata_asks_for_in_their_order(
+    lake: Path, instance: dg.DagsterInstance, annotated: Any, columns: Any
+) -> None:
+    (found,), words = read_as(lake, annotated, instance, columns=columns)
+    named = found.column_names if isinstance(found, pa.Table) else found.columns
+    assert not words
+    assert list(named) == (list(columns) or ["day", "id", "amount"])
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    ("columns", "culprit"),
+    [
+        (["amount", "cents"], "asks for the column cents, which the table has not"),
+        ("amount", "metadata={\"columns\": 'amount'} is no list of columns"),
+        ([1], "is no list of columns"),
+    ],
+)
+def test_columns_that_a_table_has_not_are_refused_by_name(
+    lake: Path, instance: dg.DagsterInstance, columns: Any, culprit: str
+) -> None:
+    seen, words = read_as(lake, pa.Table, instance, columns=columns)
+    assert not seen
+    assert culprit in words
+    assert "Name columns of day, id, amount" in words
 
 
 def test_a_type_that_no_input_has_is_named(lake: Path, instance: dg.DagsterInstance) -> None:

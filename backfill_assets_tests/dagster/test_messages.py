@@ -7,6 +7,7 @@ Every command that a refusal prints is run here as it is printed. Not tested her
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -58,3 +59,19 @@ def test_what_was_never_made_is_named_with_its_days_also_where_there_is_no_lake_
     assert f"the input shop/orders: the lake {lake} has no day of it" in told
     assert "First materialize the asset shop/orders for 2024-01-01." in told
     assert not lake.exists(), "a step that only reads makes no lake"
+
+
+def test_a_materialization_shows_the_table_and_begins_with_what_the_run_did(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    result = materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
+    (event,) = result.get_asset_materialization_events()
+    told: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
+    names = list(told)
+    assert names[0] == "backfill_assets/summary"
+    assert told["dagster/table_name"] == "shop__orders"
+    assert told["dagster/uri"] == (lake / "tables" / "shop__orders").as_uri()
+    assert [c.name for c in told["dagster/column_schema"].columns] == ["day", "id", "amount"]
+    internals = {*told["backfill_assets/internals"]}
+    assert internals >= {"fingerprint", "input_digest", "version", "write_id", "phases"}
+    assert not {f"backfill_assets/{name}" for name in internals} & {*names}

@@ -7,6 +7,7 @@ tested here: what Dagster stores of it (`test_runs`).
 from datetime import date
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
@@ -18,10 +19,12 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.metadata import (
     LISTED_DAYS,
     entry_metadata,
+    folded,
     origin,
     rewritten,
     summary,
     table_metadata,
+    unfolded,
 )
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day
@@ -113,3 +116,14 @@ def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:
     assert told.count("\n| 20") == LISTED_DAYS
     assert f"… {100 - LISTED_DAYS} more" in told
     assert "| **all changed** | 0 | 100 | +100 |" in told
+
+
+def test_internals_are_one_entry_and_are_read_as_earlier_releases_wrote_them() -> None:
+    flat = {
+        "backfill_assets/fingerprint": dg.MetadataValue.text("F"), "backfill_assets/bytes": dg.MetadataValue.int(3),
+        "backfill_assets/figures": dg.MetadataValue.json({"repeats": 0}),
+        "backfill_assets/summary": dg.MetadataValue.md("1 day(s) changed"),
+    }  # fmt: skip
+    shown = folded(flat)
+    assert list(shown) == ["backfill_assets/summary", "backfill_assets/bytes", "backfill_assets/internals"]
+    assert unfolded(shown) == unfolded(flat) == flat

@@ -17,7 +17,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.metadata import WRITE_ID
+from backfill_assets.orchestration.metadata import WRITE_ID, unfolded
 from backfill_assets.orchestration.reconcile import follow_observations, follow_receipts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit, receipt
@@ -52,7 +52,8 @@ def told(instance: dg.DagsterInstance) -> dict[str, Any]:
     """The write that Dagster knows, per day of staging."""
     records = instance.fetch_materializations(dg.AssetKey("staging"), limit=50).records
     made = [(str(r.partition_key), r.asset_materialization) for r in reversed(records)]
-    return {d: m.metadata[WRITE_ID].value for d, m in made if m is not None and WRITE_ID in m.metadata}
+    told = {d: unfolded(m.metadata) for d, m in made if m is not None}
+    return {d: metadata[WRITE_ID].value for d, metadata in told.items() if WRITE_ID in metadata}
 
 
 def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
