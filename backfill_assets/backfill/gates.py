@@ -109,6 +109,7 @@ def described(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
     texts = [gate.description(bounds) for gate in PLAN_GATES]
     texts += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES + OF_SOME]
+    texts.append("rules")
     texts += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
     texts += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
     return [text for text in texts if text]

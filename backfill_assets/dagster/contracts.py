@@ -22,7 +22,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.declared import DeclaredTable
-from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
+from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.rules import check_rules
 from backfill_assets.pipeline.chosen import NAME
@@ -43,9 +43,9 @@ class Rules:
         """The names of the checks that judge them."""
         declared = {
             UNIQUE_KEY: self.unique, NOT_NULL: (*self.unique, *self.not_null),
-            ROW_COUNT: [n for n in self.rows if n is not None], RULES: self.rules,
+            ROW_COUNT: [n for n in self.rows if n is not None],
         }  # fmt: skip
-        return tuple(name for name, given in declared.items() if given)
+        return (*(name for name, given in declared.items() if given), *map(check_of, self.rules))
 
     @property
     def bounds(self) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
-from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
+from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.verdicts import Verdicts
@@ -31,6 +31,10 @@ OURS = {
     "ins": "Declare inputs with `inputs`", "check_specs": "Declare rules here, and other checks with `dg.asset_check`",
     "io_manager_def": "Name a resource: io_manager_key",
 }  # fmt: skip
+JUDGED = (
+    "A run judges its days by it before it writes them: it writes no day that fails, and fails itself. Dagster calls "
+    "it non-blocking because a day that failed in an earlier run does not stop a later one."
+)
 AnyInput = Input | dg.AssetKey | str | Sequence[str]
 Body = Callable[..., Any]
 
@@ -274,6 +278,6 @@ def _description(name: str, rules: Rules) -> str:
         UNIQUE_KEY: f"({', '.join(rules.unique)}) tells the rows of a day apart.",
         NOT_NULL: f"No NULL in {', '.join(dict.fromkeys((*rules.unique, *rules.not_null)))}.",
         ROW_COUNT: f"A day has at least {least} and at most {most} rows.",
-        RULES: "; ".join(f"{r.name}: {r.expression}" for r in rules.rules),
     }
-    return f"{words[name]} Judged before the commit: a day that fails keeps its rows."
+    conditions = {check_of(rule): f"{rule.description}: `{rule.expression}`." for rule in rules.rules}
+    return f"{(words | conditions)[name]} {JUDGED}"

@@ -32,7 +32,7 @@ from backfill_assets.lake.fingerprints import (
     row_hash,
     texts_of_rows,
 )
-from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
+from backfill_assets.lake.gates import NOT_NULL, UNIQUE_KEY, check_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking, breaking_groups
 
@@ -229,14 +229,14 @@ def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
 
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails:
-    `unique_key`, `not_null` or `rules` (that refuse); for another name any rows are taken. They are cut, and of an
+    `unique_key`, `not_null` or that of a rule; for another name any rows are taken. They are cut, and of an
     entity only the first eight digits of its MD5 are shown, because they go into events and alerts."""
     names, rows = [quoted(c) for c in dict.fromkeys(contract.key or (contract.day_column,))], selection(files, contract)
     where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{quoted(c)} IS NULL' for c in contract.required_columns)})"
-    if check == RULES:
-        strict = replace(contract, rules=tuple(r for r in contract.rules if not r.only_warns))
+    if rules := tuple(rule for rule in contract.rules if check_of(rule) == check):
+        strict = replace(contract, rules=rules)
         broken = [*breaking(strict).values()]
         for by, breaks in breaking_groups(strict).values():
             broken.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")

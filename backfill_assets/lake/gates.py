@@ -7,9 +7,11 @@ gate is a function that returns a `Finding` and an entry in `GATES`; its bound i
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from statistics import median
 from typing import Any, Literal
 
@@ -29,11 +31,12 @@ from backfill_assets.core.profiles import (
 )
 from backfill_assets.lake.sections import Section, Text
 
-ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
+ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
 READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
 NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
+NO_WORD = re.compile(r"[^A-Za-z0-9_]+")  # what no name of a check has
 Facts = dict[str, int | float | str]
 
 
@@ -121,8 +124,19 @@ class Gate:
 
 
 def gates_of(contract: Contract) -> list[Gate]:
-    """The gates of a table, in the order of `GATES`."""
-    return [gate for gate in GATES if gate.applies(contract)]
+    """The gates of a table, in the order of `GATES`, and one for each of its rules."""
+    return [*(gate for gate in GATES if gate.applies(contract)), *map(_gate_of, contract.rules)]
+
+
+def check_of(rule: Rule) -> str:
+    """The name of the check that judges a rule: the rule's own, as Dagster can have it; after `rule_` where a gate has
+    that name."""
+    name = NO_WORD.sub("_", rule.name)
+    return f"rule_{name}" if name in {gate.name for gate in GATES} else name
+
+
+def _gate_of(rule: Rule) -> Gate:
+    return Gate(check_of(rule), lambda _: _rule_in_words(rule), partial(_rule, rule), names_rows=True)
 
 
 def checks_of(contract: Contract) -> Mapping[str, bool]:
@@ -241,14 +255,11 @@ def _drift_broken(
     return [f"the values of {column} drifted: {index}; {largest_shift(histogram, usual)}"]
 
 
-def _rules(judged: Judged) -> Finding:
-    """One finding for all rules, with the rows that break each among its facts: a table shows one check for them."""
-    rules, counts = judged.contract.rules, judged.found.broken
-    broken = [(r, counts[r.name]) for r in rules if counts.get(r.name)]
-    message = "; ".join(f"{n} {_unit(r)} break {r.name} ({r.expression})" for r, n in broken)
-    facts = {BROKEN + r.name: counts.get(r.name, 0) for r in rules}
-    refuses = any(not r.only_warns for r, _ in broken)
-    return Finding(RULES, judged.day, not broken, refuses, message or f"{len(rules)} rule(s) hold", facts)
+def _rule(rule: Rule, judged: Judged) -> Finding:
+    broken = judged.found.broken.get(rule.name, 0)
+    message = f"{broken} {_unit(rule)} break {rule.name} ({rule.expression})" if broken else f"{rule.name} holds"
+    refuses = bool(broken) and not rule.only_warns
+    return Finding(check_of(rule), judged.day, not broken, refuses, message, {BROKEN + rule.name: broken})
 
 
 def _reads(judged: Judged) -> Finding:
@@ -266,10 +277,9 @@ def _unit(rule: Rule) -> str:
     return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
 
 
-def _rules_in_words(contract: Contract) -> str:
-    rules = "; ".join(f"{r.name}: {r.description} (`{r.expression}`)" for r in contract.rules)
-    kept = f"The day's rows keep the rules of the contract: {rules}."
-    return f"{kept} Blocks the write, but for rules that only warn."
+def _rule_in_words(rule: Rule) -> str:
+    kept = f"The day's rows keep the rule {rule.name}: {rule.description} (`{rule.expression}`)."
+    return f"{kept} {'Only warns.' if rule.only_warns else 'Blocks the write.'}"
 
 
 WITHIN_BOUNDS = "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write."
@@ -280,6 +290,5 @@ GATES = (
     Gate(NOT_NULL, lambda _: "No NULL in a required column. Blocks the write.", _not_null, names_rows=True),
     Gate(UNIQUE_KEY, lambda _: ONE_PER_KEY, _unique_key, names_rows=True, applies=lambda contract: contract.key != ()),
     Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
-    Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
     Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.consumer_queries)),
 )

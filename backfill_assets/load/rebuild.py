@@ -36,7 +36,7 @@ from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, DaysKeptBack, Superseded
 from backfill_assets.core.profiles import Finding, with_warning
 from backfill_assets.lake.audit import sample_keys
-from backfill_assets.lake.gates import GATES, PROFILE
+from backfill_assets.lake.gates import PROFILE, gates_of
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.replace import Published
@@ -131,7 +131,7 @@ class Rebuild:
     def sample_keys(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding names. Of days kept back they are known after the write, too."""
         place, staged = (finding.check, finding.day), self.ready.staged
-        if staged is None or not any(g.names_rows for g in GATES if g.name == finding.check):
+        if staged is None or not any(g.names_rows for g in gates_of(self.table.contract) if g.name == finding.check):
             return []
         if place not in self._samples:
             lake, contract = self.request.lake_session.lake, self.table.contract

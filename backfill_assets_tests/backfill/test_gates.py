@@ -76,7 +76,7 @@ def test_rules_of_the_contract_judge_the_files_of_a_chunk_too() -> None:
     ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "values are positive"),))
     found = evidence(None, entry(100), DayProfile(100, "F", broken={"positive": 3}))
     (broken,) = judged(replace(found, contract=ruled), Tolerances())
-    assert (broken.rule, broken.message) == ("rules", "3 row(s) break positive (value > 0)")
+    assert (broken.rule, broken.message) == ("positive", "3 row(s) break positive (value > 0)")
 
 
 def test_the_share_of_the_greatest_key_is_judged_as_the_lake_bounds_it() -> None:

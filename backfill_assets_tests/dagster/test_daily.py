@@ -70,7 +70,8 @@ def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_
     assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
     checks = verdicts(instance, orders, dg.AssetKey(["shop", "orders"]))
     assert checks == {
-        "unique_key": "SUCCEEDED", "not_null": "SUCCEEDED", "row_count": "SUCCEEDED", "rules": "SUCCEEDED",
+        "unique_key": "SUCCEEDED", "not_null": "SUCCEEDED", "row_count": "SUCCEEDED",
+        "amount_is_positive": "SUCCEEDED",
     }  # fmt: skip
     deliveries.by_day["2024-01-09"] = [("a", 100)]
     assert materialize(lake, [orders], "2024-01-09", instance=instance).success
@@ -174,7 +175,7 @@ BROKEN: dict[str, tuple[list[tuple[str | None, int | None]], str, str]] = {
     "a key that repeats": ([("a", 1), ("a", 2)], "unique_key", "1 row(s) repeat a key (id)"),
     "a key that is NULL": ([(None, 1)], "not_null", "1 NULL(s) in id"),
     "too many rows": ([("a", 1), ("b", 1), ("c", 1), ("d", 1)], "row_count", "4 rows, more than max_rows = 3"),
-    "a row that breaks a rule": ([("a", -1)], "rules", "1 row(s) break positive"),
+    "a row that breaks a rule": ([("a", -1)], "positive", "1 row(s) break positive"),
 }
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import audit, sample_keys
-from backfill_assets.lake.gates import RULES
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -152,14 +151,14 @@ def ruled(folder: Path, contract: Contract, *values: tuple[int, str | None, int 
     lake = bare_lake(folder)
     staged = stage_by_hand(lake, contract, [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values])
     broken = {d: dict(p.broken) for d, p in audit(lake, staged.paths, contract).items()}
-    return broken, partial(sample_keys, lake, staged.paths, contract, check=RULES)
+    return broken, partial(sample_keys, lake, staged.paths, contract)
 
 
 def test_rows_that_break_a_rule_are_counted_per_day_and_null_breaks_none(tmp_path: Path) -> None:
     values = ((0, "a", 1), (0, "b", 10), (0, "c", -11), (0, None, None), (0, "d", 99), (1, "", 5))
     broken, keys_of = ruled(tmp_path, RULED, *values)
     assert broken == {day(0): {"is_small": 2}, day(1): {"has_name": 1}}
-    keys = keys_of(day(0))
+    keys = keys_of(day(0), "is_small")
     assert len(keys) == 2
     assert all(shown("b") in k or shown("c") in k for k in keys)
     assert not any('"b"' in k or '"c"' in k for k in keys), "events and alerts name no entity"
@@ -172,5 +171,5 @@ def test_groups_of_a_days_rows_that_break_a_rule_are_counted_per_day(tmp_path: P
     values = ((0, "a", 1), (0, "a", 2), (0, "a", 3), (0, "b", 4), (1, "a", -9), (1, "x", 6), (1, "b", None))
     broken, keys_of = ruled(tmp_path, replace(STAGING, rules=(SMALL, few, sums, named)), *values)
     assert broken == {day(0): {"few": 1}, day(1): {"sums_up": 1, "no_x": 1}}
-    for n, entity in ((0, "a"), (1, "x")):
-        assert [shown(entity) in k for k in keys_of(day(n))] == [True]
+    for n, entity, rule in ((0, "a", "few"), (1, "x", "no_x")):
+        assert [shown(entity) in k for k in keys_of(day(n), rule)] == [True]

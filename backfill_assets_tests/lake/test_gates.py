@@ -15,12 +15,12 @@ from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,
     ROW_COUNT,
-    RULES,
     UNIQUE_KEY,
     ColumnGate,
     Judged,
     TableGate,
     checks_of,
+    gates_of,
     in_lake_toml,
     judge,
 )
@@ -162,14 +162,14 @@ def test_bounds_of_a_column_refuse_or_warn_as_they_say(bounds: ColumnGate, verdi
 def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_per_rule() -> None:
     rules = (Rule("is_small", "value < 10", ""), Rule("is_even", "value % 2 = 0", ""))
     contract = replace(STAGING, rules=rules)
-    assert dict(checks_of(contract)) == {**CHECKS, RULES: True}
+    assert dict(checks_of(contract)) == {**CHECKS, "is_small": True, "is_even": True}
     assert checks_of(STAGING) == CHECKS
-    bad = _judged(contract, DayProfile(rows=5, broken={"is_small": 2}))[-1]
-    assert (bad.check, bad.passed, bad.refuses) == (RULES, False, True)
+    bad, other = _judged(contract, DayProfile(rows=5, broken={"is_small": 2}))[-2:]
+    assert (bad.check, bad.passed, bad.refuses) == ("is_small", False, True)
     assert bad.message == "2 row(s) break is_small (value < 10)"
-    assert bad.facts == {"breaks is_small": 2, "breaks is_even": 0}
+    assert (bad.facts, other.facts) == ({"breaks is_small": 2}, {"breaks is_even": 0})
     good = _judged(contract, DayProfile(rows=5))[-1]
-    assert (good.passed, good.refuses, good.message) == (True, False, "2 rule(s) hold")
+    assert (good.passed, good.refuses, good.message) == (True, False, "is_even holds")
 
 
 def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
@@ -197,3 +197,19 @@ def test_a_new_lake_shows_each_bound_with_an_example_that_is_one() -> None:
         shown = tomllib.loads(re.sub(r"(?m)^# ", "", in_lake_toml(bounds)))
         assert shown.keys() == bounds.model_fields.keys() - {"columns"}
         bounds.model_validate(shown)
+
+
+def test_each_rule_is_a_check_under_its_own_name_and_meets_no_gate() -> None:
+    rules = (
+        Rule("is_small", "value < 5", "small"), Rule("is paid", "value > 0", "paid", only_warns=True),
+        Rule("row_count", "value <> 3", "three is no value"),
+    )  # fmt: skip
+    contract = replace(STAGING, rules=rules)
+    names = [gate.name for gate in gates_of(contract)]
+    assert names[-3:] == ["is_small", "is_paid", "rule_row_count"]
+    assert len({*names}) == len(names)
+    found = {f.check: f for f in _judged(contract, DayProfile(rows=5, broken={"is_small": 2, "is paid": 1}))}
+    assert (found["is_small"].passed, found["is_small"].refuses) == (False, True)
+    assert found["is_small"].message == "2 row(s) break is_small (value < 5)"
+    assert (found["is_paid"].passed, found["is_paid"].refuses) == (False, False)
+    assert found["rule_row_count"].passed

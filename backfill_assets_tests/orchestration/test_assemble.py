@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake.gates import RULES
+from backfill_assets.lake.home import look_at
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble, rebuild_job
@@ -26,7 +26,6 @@ from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("storages")
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
-RULED = {"features", "features_as_known", "labels", "training"}  # their contracts have rules
 START = "2024-03-01"
 
 
@@ -56,9 +55,13 @@ def test_every_table_is_an_asset_of_days_that_runs_ranges(definitions: dg.Defini
     assert server_status(tmp_path) is None
 
 
-def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(definitions: dg.Definitions) -> None:
+def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
     specs = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
-    wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days", *([RULES] if t in RULED else []))}
+    wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days")}
+    tables = our_tables(look_at(tmp_path).settings)
+    wanted |= {(table.name, rule.name) for table in tables for rule in table.contract.rules}
     assert {(s.asset_key.path[-1], s.name) for s in specs} == wanted
     assert all(s.description and not s.partitions_def for s in specs)
     assert not any(asset.check_specs for asset in assets_of(definitions).values())
