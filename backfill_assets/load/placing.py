@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import midnight
 from backfill_assets.core.errors import LandingError
-from backfill_assets.core.payload import LANDED
+from backfill_assets.core.payload import LANDED, TAKEN_AWAY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
@@ -34,6 +34,7 @@ from backfill_assets.load.steadiness import refuse_changed_settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+LATE = "__late"
 Accounts = dict[date, dict[str, dict[str, int]]]  # rows per arrival day, path of a file, and outcome
 Counts = Mapping[tuple[date, str], Mapping[str, int]]  # of an arrival day and content: rows per outcome
 
@@ -149,6 +150,8 @@ def _placed_as_read(read: _Reading, days: Sequence[date], records: Sequence[File
 
 def _by_window(read: _Reading, days: Sequence[date], records: Sequence[FileRecord]) -> Placed:
     """Compare all rows of a day that share a number, and keep the judged rows for the three tables."""
+    from pyspark.sql import functions as F
+
     request, contract = read.request, read.request.table.contract
     lateness = request.lake_session.lake.settings.lateness
     late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
@@ -156,7 +159,9 @@ def _by_window(read: _Reading, days: Sequence[date], records: Sequence[FileRecor
     delivered = [c for c in contract.column_names if c not in LANDED]
     is_dump = request.lake_session.lake.settings.source.kind == "snapshot"
     judged = _of_dumps(read, days, records) if is_dump else read.judged(days, records)
-    rows = split_day_rows(judged, is_late, contract.name, delivered)
+    judged = judged.withColumn(LATE, is_late)
+    judged = _with_replaced(judged) if request.lake_session.lake.settings.source.table else judged
+    rows = split_day_rows(judged, F.col(LATE), contract.name, delivered).drop(LATE)
     rows = (without_unchanged(rows, contract.name) if is_dump else rows).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
@@ -177,6 +182,22 @@ def _by_window(read: _Reading, days: Sequence[date], records: Sequence[FileRecor
         return Placed(*_staged_parts(request, len(days), frames), accounts, vanished=vanished)
     finally:
         free(rows)
+
+
+def _with_replaced(judged: "DataFrame") -> "DataFrame":
+    """The rows of a table, where the row that a commit took away is too late with one of its key that the commit put
+    there: kept back are both, so that the key stays as it was."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    is_gone = F.col("log_change") == TAKEN_AWAY
+    of_commit = Window.partitionBy("source_file", "event_key")
+    replaced = F.max(F.when(F.col(LATE), 1)).over(of_commit).isNotNull()
+    return (
+        judged.withColumn("__replaced", replaced)
+        .withColumn(LATE, F.col(LATE) | F.coalesce(is_gone & F.col("__replaced"), F.lit(False)))
+        .drop("__replaced")
+    )
 
 
 def _of_dumps(read: _Reading, days: Sequence[date], records: Sequence[FileRecord]) -> "DataFrame":

@@ -127,6 +127,9 @@ def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_fo
     assert (unread, file) == ("refused    b.csv: a link", "altered    a.csv")
     assert days.startswith(f"1 day(s) from {day(0)} are not rebuilt until the files are back, or you say")
     assert list(findings(ScanReport(new={"c.csv": (1, 0)}))) == []
+    assert list(findings(ScanReport(ahead={"1/part": "its commit says 2099"}))) == [
+        "clock      1/part: its commit says 2099"
+    ]
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success
     assert not CaughtUp(fruitless=["[source]"]).success

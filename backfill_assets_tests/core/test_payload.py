@@ -5,7 +5,7 @@ Tested here: `core.payload`. Not tested here: the settings that hold it (`lake.s
 
 import pytest
 
-from backfill_assets.core.payload import entity_misfit, read_payload
+from backfill_assets.core.payload import entity_misfit, log_columns, read_payload
 
 ORDERS = {"customer_id": "STRING", "total": "decimal(18, 2) not  null", "is_return": "BOOLEAN NOT NULL"}
 REFUSED = {
@@ -42,3 +42,9 @@ def test_an_entity_is_named_by_columns_of_the_payload(entity: tuple[str, ...], t
 @pytest.mark.parametrize("kind", ["DOUBLE", "BINARY", "ARRAY<INT>"])
 def test_what_has_no_plain_equality_names_no_entity(kind: str) -> None:
     assert entity_misfit(("x",), read_payload({"x": kind})).startswith("x is ")
+
+
+def test_raw_keeps_of_a_table_what_select_gives_that_the_commit_gives_of_rows_it_took() -> None:
+    assert log_columns(()) == {"log_change": "STRING", "log_commit_ts": "TIMESTAMP"}
+    own = log_columns(["version_ts", "event_key", "seq"]).items() - log_columns(()).items()
+    assert dict(own) == {"row_seq": "BIGINT", "row_version_ts": "TIMESTAMP"}

@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets.load.scan import accept, scan_all
 from backfill_assets_tests.end_to_end.test_table_sources import DAYS, world_of
 from backfill_assets_tests.end_to_end.worlds import World
@@ -243,3 +244,20 @@ def test_a_commit_by_a_clock_far_ahead_is_told_and_holds_no_later_one_up(tmp_pat
     committed(table, "2024-03-03 20:00")
     world.backfill(DAYS)
     assert held(world) == {"a": ("A", 1), "b": ("A", 2), "c": ("A", 1)}
+
+
+def test_an_update_that_comes_too_late_leaves_the_row_that_it_replaced_until_it_is_released(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    append(table, "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1), ("b", "2024-03-01 10:00", "B", 2))
+    DeltaTable(str(table)).update({"n": "7"}, predicate="id = 'a'")
+    committed(table, "2024-03-04 20:00")
+    DeltaTable(str(table)).delete("id = 'b'")
+    committed(table, "2024-03-05 10:00")
+    world = world_of(tmp_path / "lake", table)
+    path = tmp_path / "lake" / "lake.toml"
+    path.write_text(path.read_text() + '[lateness]\nbeyond = "quarantine"\nwindow_days = 1\n')
+    world.backfill(DAYS)
+    assert held(world) == {"a": ("A", 1)}, "a row that is gone is never too late"
+    release_late_rows(world.open()[0], DAYS, "they count")
+    world.backfill(DAYS)
+    assert held(world) == {"a": ("A", 7)}

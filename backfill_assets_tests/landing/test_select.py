@@ -14,6 +14,7 @@ from backfill_assets.landing.select import (
     FORGIVING,
     OURS,
     can_raise,
+    clocks_of,
     expressions,
     names_of,
     refuse_beyond_the_row,
@@ -61,6 +62,7 @@ def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
     assert names_of(text) == ("event_key", "b", "at", "x")
     assert {"_file", "a"} <= words_of(text)
     assert "c" not in words_of(text)
+    assert clocks_of(f"{text}, n AS Seq, a AS arrival_ts") == ("seq", "arrival_ts")
 
 
 @pytest.mark.parametrize("name", sorted(UNDECIDED))
