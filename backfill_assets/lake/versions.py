@@ -176,15 +176,13 @@ def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
 
 def _as_it_is(lake: Lake, work: Unfinished) -> Unfinished:
     """The switch without its process where that stopped."""
-    return replace(work, process={}) if _has_stopped(lake, work) else work
+    return replace(work, process={}) if _life_of(lake, work) in (Life.GONE, Life.LAPSED) else work
 
 
 def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
-    return tuple(u for u in entry.unfinished if not _has_stopped(lake, u) or _has_committed(lake, u))
-
-
-def _has_stopped(lake: Lake, work: Unfinished) -> bool:
-    return _life_of(lake, work) in (Life.GONE, Life.LAPSED)
+    """The switches of an entry without those that certainly ended before their first commit: one that only shows no
+    sign of life may be paused, and readers must see none of what it commits when it goes on."""
+    return tuple(u for u in entry.unfinished if _life_of(lake, u) is not Life.GONE or _has_committed(lake, u))
 
 
 def _life_of(lake: Lake, work: Unfinished) -> Life | None:

@@ -212,6 +212,23 @@ def test_a_switch_that_was_killed_with_its_pod_is_over_without_a_sign_of_life_an
     assert (seen(made), unfinished(made.lake), [*switches.iterdir()]) == ([2, 2], (), [])
 
 
+def test_a_switch_that_was_paused_before_its_first_commit_and_goes_on_is_seen_as_a_whole(made: Planned) -> None:
+    beat = made.root / RUNS / "switches" / f"{digest_of(['p9'])}{BEAT}"
+    with switch(made):
+        by_process(made, IN_ANOTHER_CONTAINER)
+        write_json(beat.with_suffix(""), vars(IN_ANOTHER_CONTAINER))
+        beat.write_bytes(b"of another kernel")
+        os.utime(beat, (0, 0))
+        write(made, "raw", "another")
+        assert end(made, "another") == [1, 1]
+        assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+        write(made, "staging", plan="p9")
+        assert end(made, "another") == [1, 1], "half of it is not seen"
+        os.utime(beat)
+        write(made, "features", plan="p9")
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
 def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
     with switch(made):
         entry = newest(made.lake)
