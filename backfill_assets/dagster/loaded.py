@@ -71,7 +71,7 @@ def read_inputs(
     own, days = context.asset_partitions_def, [*map(parse_day, context.asset_partition_keys)]
     for read in loaded:
         contract = upstream["__".join(read.key.path)]
-        mapped = _Mapped(read, mapping_of(context, read.key), own)
+        mapped = MappedInput(read, mapping_of(context, read.key), own)
         yield mapped.input_of(contract, days)
 
 
@@ -83,7 +83,7 @@ def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMappi
 
 
 @dataclass(frozen=True)
-class _Mapped:
+class MappedInput:
     """An input as a partition mapping gives it."""
 
     read: LoadedInput

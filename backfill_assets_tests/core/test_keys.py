@@ -5,23 +5,18 @@ Tested here: `core.keys`, and digests and states by them, without Dagster. Not t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given
 
-from backfill_assets.core.contracts import Column, Contract, Input
+from backfill_assets.core.contracts import Input
 from backfill_assets.core.keys import Keys, by_day, grouped, parse_keys, spans_of
-from backfill_assets.core.readings import parameters_of, parse_parameters
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import Codes, State, States
-from backfill_assets.core.view import DayReceipt, LakeView, TableView
+from backfill_assets.core.states import State
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.keyed import KeyedLake
 
-COLUMNS = (Column("day", "DATE", ""), Column("n", "BIGINT", ""))
-CODES = Codes("code", "settings")
 KNOWN = 8  # days that the input may have
 OFFSETS = st.sets(st.integers(-3, 3), max_size=4)
 
@@ -52,50 +47,11 @@ def _spans(offsets: set[int]) -> tuple[tuple[int, int | None], ...]:
     return spans_of((day(n) for n in offsets), day(0))
 
 
-@dataclass
-class Lake:
-    """A table `orders` whose days have a number each, and `total`, which adds the numbers of the keys it was given."""
-
-    orders: dict[date, DayReceipt] = field(default_factory=dict)
-    totals: dict[date, DayReceipt] = field(default_factory=dict)
-    sums: dict[date, int] = field(default_factory=dict)
-    keys: dict[date, Keys] = field(default_factory=dict)
-
-    def correct(self, number: int, value: int) -> None:
-        """Give a day of `orders` another number; 0: no rows."""
-        entry = DayEntry(int(value > 0), str(value), "")
-        self.orders[day(number)] = DayReceipt(entry, 0, "", "code", "settings", "")
-
-    def value(self, at: date) -> int:
-        """The number of a day now; 0 of a day without rows."""
-        found = self.orders.get(at)
-        return int(found.entry.fingerprint) if found is not None and found.entry.rows else 0
-
-    def states(self, wanted: Input, **made: Any) -> States:
-        """The states of today, or of a write that is made from `wanted`."""
-        contracts = [
-            Contract("orders", "", COLUMNS, "day", (), (), made_by="orders"),
-            Contract("total", "", COLUMNS, "day", (), (wanted,), made_by="total", **made),
-        ]
-        tables = {"orders": TableView(0, self.orders), "total": TableView(0, self.totals)}
-        view = LakeView(day(0), None, timedelta(), tables, {})
-        return States(contracts, view, {"orders": CODES, "total": CODES})
-
-    def make(self, window: Input, keys: Mapping[date, Keys], *, unpinned: tuple[str, ...] = ()) -> None:
-        """Make days of `total` in one commit, as the IO manager does. Days without `keys` are made from the window."""
-        now = self.states(replace(window, keys=grouped(keys)), is_being_made=True, unpinned=unpinned)
-        text = parameters_of(now.contracts["total"], now.view).to_json()
-        assert parse_parameters(text) == parameters_of(now.contracts["total"], now.view)
-        for at, own in keys.items():
-            self.sums[at], self.keys[at] = sum(map(self.value, own.loaded_for(at))), own
-            entry = DayEntry(1, str(self.sums[at]), now.digests.of("total", at), now.built_as("total", at))
-            self.totals[at] = DayReceipt(entry, 0, "", "code", "settings", "", parameters=text)
-
-    def is_right(self, at: date) -> bool:
-        """Whether the day holds what its keys give today, and no day that it waited for has come with rows."""
-        keys = self.keys[at]
-        came = any(map(self.value, keys.awaited_for(at, self.orders)))
-        return not came and self.sums[at] == sum(map(self.value, keys.loaded_for(at)))
+def _is_right(lake: KeyedLake, at: date) -> bool:
+    """Whether the day holds what its keys give today, and no day that it waited for has come with rows."""
+    keys = lake.keys[at]
+    came = lake.values(keys.awaited_for(at, lake.orders))
+    return not came and lake.made_from[at] == lake.values(keys.loaded_for(at))
 
 
 WINDOW = Input("orders", 2, 1)
@@ -109,57 +65,57 @@ STEPS = st.lists(
 @given(STEPS)
 def test_each_day_that_is_called_fresh_is_what_its_keys_give_today(steps: list[Any]) -> None:
     """After any corrections and runs, in any order; and what changed nothing makes no day stale."""
-    lake = Lake()
+    lake = KeyedLake()
     for step in steps:
         if isinstance(step, tuple):
-            lake.correct(*step)
+            lake.correct(day(step[0]), step[1])
         else:
-            lake.make(WINDOW, {day(n): _keys(*drawn) for n, drawn in step.items()})
+            lake.make_by_keys(WINDOW, {day(n): _keys(*drawn) for n, drawn in step.items()})
         states = lake.states(WINDOW)
         for at in lake.totals:
             if states.of("total", at) is State.FRESH:
-                assert lake.is_right(at)
+                assert _is_right(lake, at)
             else:
-                assert not _has_all(lake, at) or not lake.is_right(at) or states.of("total", at) is State.STALE
+                assert not _has_all(lake, at) or not _is_right(lake, at) or states.of("total", at) is State.STALE
 
 
 def _keys(loaded: set[int], awaited: set[int], origin: int | None) -> Keys:
     return Keys(_spans(loaded), _spans(awaited), None if origin is None else day(origin))
 
 
-def _has_all(lake: Lake, at: date) -> bool:
+def _has_all(lake: KeyedLake, at: date) -> bool:
     return all(d in lake.orders for d in lake.keys[at].loaded_for(at))
 
 
 def test_a_day_that_is_made_again_with_the_whole_window_is_fresh_again() -> None:
     """The keys of the receipt before do not count for the write."""
-    lake = Lake()
+    lake = KeyedLake()
     for number in range(4):
-        lake.correct(number, number + 1)
-    lake.make(WINDOW, {day(2): Keys(((-2, 0),), ((1, 1),))})
+        lake.correct(day(number), number + 1)
+    lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 0),), ((1, 1),))})
     assert lake.states(WINDOW).of("total", day(2)) is State.INCOMPLETE
     whole = lake.states(WINDOW, is_being_made=True)
     assert whole.absent("total", day(2)) == []
-    lake.make(WINDOW, {day(2): Keys(((-2, 1),))})
+    lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 1),))})
     assert lake.states(WINDOW).of("total", day(2)) is State.FRESH
 
 
 def test_a_day_whose_step_read_what_no_receipt_names_is_unpinned_until_its_inputs_change() -> None:
-    lake = Lake()
+    lake = KeyedLake()
     for number in range(4):
-        lake.correct(number, number + 1)
-    lake.make(WINDOW, {day(2): Keys(((-2, 1),))}, unpinned=("orders of another lake",))
+        lake.correct(day(number), number + 1)
+    lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 1),))}, unpinned=("orders of another lake",))
     assert lake.states(WINDOW).of("total", day(2)) is State.UNPINNED
     assert not lake.states(WINDOW).is_settled("total", day(2))
-    lake.correct(1, 9)
+    lake.correct(day(1), 9)
     assert lake.states(WINDOW).of("total", day(2)) is State.STALE
 
 
 def test_a_change_reaches_the_days_that_read_it_by_their_keys() -> None:
-    lake = Lake()
+    lake = KeyedLake()
     for number in range(8):
-        lake.correct(number, number + 1)
-    lake.make(WINDOW, {day(7): Keys(((-5, -5), (0, 0)))})
+        lake.correct(day(number), number + 1)
+    lake.make_by_keys(WINDOW, {day(7): Keys(((-5, -5), (0, 0)))})
     states = lake.states(WINDOW)
     assert day(7) in states.reading("total", WINDOW, {day(2)})
     assert states.reading("total", WINDOW, {day(5)}) == {day(n) for n in (4, 5, 6, 7)}

@@ -1,14 +1,26 @@
 """Which days of its inputs a step loaded, for each of its own days.
 
-Tested here: windows of mappings. Not tested here: what is stale by them (`core/test_keys.py`), and whole runs
-(`test_keys_loaded.py`).
+Tested here: windows and keys of mappings against Dagster's own, and that a day is fresh only where it is what these
+give today. Not tested here: keys as plain values (`core/test_keys.py`), and whole runs (`test_io_manager.py`).
 """
 
-import dagster as dg
-import pytest
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from backfill_assets.dagster.loaded import window_of
+import dagster as dg
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from backfill_assets.core.clock import utc_today
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.states import State
+from backfill_assets.dagster.loaded import LoadedInput, MappedInput, window_of
 from backfill_assets_tests.dagster.projects import DAYS
+from backfill_assets_tests.keyed import ORDERS, KeyedLake
+from backfill_assets_tests.strategies import examples
 
 AT_SIX = dg.DailyPartitionsDefinition("2024-01-01", hour_offset=6)
 
@@ -39,3 +51,127 @@ def test_a_window_reaches_into_the_days_that_begin_at_another_time() -> None:
 def test_no_window_is_named_between_other_definitions_than_days() -> None:
     assert window_of(None, dg.WeeklyPartitionsDefinition("2024-01-01"), DAYS) is None
     assert window_of(None, None, DAYS) is None
+
+
+TODAY = utc_today()
+HOURS = st.sampled_from([(0, 0), (6, 0), (23, 30)])
+ZONES = st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata"])
+NUMBERS = range(-9, 3)  # days around today
+
+
+def day(number: int) -> date:
+    """The day so many days after today."""
+    return TODAY + timedelta(number)
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A daily definition by what tests draw of it."""
+
+    zone: str
+    cut: tuple[int, int]
+    start: int
+    left_out: frozenset[int]
+
+    def until(self, end: int | None) -> dg.TimeWindowPartitionsDefinition:
+        """The definition with this first day that is no partition any more."""
+        hour, minute = self.cut
+        begins = time(hour, minute, tzinfo=ZoneInfo(self.zone))
+        left_out = [datetime.combine(day(n), begins) for n in sorted(self.left_out)]
+        return dg.DailyPartitionsDefinition(
+            str(day(self.start)), str(day(end)) if end is not None else None, hour_offset=hour, minute_offset=minute,
+            timezone=self.zone, exclusions=left_out or None,
+        )  # fmt: skip
+
+
+MAPPINGS = st.one_of(
+    st.just(None),
+    st.just(dg.IdentityPartitionMapping()),
+    st.just(dg.AllPartitionMapping()),
+    st.just(dg.LastPartitionMapping()),
+    st.builds(
+        lambda first, length: dg.TimeWindowPartitionMapping(first, first + length, True),
+        st.integers(-3, 2),
+        st.integers(0, 3),
+    ),
+)
+STEPS = st.lists(
+    st.tuples(st.just("correct"), st.sampled_from(NUMBERS), st.integers(0, 3))
+    | st.tuples(st.just("run"), st.sampled_from(NUMBERS), st.integers(0, 4))
+    | st.tuples(st.just("end"), st.integers(-6, 1)),
+    min_size=3,
+    max_size=14,
+)
+
+
+@st.composite
+def pairs_of_definitions(draw: st.DrawFn) -> tuple[Defined, Defined]:
+    """Those of an input and of an asset, in one time zone."""
+    zone = draw(ZONES)
+    defined = st.builds(
+        Defined, st.just(zone), HOURS, st.integers(-9, -5), st.frozensets(st.integers(-8, -1), max_size=3)
+    )
+    return draw(defined), draw(defined)
+
+
+def keys_of(
+    mapping: dg.PartitionMapping | None,
+    theirs: dg.TimeWindowPartitionsDefinition,
+    ours: dg.TimeWindowPartitionsDefinition,
+    days: list[date],
+) -> list[date]:
+    """What Dagster's mapping gives for these days."""
+    chosen = dg.TimeWindowPartitionMapping() if mapping is None else mapping
+    subset = ours.empty_subset().with_partition_keys(map(str, days))
+    found = chosen.get_upstream_mapped_partitions_result_for_partitions(subset, ours, theirs)
+    return sorted(map(date.fromisoformat, found.partitions_subset.get_partition_keys()))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(pairs_of_definitions(), MAPPINGS, st.integers(-5, NUMBERS.stop), STEPS)
+def test_each_day_that_is_called_fresh_is_what_its_mapping_gives_today(
+    defined: tuple[Defined, Defined], mapping: dg.PartitionMapping | None, known: int, steps: list[Any]
+) -> None:
+    """After any corrections, runs and later ends of the definition, in any order; the days before `known` have rows at
+    first. Each day of a run has the keys that
+    the mapping gives for it alone."""
+    (upstream, own), lake, end = defined, KeyedLake(), -4
+    ours, wanted = own.until(None), None
+    for number in range(NUMBERS.start, known):
+        lake.correct(day(number), 1)
+    for step in steps:
+        theirs = upstream.until(end)
+        if step[0] == "correct":
+            lake.correct(day(step[1]), step[2])
+        elif step[0] == "end":
+            end = max(end, step[1])
+        elif run := [d for n in range(step[2] + 1) if ours.has_partition_key(str(d := day(step[1] + n)))]:
+            wanted = _run(lake, mapping, theirs, ours, run) or wanted
+        if wanted is None:
+            continue
+        states = lake.states(replace(wanted, keys=()))
+        for made in lake.totals:
+            keys = keys_of(mapping, upstream.until(end), ours, [made])
+            if states.of("total", made) is State.FRESH and all(d in lake.orders for d in keys):
+                assert lake.made_from[made] == lake.values(keys)
+
+
+def _run(
+    lake: KeyedLake,
+    mapping: dg.PartitionMapping | None,
+    theirs: dg.TimeWindowPartitionsDefinition,
+    ours: dg.TimeWindowPartitionsDefinition,
+    run: list[date],
+) -> Any:
+    """Make days, as a step does that loads all that the mapping gives for them; None where an input was never made."""
+    asked = keys_of(mapping, theirs, ours, run)
+    read = LoadedInput(dg.AssetKey("orders"), tuple(asked), theirs)
+    contract = replace(ORDERS, first_day=date.fromisoformat(theirs.start.strftime("%Y-%m-%d")))
+    wanted = MappedInput(read, mapping, ours).input_of(contract, run)
+    states = lake.states(wanted, is_being_made=True)
+    loaded = {made: days_of(wanted, made, states.view) for made in run}
+    assert loaded == {made: keys_of(mapping, theirs, ours, [made]) for made in run}
+    if not all(d in lake.orders for d in asked):
+        return None
+    lake.make(wanted, loaded)
+    return wanted
