@@ -36,6 +36,11 @@ def stories(name: str, file: str, variable: str, value: str, what: str) -> Varia
     return Variant(name, command, f"{value} {what}", {variable: value})
 
 
+def benchmark(name: str, module: str, what: str, *words: str) -> Variant:
+    """A program of `benchmarks` that judges what it finds."""
+    return Variant(name, (sys.executable, "-m", f"{TESTS}.benchmarks.{module}", *words), what)
+
+
 VARIANTS = (
     stories("fault-stories", "test_fault_stories.py", "BACKFILL_ASSETS_STORIES", "1000", "stories of exceptions"),
     stories("plan-stories", "test_plan_stories.py", "BACKFILL_ASSETS_STORIES", "300", "stories of plans and kills"),
@@ -55,6 +60,11 @@ VARIANTS = (
     stories(
         "histories", "test_histories.py", "BACKFILL_ASSETS_SEEDS", "100", "random histories, each against a new lake"
     ),
+    benchmark("years", "years", "400 simulated days of use, within bounds", "400"),
+    benchmark(
+        "session-matrix", "session_matrix", "clocks, accounts, locales, zones on both engines", "sail", "embedded"
+    ),
+    benchmark("reconciling", "reconciling", "12 planted differences among 10⁷ rows"),
     Variant(
         "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
     ),
