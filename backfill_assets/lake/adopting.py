@@ -268,10 +268,10 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
         raise refused(name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged")
     read = rows_read(contracts, name)
     found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
+    paths = lake.store.data_files(contract, view.version, view.foreign)  # refuses names that are no files of the table
     others_wrote = files_of_days(files_of(lake, contract, view.version), contract, view.foreign)
     if why := data_fault(path, (f.path for f in others_wrote)):
         raise refused(name, why, "Have its owner write these days anew", "judged")
-    paths = lake.store.data_files(contract, view.version, view.foreign)
     found |= audit(lake, paths, contract, read)
     broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
     good = sorted(d for d in found if d is not None and d not in broken)

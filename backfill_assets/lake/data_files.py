@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
+from backfill_assets.core.errors import Altered, BackfillError, ContractBroken, TransientError
 from backfill_assets.core.place import Place, sizes
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
@@ -89,7 +89,8 @@ def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFil
 def _strange_file(table: Place, paths: Collection[str]) -> str:
     """What is wrong with a name that others may have written: in a log of an adopted table, or of one of others."""
     led = [path for path in paths if path.startswith(OTHERS) or "://" in path]
-    return file_fault(table, paths if is_adopted_there(table) else led)
+    may_be_theirs = table.is_store or is_adopted_there(table)  # in a store names alone are looked at
+    return file_fault(table, paths if may_be_theirs else led, is_lakes=True)
 
 
 def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:
@@ -141,6 +142,10 @@ def altered_text(lake: LakeFolder, contract: Contract, version: int | None = Non
         altered = _altered(path, files_of(lake, contract, seen)) if (seen := version or LOGS.head(path)) >= 0 else []
     except DeltaError:
         return ""
+    except TransientError:
+        raise
+    except BackfillError as error:  # of names and logs that others wrote: the other tables are told of, too
+        return f"{error.culprit}. {error.fix}"
     return ". ".join(_in_words(path, altered)) if altered else ""
 
 

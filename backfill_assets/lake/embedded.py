@@ -218,8 +218,11 @@ def not_delta(folder: Place) -> tuple[str, str]:
     return f"no Delta table lies in {folder}: it has no {LOG}", "Correct its place, or put the table back"
 
 
-def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None = None) -> tuple[int, str]:
+def delta_rows(
+    engine: "DuckDBPyConnection", folder: Place, version: int | None = None, *, is_lakes: bool = False
+) -> tuple[int, str]:
     """A version (None: the newest) of the Delta table at a place, and a query for its rows from its plain files.
+    `is_lakes`: its log is the lake's.
 
     Raises BackfillError if these alone do not give its rows.
     """
@@ -234,7 +237,7 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Place, version: int | None 
     kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
     engine.unregister("rows_of_delta")
     names = [fragment.path for fragment in rows.get_fragments()]
-    if why := file_fault(folder, names):
+    if why := file_fault(folder, names, is_lakes=is_lakes):
         raise _refused(folder, f"its log {why}")
     files = [str(folder.local(name)) for name in names]
     laid_out = table.metadata().partition_columns

@@ -47,26 +47,32 @@ def name_fault(name: str) -> str:
     return "which lies in its log" if name.split("/")[0] == LOG else ""
 
 
-def file_fault(table: Place, names: Iterable[str]) -> str:
+def file_fault(table: Place, names: Iterable[str], *, is_lakes: bool = False) -> str:
     """Say which of these files of a table, by their names in it, is none of its own, and why; "" if all are, or are
-    gone. Follows no link. What the lake itself wrote to its log of a table of others leads there: an address in a
-    bucket, and a link that begins a name."""
+    gone. Follows no link. `is_lakes`: the log is the lake's, which may lead to files of others by what it wrote itself:
+    an address in a bucket, or a link that begins a name; not in a table that was adopted."""
     for name in names:
         begin, _, below = name.partition("/")
         address, is_link = ADDRESS.fullmatch(name), begin.startswith(OTHERS) and bool(below)
         place: Place | None = table
         own = name
-        if (address or is_link) and not is_adopted_there(table):
+        if is_lakes and (address or is_link) and not is_adopted_there(table):
             place, own = (None, address[2].partition("/")[2]) if address else (table.at(begin), below)
         if why := name_fault(own) or (place.file_fault(own) if place is not None else ""):
             return f"names the file {shown(name)}, {why}"
     return ""
 
 
-@lru_cache(maxsize=256)
 def is_adopted_there(table: Place) -> bool:
     """Whether others made the table's own folder: then no name in its log is one that the lake wrote to lead away."""
+    return _is_listed_once(table) if table.is_store else _is_marked(table)
+
+
+def _is_marked(table: Place) -> bool:
     return any(name.startswith(MARK) for name in table.names(LOG))
+
+
+_is_listed_once = lru_cache(maxsize=256)(_is_marked)  # of a store, whose listing has its price: it is asked once
 
 
 def shown(name: str) -> str:

@@ -142,7 +142,7 @@ class TableStore:
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
-        return delta_rows(engine, self.lake.table_place(table), version)[1]
+        return delta_rows(engine, self.lake.table_place(table), version, is_lakes=True)[1]
 
     def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
         """Type of each column of the contract in a version of its table, which may have been narrower, and the table's

@@ -77,10 +77,10 @@ def test_the_lakes_own_link_leads_to_others_but_no_further(tmp_path: Path) -> No
     (theirs / "y.parquet").symlink_to(tmp_path / "z.parquet")
     (own / "others-12345678").symlink_to(theirs)
     place = Folder(str(own))
-    assert file_fault(place, ["others-12345678/x.parquet", "s3://bucket/t/x.parquet"]) == ""
-    assert "behind a link" in file_fault(place, ["others-12345678/y.parquet"])
-    assert "leads out" in file_fault(place, ["others-12345678/../x.parquet"])
-    assert "leads out" in file_fault(place, ["s3://bucket/t/../x.parquet"])
+    assert file_fault(place, ["others-12345678/x.parquet", "s3://bucket/t/x.parquet"], is_lakes=True) == ""
+    assert "behind a link" in file_fault(place, ["others-12345678/y.parquet"], is_lakes=True)
+    assert "leads out" in file_fault(place, ["others-12345678/../x.parquet"], is_lakes=True)
+    assert "leads out" in file_fault(place, ["s3://bucket/t/../x.parquet"], is_lakes=True)
 
 
 def test_in_a_table_that_was_adopted_no_name_leads_away(tmp_path: Path) -> None:
@@ -88,5 +88,12 @@ def test_in_a_table_that_was_adopted_no_name_leads_away(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log" / f".adopted.{3:020d}").touch()
     (tmp_path / "t" / "others-12345678").symlink_to(tmp_path)
     place = Folder(str(tmp_path / "t"))
-    assert "behind a link" in file_fault(place, ["others-12345678/x.parquet"])
-    assert "lies elsewhere" in file_fault(place, ["s3://bucket/t/x.parquet"])
+    assert "behind a link" in file_fault(place, ["others-12345678/x.parquet"], is_lakes=True)
+    assert "lies elsewhere" in file_fault(place, ["s3://bucket/t/x.parquet"], is_lakes=True)
+
+
+def test_in_a_log_of_others_no_link_is_the_lakes(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "others-12345678").symlink_to(tmp_path)
+    assert "behind a link" in file_fault(Folder(str(tmp_path / "t")), ["others-12345678/x.parquet"])
+    assert "lies elsewhere" in file_fault(Folder(str(tmp_path / "t")), ["s3://bucket/t/x.parquet"])
