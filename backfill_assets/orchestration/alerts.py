@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,8 @@ from backfill_assets.orchestration.verdicts import Standing
 from backfill_assets.places.choice import place_at
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
+UNSENT: Final = "unsent.json"  # beside it: messages of runs that the webhook did not take, oldest first
+MOST_UNSENT = 100  # a webhook that is away for days gets the newest
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
@@ -135,6 +137,10 @@ class Posted:
     def _file(self) -> str:
         return f"{self.folder}/{POSTED}"
 
+    @property
+    def _unsent_file(self) -> str:
+        return f"{self.folder}/{UNSENT}"
+
     def post_news(
         self,
         url: str,
@@ -142,11 +148,14 @@ class Posted:
         message: Callable[[list[str]], Message],
         is_over: Callable[[str], bool] = lambda _: False,
         again: float = math.inf,
+        *,
+        is_seen_once: bool = False,
     ) -> None:
         """Post one message about the names in `found` whose words were not posted within the last `again` seconds, in
         order, if there are any. Names not in `found` for which `is_over` holds count as news when they return.
 
-        Raises BackfillError if the webhook did not take it: these names are still news then.
+        Raises BackfillError if the webhook did not take it. These names are still news then: a tick finds them again.
+        What nobody finds again (`is_seen_once`, as a run that failed) is kept for `post_unsent` instead.
         """
         now = utc_now().timestamp()
         digests = {name: digest_of(words) for name, words in found.items()}
@@ -154,14 +163,45 @@ class Posted:
             name: digest for name, (digest, at) in read_json(self.lake, self._file).items() if 0 <= now - at < again
         }
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
+        refusal = None
         if fresh:  # before it is noted: twice is better than never
-            post(url, message(fresh), self.pauses)
+            try:
+                post(url, message(fresh), self.pauses)
+            except BackfillError as error:
+                if not is_seen_once:
+                    raise
+                refusal = error
+                self._keep_unsent(message(fresh))
         with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
             noted: dict[str, Any] = read_json(self.lake, self._file)
             kept = {name: each for name, each in noted.items() if name in found or not is_over(name)}
             kept |= {name: [digests[name], now] for name in fresh}
             if kept != noted:
                 write_json(self.lake, self._file, kept)
+        if refusal is not None:
+            raise refusal
+
+    def _keep_unsent(self, message: Message) -> None:
+        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
+            waiting = read_json(self.lake, self._unsent_file).get("messages", [])
+            write_json(self.lake, self._unsent_file, {"messages": [*waiting, asdict(message)][-MOST_UNSENT:]})
+
+    def post_unsent(self, url: str) -> None:
+        """Post what the webhook did not take before, oldest first, each once. Raises BackfillError at the first message
+        that it does not take now: that one and the later ones wait on."""
+        if not (waiting := read_json(self.lake, self._unsent_file).get("messages", [])):
+            return
+        with self.lake.lock(f"{self.folder}/unsent.lock", "the alerts that wait"):
+            for one in waiting:
+                post(url, Message(**one), pauses=())
+                self._forget_unsent(one)
+
+    def _forget_unsent(self, posted: Mapping[str, Any]) -> None:
+        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
+            waiting: list[Any] = read_json(self.lake, self._unsent_file).get("messages", [])
+            if posted in waiting:
+                waiting.remove(posted)
+            write_json(self.lake, self._unsent_file, {"messages": waiting})
 
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run
@@ -194,7 +234,9 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
         if url and ATTEMPT_TAG not in run.tags and concerns(run):
             message = failure(context.instance, run, context.failure_event.message or "")
             found = {message.subject: message.text}
-            posted(root, context.instance).post_news(url, found, lambda _: message, again=DAY_SECONDS)
+            posted(root, context.instance).post_news(
+                url, found, lambda _: message, again=DAY_SECONDS, is_seen_once=True
+            )
 
     @dg.run_status_sensor(
         name=name("alert_on_findings"), run_status=dg.DagsterRunStatus.SUCCESS, default_status=status,
@@ -211,6 +253,7 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
             posted(root, context.instance).post_news(
                 url, {name: f.text for name, f in found.items()},
                 lambda fresh: findings(run, [found[name] for name in fresh]), lambda name: name.startswith(judged),
+                is_seen_once=True,
             )  # fmt: skip
 
     return [alert_on_failure, alert_on_findings]
@@ -236,11 +279,20 @@ def posted(root: Path, instance: dg.DagsterInstance) -> Posted:
     return Posted(place_at(root), f".alerts/{instance_id(instance)}")
 
 
-def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str], log: Any) -> None:
+def report_alarms(
+    root: Path,
+    instance: dg.DagsterInstance,
+    sensor: str,
+    alarms: Mapping[str, str],
+    log: Any,
+    *,
+    is_run: bool = False,
+) -> None:
     """Post an alert for each alarm that a tick of `sensor` found: once, and again when its text changes or it returns.
 
     Does nothing if no address is set. One that did not take it is a warning in `log`, and stops no tick and no run: the
-    next tick that finds the same posts it.
+    next tick that finds the same posts it. A run (`is_run`) finds its alarm once, so that it is kept; a tick posts what
+    was kept before its own.
     """
     scope = f"{sensor}: "
     facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui()}/runs"}
@@ -253,7 +305,10 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
     named = {scope + name: text for name, text in alarms.items()}
     try:
         if url := webhook(os.environ):
-            posted(root, instance).post_news(url, named, message, lambda name: name.startswith(scope))
+            record = posted(root, instance)
+            if not is_run:
+                record.post_unsent(url)
+            record.post_news(url, named, message, lambda name: name.startswith(scope), is_seen_once=is_run)
     except BackfillError as error:
         log.warning(str(error))
 

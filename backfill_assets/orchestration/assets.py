@@ -201,7 +201,7 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     news = warning if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
     if news:
         alarms = {f"{contract.name} {ranges(fresh)}": news}
-        report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log)
+        report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log, is_run=True)
 
 
 def _request(

@@ -161,6 +161,25 @@ def test_a_webhook_that_takes_nothing_warns_and_gets_the_alarm_by_the_next_tick_
     assert "webhook" in warned.getMessage().lower()
 
 
+def test_runs_that_fail_while_the_webhook_is_away_are_told_once_it_is_back(
+    tmp_path: Path, instance: dg.DagsterInstance, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster hands an ended run to its sensor once, also where the sensor fails."""
+    monkeypatch.setenv(WEBHOOK, AWAY)
+    for _ in range(2):
+        with contextlib.suppress(BackfillError):
+            tick(tmp_path, instance, *ran(instance))
+    report_alarms(tmp_path, instance, "quarantine", {"raw 2024-03-01": "1 row"}, LOG, is_run=True)
+    report_alarms(tmp_path, instance, "landing", {}, LOG)
+    monkeypatch.setenv(WEBHOOK, hook.url)
+    for _ in range(2):
+        report_alarms(tmp_path, instance, "landing", {}, LOG)
+    assert [kept["subject"].split(",")[0] for kept in hook.kept] == [
+        "Failed: staging",
+        "Needs a person: raw 2024-03-01",
+    ]
+
+
 def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from_another_process() -> None:
     command = "backfill-assets rollback --plan p --chunk 2 --yes"
     refused = GateRefused("the plan p", "3 rows before, 9 now", "It stopped", command).with_facts(rollback=command)
@@ -170,6 +189,7 @@ def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from
 
 MESSAGE = Message("subject", "text")
 AT_ONCE = (0.0, 0.0)
+AWAY = "http://127.0.0.1:9/x"
 
 
 @pytest.fixture
