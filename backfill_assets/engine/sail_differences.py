@@ -34,8 +34,9 @@ DIFFERENT = frozenset([
 # What depends on the clock, on chance or on the order of rows: Spark's plan shows it, Sail's does not.
 UNSTEADY = UNDECIDED | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"})
 NAMES = DIFFERENT | UNSTEADY
-WORDS = frozenset([
-    "limit", "offset", "tablesample", "lateral", "pivot", "unpivot", "qualify", "rlike", "regexp", "range",
+CLAUSES = frozenset(["limit", "offset", "tablesample", "lateral", "pivot", "unpivot", "qualify", "range"])
+WORDS = CLAUSES | frozenset([
+    "rlike", "regexp",
     "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp", "localtime",
 ])  # fmt: skip
 OF_BYTES = frozenset(["hex", "length", "octet_length", "bit_length", "md5", "sha", "sha1", "sha2", "crc32"])
@@ -101,7 +102,8 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
         return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies(parsed) else keys
     unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
-    return advised([*_listed(tokens), *_differences_in_tree(parsed, types, kept, landed), *unknown])
+    columns = frozenset(types.keys() & CLAUSES if landed else ())  # an expression over one row has no clauses
+    return advised([*_listed(tokens, columns), *_differences_in_tree(parsed, types, kept, landed), *unknown])
 
 
 def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
@@ -266,8 +268,9 @@ def _spelled(node: Any) -> str:
     return SPELLED.get(name.lower(), name.lower())
 
 
-def _listed(tokens: Any) -> Iterator[str]:
-    """Yield the calls of functions, and the words, of a text that are listed, in order."""
+def _listed(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
+    """Yield the calls of functions, and the words, of a text that are listed, in order; words that name one of these
+    columns are that column."""
     for index, token in enumerate(tokens):
         name, kind = token.text.lower(), token.token_type.name
         if kind in ("STRING", "NUMBER", "IDENTIFIER"):
@@ -275,7 +278,9 @@ def _listed(tokens: Any) -> Iterator[str]:
         before = tokens[index - 1].token_type.name if index else ""
         called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
         names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
-        if (called and not names_columns and name.split()[-1] in NAMES) or (name in WORDS and before != "DOT"):
+        if (called and not names_columns and name.split()[-1] in NAMES) or (
+            name in WORDS - columns and before != "DOT"
+        ):
             yield name
 
 

@@ -26,6 +26,11 @@ EXTENSIONS = {
     "csv": (".csv", ".csv.gz"),
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
+# Of files that lie beside data (sums, signs that a delivery is whole, texts for people) or are of formats not read.
+OTHER_KINDS = (
+    ".crc", ".md5", ".sha1", ".sha256", ".sha512", ".sig", ".asc", ".done", ".ok", ".ready", ".ctl", ".lock", ".md",
+    ".pdf", ".html", ".xml", ".xls", ".xlsx", ".avro", ".orc", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz",
+)  # fmt: skip
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
@@ -216,8 +221,8 @@ def unfit(name: str, size: int, glob: Glob, extensions: tuple[str, ...]) -> str 
     if not is_manifest(name):
         if not glob.matches(name):
             return "does not match the pattern"
-        if not lower.endswith(extensions):
-            return f"its name does not end in {' or '.join(extensions)}"
+        if not lower.endswith(extensions) and lower.endswith((*sum(EXTENSIONS.values(), ()), *OTHER_KINDS)):
+            return f"its name is of another kind: it does not end in {' or '.join(extensions)}"
     if size > Limits.max_bytes:
         return f"it has {size} bytes, more than the limit of {Limits.max_bytes}"
     return "a gzip file of 0 bytes: it was cut off" if size == 0 and lower.endswith(".gz") else None

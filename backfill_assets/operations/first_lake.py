@@ -35,6 +35,10 @@ class Landed:
     form: str
     files: Sequence[LandedFile]
 
+    def is_named_so(self, file: LandedFile) -> bool:
+        """Whether a file's name ends as those of the format do; a glob may find others."""
+        return file.name.lower().endswith(EXTENSIONS[self.form])
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -54,7 +58,7 @@ def landed_form(root: Path, form: str | None, files: str | None) -> Landed | Non
         for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
             if form in (None, known) and (matching := [f for f in list_files(glob, root, known).files if f.size]):
                 candidates.append(Landed(glob, known, matching))
-    return max(candidates, key=lambda c: len(c.files)) if candidates else None
+    return max(candidates, key=lambda c: (sum(map(c.is_named_so, c.files)), len(c.files)), default=None)
 
 
 def first_sources(landed: Mapping[str, Landed], chosen: Mapping[str, str]) -> dict[str, FirstSource]:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 import duckdb
+import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.embedded import literal
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.landing.batches import BAD_REASON
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import OWN_FIELDS, ingest
@@ -39,6 +41,7 @@ from backfill_assets.places.folder import Folder
 SEEN, MOST_BYTES = 20, 1 << 28  # files that a guess reads, and their bytes: the first and the last, others between
 EARLY_DAYS = 31  # before the first percent of events: earlier ones are outliers, such as 1970
 WHO = re.compile(r"customer|client|user|account|member|patient|device|sensor|player|subscriber|merchant|store|entity")
+AS_LINES = "jq -c 'if type == \"array\" then .[] else . end' FILE"
 ROLES = {  # the names that senders give these columns, the likeliest first
     "event_ts": ("event_ts", "event_time", "event_at", "occurred_at", "ordered_at", "ts", "timestamp", "time"),
     "arrival_ts": ("arrival_ts", "arrived_at", "received_at", "ingested_at", "ingestion_ts", "loaded_at"),
@@ -120,13 +123,15 @@ def first_source(
         engine.execute("SET TimeZone = 'UTC'")
         for file in seen:
             copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
-            if copy.refused is None:
+            why = copy.refused or (_why_rowless(copy) if form != "parquet" else None)
+            if why is None:
                 copies.append(literal(str(copy.parquet)))
             else:
-                unreadable[file.name] = copy.refused
+                unreadable[file.name] = why
         if not copies:
             name, why = next(iter(unreadable.items()))
-            raise _unfit(name, f"it cannot be read: {why}", "Correct the file, or name its --format")
+            fix = f"Write an object per line, as `{AS_LINES}` does" if form == "jsonl" else "Correct the file"
+            raise _unfit(name, f"it cannot be read: {why}", f"{fix}, or name its --format")
         rows = f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
         own = [f.name for f in OWN_FIELDS] if form != "parquet" else []
         once = f"* EXCLUDE ({', '.join(own)}) FROM {rows} WHERE {BAD_REASON} IS NULL" if own else f"* FROM {rows}"
@@ -141,6 +146,19 @@ def first_source(
         tuple(seen), len(files) - len(seen), unreadable, form, columns, roles, payload, entity, start,
         all(day_of(f.name) for f in files), are_numbered(f.name for f in files), dialect,
     )  # fmt: skip
+
+
+def _why_rowless(copy: StoredFile) -> str | None:
+    """Why a text file gave no usable row: that of its first record, and what the file seems to hold; None if it gave
+    one."""
+    if copy.rows > copy.bad_rows:
+        return None
+    found = pq.read_table(copy.parquet, columns=[BAD_TEXT, BAD_REASON]).slice(0, 1).to_pylist()
+    if not found:
+        return "it has no row"
+    text, reason = str(found[0][BAD_TEXT]), str(found[0][BAD_REASON])
+    held = {"[": "one JSON array, not an object per line: ", "{": "JSON objects that are not one per line: "}
+    return f"{held.get(text[:1], '')}{reason}"
 
 
 def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:

@@ -108,11 +108,10 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 
 def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
-    """Return the contracts of the lake's tables and of existing ledgers, by name."""
+    """Return the contracts of the lake's tables and of its ledgers, by name; a ledger has no rows before its first."""
     contracts = pipeline.contracts
     late = {c.source: too_late_contract(c) for c in reversed(contracts) if c.is_landed}.values()
-    existing = (c for c in (*ledgers_of(contracts), *late) if lake.store.exists(c.name))
-    return {c.name: c for c in (*contracts, *existing)}
+    return {c.name: c for c in (*contracts, *ledgers_of(contracts), *late)}
 
 
 def _states(lake: Lake, pipeline: Pipeline, newest: bool) -> States:

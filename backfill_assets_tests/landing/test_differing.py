@@ -59,6 +59,14 @@ def test_a_doubted_row_says_the_whole_way_into_the_table(spark: "SparkSession") 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("word", ["offset", "limit", "range"])
+def test_a_column_called_as_a_clause_is_a_column(spark: "SparkSession", word: str) -> None:
+    frame = spark.sql(f"SELECT 3L AS `{word}`, 'a' AS __sha256, 1L AS __number, 'f' AS _file")
+    select = f"{word} AS amt, concat(`{word}`, '-') AS event_key, TIMESTAMP_NTZ'2024-03-01 00:00:00' AS event_ts"
+    (row,) = mapped(frame, select, True, {}, [PayloadColumn("amt", "BIGINT", nullable=False)], Sail()).collect()
+    assert (row["amt"], row["event_key"]) == (3, "3-")
+
+
 def test_pairs_of_types_that_differ_are_not_converted() -> None:
     converts = Sail().converts
     assert converts("string", read_type("DECIMAL(18,2)"))

@@ -61,7 +61,7 @@ def test_a_listed_file_says_its_place_size_and_time(tmp_path: Path) -> None:
 
 def test_whatever_lies_there_is_offered_or_refused_with_its_reason_and_never_silent(tmp_path: Path) -> None:
     landed = ("day-1.csv", "_SUCCESS.csv", ".hidden.csv", "_temporary/a.csv", "_temporary/b.csv", "other.csv",
-              "day-2.txt", "archive/old/a.csv")  # fmt: skip
+              "day-2.parquet", "day-3.md5", "archive/old/a.csv")  # fmt: skip
     for name in landed:
         land(tmp_path, name, b"x")
     (tmp_path / "empty").mkdir()
@@ -77,10 +77,21 @@ def test_whatever_lies_there_is_offered_or_refused_with_its_reason_and_never_sil
     )
     assert all("hidden" in found.pop(name) for name in ("_SUCCESS.csv", ".hidden.csv", "_temporary/"))
     assert found == {
-        "day-2.txt": "its name does not end in .csv or .csv.gz", "other.csv": "does not match the pattern",
+        "day-2.parquet": "its name is of another kind: it does not end in .csv or .csv.gz",
+        "day-3.md5": "its name is of another kind: it does not end in .csv or .csv.gz",
+        "other.csv": "does not match the pattern",
         "archive/": "a folder that the pattern does not reach into (** reaches into all)",
         "caf\\xe9.csv": "its name is not UTF-8", "line\\x0abreak.csv": "its name has control characters",
     }  # fmt: skip
+
+
+def test_the_glob_decides_over_names_of_no_known_ending(tmp_path: Path) -> None:
+    landed = ["000000_0", "20240303_144951_00037_v74wa", "part-0.pq", "shop-2024-03-01-00-05-9a1c", "stops.txt"]
+    for name in landed:
+        land(tmp_path, name, b"x")
+    for form in ("parquet", "csv", "jsonl"):
+        assert names("**/*", tmp_path, form) == landed
+    assert names("*.txt", tmp_path) == ["stops.txt"]
 
 
 def test_an_empty_gzip_file_was_cut_off_but_an_empty_text_file_is_listed(tmp_path: Path) -> None:

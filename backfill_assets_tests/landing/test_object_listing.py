@@ -42,9 +42,9 @@ def test_an_empty_object_in_place_of_a_folder_is_no_file_and_an_empty_prefix_is_
     glob, root = parse_pattern("az://box/in/**", tmp_path), Folder(str(tmp_path))
     assert list_objects(glob, root, "csv").root_missing
     root.write("orders", b"")
-    root.write("notes", b"1")
+    root.write("notes.md", b"1")
     found = list_objects(glob, root, "csv")
-    assert ([r.name for r in found.refused], found.root_missing) == (["notes"], False)
+    assert ([r.name for r in found.refused], found.root_missing) == (["notes.md"], False)
 
 
 class OddlyNamed(Folder):

@@ -106,6 +106,21 @@ def test_what_cannot_be_guessed_is_named_with_the_option(
 
 
 @pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ('[{"id": 1}, {"id": 2}]', "one JSON array, not an object per line"),
+        ('[{"id": 1},\n{"id": 2}]', "one JSON array, not an object per line"),
+        ('{\n "id": 1\n}\n', "JSON objects that are not one per line"),
+        ('{"id": 1}{"id": 2}', "JSON objects that are not one per line"), ("\n\n", "it has no row"),
+    ],
+)  # fmt: skip
+def test_json_without_an_object_on_any_line_is_named_with_what_it_holds(tmp_path: Path, text: str, held: str) -> None:
+    with pytest.raises(SettingsError, match="Write an object per line, as `jq -c") as caught:
+        guessed(tmp_path, "f.jsonl", text)
+    assert held in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("name", "values", "op"),
     [
         ("Op", "IUD", "CASE WHEN lower(trim(Op)) IN ('d') THEN 'delete' WHEN lower(trim(Op)) IN ('c', 'i', 'r', 'u') "

@@ -183,6 +183,11 @@ def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
     assert len(rows(reader, "SELECT * FROM (PIVOT staging ON entity IN ('A') USING count(*) GROUP BY event_date)")) == 2
 
 
+def test_a_ledger_has_no_rows_before_its_first_one(reader: LakeReader) -> None:
+    for query in ("SELECT arrival_date, row_number, reason FROM quarantine", "SELECT event_key FROM too_late"):
+        assert rows(reader, query) == []
+
+
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
     with pytest.raises(BackfillError, match=r"there is no table nowhere.*Choose one of raw, staging"):
         rows(reader, "SELECT * FROM nowhere")
