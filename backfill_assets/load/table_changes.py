@@ -327,7 +327,7 @@ def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
         listed = ", ".join(f"({literal(path)}, {number})" for path, number in places.items())
         query = (
             f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM ({_differing(gone, news, [*types])}) AS changed "
-            f"JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY {CHANGE}, number, __row"
+            f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY {CHANGE}, number, __row"
         )
         copy = folder / "changed.parquet"
         (rows,) = engine.execute(f"COPY ({query}) TO {literal(str(copy))} (FORMAT parquet)").fetchall()[0]
