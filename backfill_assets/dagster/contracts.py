@@ -7,6 +7,7 @@ where a lake keeps a contract (`lake.declared`), types of frames (`lake.given_ro
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -89,15 +90,24 @@ DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this e
 SchemaChanges = Literal["refuse", "evolve"]
 
 
+NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
+
+
 def table_of(key: dg.AssetKey) -> str:
-    """The table of an asset: the parts of its key joined by `__`. Raises SettingsError for a key that names none."""
-    name = "__".join(key.path)
+    """The table of an asset: the parts of its key in small letters, `_` for what no name has, joined by `__`. Two keys
+    may give one name: the second is refused as it writes. Raises SettingsError for a key that gives none."""
+    name = table_named(key)
     if NAME.fullmatch(name):
         return name
     raise SettingsError(
         f"the asset {key.to_user_string()}", f"its key would name the table {name!r}", "Nothing was written",
-        "Use small letters, digits and _ in its key, a letter first",
+        "Begin its key with a letter from a to z",
     )  # fmt: skip
+
+
+def table_named(key: dg.AssetKey) -> str:
+    """The same for a key of which it is not known whether it is a lake's: a name that no table has may come of it."""
+    return "__".join(NO_NAME.sub("_", part.lower()) for part in key.path)
 
 
 DAY_FORMAT = "%Y-%m-%d"  # of the partition keys of a lake's days
@@ -116,7 +126,7 @@ def first_day_of(
 
 def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
     """What parts these partitions from days that a lake can hold, and what to do about it; None where nothing does."""
-    other_manager = "or give it another IO manager (io_manager_key)"
+    other_manager = "or another IO manager (io_manager_key)"
     if partitions is None:
         return "this asset has no partitions", f"Give it a DailyPartitionsDefinition, {other_manager}"
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
@@ -129,7 +139,7 @@ def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] 
     if partitions.fmt != DAY_FORMAT:
         return (
             f"the keys of its partitions are of another form (fmt={partitions.fmt!r})",
-            f"Leave fmt out of its DailyPartitionsDefinition: keys are then of the form {DAY_FORMAT}, {other_manager}",
+            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager",
         )
     return None
 
@@ -189,9 +199,10 @@ def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: Dec
     if day in {c.name for c in columns}:
         return day
     culprit = f"its rows have no column {named!r}" if named else "nothing says which of its columns is the day"
+    name = "Return that column, or name another one" if named else "Name the column"
     raise SettingsError(
         f"the asset {context.asset_key.to_user_string()}", culprit, "Nothing was written",
-        f'Name the column: metadata={{"{DAY_COLUMN}": "day"}}; its rows have {", ".join(c.name for c in columns)}',
+        f'{name}: metadata={{"{DAY_COLUMN}": "COLUMN"}}; its rows have {", ".join(c.name for c in columns)}',
     )  # fmt: skip
 
 
@@ -231,7 +242,7 @@ def beside_inputs(spec: dg.AssetSpec, read: Iterable[Input]) -> tuple[str, ...]:
     """The inputs of an asset that its receipts do not name: what other IO managers load, and what is only named as a
     dependency."""
     named = {i.table for i in read}
-    return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if "__".join(d.asset_key.path) not in named))
+    return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if table_named(d.asset_key) not in named))
 
 
 def code_of(op: dg.OpDefinition) -> str:

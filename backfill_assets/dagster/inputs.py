@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from backfill_assets.core.addresses import CATALOG_NAME
+from backfill_assets.core.addresses import CATALOG_NAME, address_of
 from backfill_assets.core.commands import materializing
 from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
@@ -31,6 +32,7 @@ from backfill_assets.lake.external import (
 )
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.observing import observe, observe_each
+from backfill_assets.lake.settings import is_lake
 from backfill_assets.operations.reader import PinnedRows, Readable
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -54,7 +56,7 @@ class InputDays(Readable):
     def pinned(self) -> PinnedRows:
         """The files of these days; none of no day. Raises InputMissing for a table that was never made."""
         if self.days and self.version < 0:
-            raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.address)
+            raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.root)
         files = self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
         return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
@@ -82,12 +84,11 @@ def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ..
     return tuple(asked)
 
 
-def never_made(asset: str, days: Collection[date], lake: str) -> InputMissing:
-    """The error about an input of which no day was ever made; `days` are those that a step asks for."""
-    return InputMissing(
-        f"the input {asset}", f"the lake {lake} has no day of it", "Nothing was read",
-        f"First {materializing(asset, days)}",
-    )  # fmt: skip
+def never_made(asset: str, days: Collection[date], lake: Path, consequence: str = "Nothing was read") -> InputMissing:
+    """The error about `days` of an input that a step asks for and that were never made."""
+    place = address_of(lake)
+    culprit = f"the lake {place} has no {ranges(days)} of it" if is_lake(lake) else f"there is no lake at {place} yet"
+    return InputMissing(f"the input {asset}", culprit, consequence, f"First {materializing(asset, days)}")
 
 
 def form_of(annotated: Any, default: Form) -> Form:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.core.addresses import address_of, local_root
+from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
@@ -26,6 +26,7 @@ from backfill_assets.dagster.contracts import (
     beside_inputs,
     declared_by,
     first_day_of,
+    table_named,
     table_of,
 )
 from backfill_assets.dagster.inputs import (
@@ -138,11 +139,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             name, asset = table_of(context.asset_key), context.asset_key.to_user_string()
             if asked and not is_lake(local_root(self.lake)):
-                raise never_made(asset, asked, address_of(local_root(self.lake)))
+                raise never_made(asset, asked, local_root(self.lake))
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
             pinned = self._pinned(lake)
             if asked and name not in pinned.states.contracts:
-                raise never_made(asset, asked, lake.address)
+                raise never_made(asset, asked, lake.root)
             if asked == () and name not in pinned.states.contracts:
                 contract = unmade(context)
             else:
@@ -159,7 +160,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
             _refuse_other(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"))
-            rows, table = self._declared(context, lake, obj)
+            try:
+                rows, table = self._declared(context, lake, obj)
+            except BackfillError:
+                self._refuse_unmade(context, lake)  # what was computed without its input is often no table at all
+                raise
             self._mark(context, lake)
             with declaring(lake, table):
                 rebuild = Rebuild(self._request(context, rows, table))
@@ -205,6 +210,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if len(context.op_def.output_defs) > 1:
             self._step()[lake.root] = _looked_again(lake, self._pinned(lake))
 
+    def _refuse_unmade(self, context: dg.OutputContext, lake: Lake) -> None:
+        """Raise InputMissing where the step loaded days that were never made, of another table of ours than its own."""
+        pinned = self._pinned(lake)
+        for name, loaded in pinned.loaded.items():
+            contract = pinned.states.contracts.get(name)
+            if contract is None or contract.external or loaded.key == context.asset_key:
+                continue
+            if absent := {*loaded.days} - pinned.states.view.table(name).latest.keys():
+                raise never_made(loaded.key.to_user_string(), absent, lake.root, "Nothing was written")
+
     def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake), GivenRows.of(obj)
@@ -222,7 +237,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def _inputs(self, context: dg.OutputContext, pinned: StepInputs, contract: Contract) -> tuple[Input, ...]:
         """What the days of an output are made from: all that the step loaded, and its earlier outputs that this one
         follows from."""
-        names = [table for d in context.asset_spec.deps if (table := "__".join(d.asset_key.path)) != contract.name]
+        names = [table for d in context.asset_spec.deps if (table := table_named(d.asset_key)) != contract.name]
         read = {**{n: pinned.written[n] for n in names if n in pinned.written}, **pinned.loaded}
         upstream = {**{c.name: c for c in pinned.pipeline.contracts}, contract.name: contract}
         in_order = dict.fromkeys(n for n in (*names, *read) if n in read and n in upstream)

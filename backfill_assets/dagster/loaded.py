@@ -18,6 +18,7 @@ from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import ONE_DAY, parse_day
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.keys import Keys, grouped, spans_of
+from backfill_assets.dagster.contracts import table_named
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
 SHORT = 12  # characters of a digest that tell definitions apart
@@ -70,7 +71,7 @@ def read_inputs(
     days that were made from others than its window's."""
     own, days = context.asset_partitions_def, [*map(parse_day, context.asset_partition_keys)]
     for read in loaded:
-        contract = upstream["__".join(read.key.path)]
+        contract = upstream[table_named(read.key)]
         mapped = MappedInput(read, mapping_of(context, read.key), own)
         yield mapped.input_of(contract, days)
 

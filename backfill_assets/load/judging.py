@@ -209,7 +209,7 @@ def refusal_of(
         parts.append(f"{ranges(unready)}: {first_error.culprit}")
     innocent = [d for d in request.days if d not in culprits]
     if innocent and not others:
-        parts.append(f"{ranges(innocent)} break nothing, and are kept back with {ranges(culprits)}")
+        parts.append(f"nothing is wrong with {ranges(innocent)}, kept back with {ranges(culprits)}")
     again = culprits if others else [*request.days]
     table, named = request.known.states.view.table(contract.name), request.lake_session.lake.settings.pipeline
     can_run = named.definitions is not None

@@ -167,13 +167,15 @@ class Rebuild:
             return
         without_day = rows.pop(None, 0)
         days = sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
-        parts = [f"{sum(rows.values())} row(s) of {days[0]}..{days[-1]}"] if days else []
+        span = days[0] if len(days) == 1 else f"{days[0]}..{days[-1]}" if days else ""
+        parts = [f"{sum(rows.values())} row(s) of {span}"] if days else []
         parts += [f"{without_day} row(s) without a day"] if without_day else []
         first, last = str(self.days.start), str(self.days.last)
         advice = f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
+        maker = "the asset returned" if self.table.contract.made_by else "the transform gave"
         raise ContractBroken(
             f"the table {self.table.name}",
-            f"asked for {self.days}, the transform gave {' and '.join(parts)}",
+            f"asked for {self.days}, {maker} {' and '.join(parts)}",
             "Nothing was written",
             f"Return rows of the asked days only; if those days are meant, {advice}",
         )

@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.dagster import LakeIOManager, lake_checks
-from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.projects import (
+    DAYS,
+    Deliveries,
+    cause,
+    materialize,
+    orders_asset,
+    rows,
+    weekly_asset,
+)
+from backfill_assets_tests.dagster.test_io_manager import states
 
 FIRST, LAST = "2024-01-01", "2024-01-03"
 
@@ -41,7 +51,7 @@ def test_a_refusal_names_each_broken_check_its_culprits_and_what_stayed_with_the
     told = cause(materialize(lake, [orders], FIRST, LAST, instance=instance))
     assert "unique_key fails on 1 of 3 day(s), first 2024-01-03" in told
     assert "fails on 1 of 3 day(s), first 2024-01-02: 1 row(s) break positive" in told
-    assert "2024-01-01 break nothing, and are kept back with 2024-01-02..2024-01-03" in told
+    assert "nothing is wrong with 2024-01-01, kept back with 2024-01-02..2024-01-03" in told
     assert "materialize the asset shop/orders for 2024-01-01...2024-01-03" in told
     for words in commands_of(told):
         assert CliRunner().invoke(app, words).exit_code == 0, words
@@ -56,7 +66,7 @@ def test_what_was_never_made_is_named_with_its_days_also_where_there_is_no_lake_
         raise_on_error=False, resources={"io_manager": LakeIOManager(lake=str(lake))},
     )  # fmt: skip
     told = cause(result)
-    assert f"the input shop/orders: the lake {lake} has no day of it" in told
+    assert f"the input shop/orders: there is no lake at {lake} yet" in told
     assert "First materialize the asset shop/orders for 2024-01-01." in told
     assert not lake.exists(), "a step that only reads makes no lake"
 
@@ -75,3 +85,54 @@ def test_a_materialization_shows_the_table_and_begins_with_what_the_run_did(
     internals = {*told["backfill_assets/internals"]}
     assert internals >= {"fingerprint", "input_digest", "version", "write_id", "phases"}
     assert not {f"backfill_assets/{name}" for name in internals} & {*names}
+
+
+def test_what_was_computed_without_its_input_is_refused_for_the_input(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders, at = orders_asset(deliveries), "2024-01-05"
+
+    @dg.asset(
+        ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=orders.partitions_def,
+        backfill_policy=dg.BackfillPolicy.single_run(), metadata={"partition_expr": "day"},
+    )  # fmt: skip
+    def taken(orders: pd.DataFrame) -> Any:
+        return orders
+
+    assert materialize(lake, [orders], FIRST, instance=instance).success
+    result = dg.materialize(
+        [orders, taken], partition_key=at, selection=["taken"], instance=instance, raise_on_error=False,
+        resources={"io_manager": LakeIOManager(lake=str(lake))},
+    )  # fmt: skip
+    told = cause(result)
+    assert f"the input shop/orders: the lake {lake} has no {at} of it. Nothing was written" in told
+    assert f"First materialize the asset shop/orders for {at}." in told
+
+
+def test_keys_with_other_signs_have_tables_and_two_that_would_share_one_are_refused_by_name(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    def made(*key: str) -> dg.AssetsDefinition:
+        @dg.asset(
+            key=[*key], partitions_def=DAYS, metadata={"partition_expr": "day"},
+            backfill_policy=dg.BackfillPolicy.single_run(),
+        )  # fmt: skip
+        def sold(context: dg.AssetExecutionContext) -> Any:
+            return deliveries.orders(context.partition_keys)
+
+        return sold
+
+    weekly = dg.AssetIn(key=["EU", "Sold-Items.v2"])
+
+    @dg.asset(
+        ins={"sold": weekly}, partitions_def=DAYS, metadata={"partition_expr": "day"},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )  # fmt: skip
+    def Copied(sold: pd.DataFrame) -> Any:
+        return sold
+
+    assert materialize(lake, [made("EU", "Sold-Items.v2"), Copied], FIRST, instance=instance).success
+    assert rows(lake, "eu__sold_items_v2") == rows(lake, "copied")
+    assert states(lake, "copied") == {FIRST: "fresh"}
+    told = cause(materialize(lake, [made("eu", "sold_items.v2")], FIRST, instance=instance))
+    assert "the asset eu/sold_items.v2: its table eu__sold_items_v2 is that of the asset EU/Sold-Items.v2" in told

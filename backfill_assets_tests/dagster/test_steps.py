@@ -165,7 +165,7 @@ def test_a_day_before_that_was_never_made_is_refused_where_nothing_was(
 ) -> None:
     materialize(lake, [numbers(1)], FIRST, instance=instance)
     told = cause(materialize(lake, [sums(pd.DataFrame, len)], NEXT, instance=instance))
-    assert f"the input sums: the lake {lake} has no day of it. Nothing was read. First materialize" in told
+    assert f"the input sums: the lake {lake} has no {FIRST} of it. Nothing was read. First materialize" in told
 
 
 def test_rules_are_of_one_asset_where_a_function_makes_several(lake: Path, instance: dg.DagsterInstance) -> None:

@@ -108,10 +108,10 @@ def test_a_refusal_names_days_check_keys_and_the_next_command(rebuild: Rebuild) 
 @pytest.mark.parametrize(
     ("strays", "told", "advice"),
     [
-        ({NEXT: 2}, f"2 row(s) of {NEXT}..{NEXT}", f"run the range {START}..{NEXT}"),
+        ({NEXT: 2}, f"2 row(s) of {NEXT}", f"run the range {START}..{NEXT}"),
         ({None: 3}, "3 row(s) without a day", "correct it"),
         ({FAR: 1, NEXT: 2}, f"3 row(s) of {FAR}..{NEXT}", f"run the range {FAR}..{NEXT}"),
-        ({NEXT: 1, None: 1}, f"1 row(s) of {NEXT}..{NEXT} and 1 row(s) without a day", f"{START}..{NEXT}"),
+        ({NEXT: 1, None: 1}, f"1 row(s) of {NEXT} and 1 row(s) without a day", f"{START}..{NEXT}"),
     ],
 )
 def test_rows_that_nobody_asked_for_are_told_with_the_range_that_would_hold_them(
