@@ -21,6 +21,7 @@ from backfill_assets.core.keys import Keys, grouped, spans_of
 from backfill_assets.dagster.contracts import table_named
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
+YEAR = 366
 SHORT = 12  # characters of a digest that tell definitions apart
 
 
@@ -126,7 +127,8 @@ class MappedInput:
         found, parted = self._in_windows(windows, asked), dict[date, Keys]()
         for day, window in windows.items():
             if found[day] != window:
-                to_come = [d for d in window if d not in found[day] and self._is_to_come(d)]
+                reached = self._without_end(day) if _left_out(self.own) else window
+                to_come = [d for d in reached if d not in found[day] and self._is_to_come(d)]
                 parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
         return parted
 
@@ -144,15 +146,28 @@ class MappedInput:
         one_for_all = (dg.AllPartitionMapping, dg.LastPartitionMapping, dg.SpecificPartitionsPartitionMapping)
         if self.read.partitions is None or isinstance(self.mapping, one_for_all):
             return dict.fromkeys(every, asked)
-        mapping = _by_default(self.mapping)
         found = dict[date, list[date]]()
         for day in every:
-            subset = self.own.empty_subset().with_partition_keys([str(day)])
-            result = mapping.get_upstream_mapped_partitions_result_for_partitions(
-                subset, self.own, self.read.partitions
-            )
-            found[day] = sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
+            found[day] = self._mapped(day, self.read.partitions)
         return found if {*asked} == {d for own in found.values() for d in own} else dict.fromkeys(every, asked)
+
+    def _mapped(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
+        """What the mapping gives for a day of a definition of the input."""
+        subset = self.own.empty_subset().with_partition_keys([str(day)])
+        mapping = _by_default(self.mapping)
+        result = mapping.get_upstream_mapped_partitions_result_for_partitions(subset, self.own, partitions)
+        return sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
+
+    def _without_end(self, day: date) -> list[date]:
+        """What the mapping would give for a day, had the input's definition a year more of days."""
+        theirs = _as_daily(self.read.partitions)
+        if theirs is None:
+            return []
+        endless = dg.TimeWindowPartitionsDefinition(
+            start=theirs.start, fmt=theirs.fmt, cron_schedule=theirs.cron_schedule, timezone=theirs.timezone,
+            end_offset=theirs.end_offset + YEAR, exclusions=theirs.exclusions,
+        )  # fmt: skip
+        return self._mapped(day, endless)
 
     def _awaited_for_good(self, origin: date) -> tuple[tuple[int, int | None], ...]:
         """The days that the mapping will give as soon as there are any."""
