@@ -34,7 +34,7 @@ MAY_FIND = (
 # `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake` and `lake.test_catalog`.
 ONLY_HELP = ("ui", "adopt", "copy-lake", "register", "locate")
 COMMAND_SECONDS = 300.0
-MOST_LINES = 150
+MOST_LINES = 180
 FIRST_SCREEN = 25  # lines
 
 
