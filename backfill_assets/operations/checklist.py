@@ -162,8 +162,10 @@ def _current_twice(seen: _LakeState, name: str) -> int:
 def _undecided(seen: _LakeState, source: Source) -> int:
     """Count the keys of the source's newest days whose rows in several files only the default of `seq` orders."""
     days = sorted(source.loaded.latest)[-NEWEST_DAYS:]
+    if not days:
+        return 0
     delivered = seen.lake.settings.delivered[source.name]
-    if not days or delivered.table or "seq" in names_of(delivered.select):  # a table's log orders its rows
+    if delivered.table or "seq" in names_of(delivered.select):  # a table's log orders its rows
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
     own = (c.name for c in seen.states.contracts[source.table].columns if c.name not in ("seq", "source_file"))
