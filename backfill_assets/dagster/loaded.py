@@ -119,22 +119,22 @@ class MappedInput:
         """The keys of the days that are made from others than the window's."""
         if self.window is None:
             loaded = self._by_mapping(days)
-            origin = min(self.read.days, default=max(first_day, min(days)))
+            origin = min(self.read.days, default=min(days) if first_day == date.min else first_day)
             awaited = self._awaited_for_good(origin)
             return {day: Keys(spans_of(found, origin), awaited, origin) for day, found in loaded.items()}
         asked, (before, after) = {*self.read.days}, self.window
         windows = {day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day] for day in days}
         found, parted = self._in_windows(windows, asked), dict[date, Keys]()
         for day, window in windows.items():
-            if found[day] != window:
-                reached = self._without_end(day) if _left_out(self.own) else window
+            reached = self._without_end(day) if self.named else window
+            if found[day] != window or reached != window:
                 to_come = [d for d in reached if d not in found[day] and self._is_to_come(d)]
                 parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
         return parted
 
     def _in_windows(self, windows: Mapping[date, list[date]], asked: set[date]) -> dict[date, list[date]]:
         """The loaded days by day. Where windows do not hold all that was loaded, each day is made from all of it."""
-        if _left_out(self.own):  # offsets count the days that there are
+        if self.named:  # offsets count the days that there are, and a cut within a day left out belongs to another
             return self._by_mapping(windows)
         found = {day: [d for d in window if d in asked] for day, window in windows.items()}
         return found if asked == {d for own in found.values() for d in own} else dict.fromkeys(windows, sorted(asked))
