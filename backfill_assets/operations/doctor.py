@@ -59,7 +59,7 @@ from backfill_assets.operations.rejected import ledgers_of, undeclared
 KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 PAGES = (
-    "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
+    "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and roll back, too; "
     "`backfill-assets ui` answers only who has its address"
 )
 NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)

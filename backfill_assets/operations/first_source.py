@@ -7,7 +7,7 @@ whose rules alone decide (`landing.mapping`, `load.deliveries`). A guess reads S
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 import duckdb
@@ -36,6 +36,7 @@ from backfill_assets.operations.first_columns import (
     read_column,
     ticked,
 )
+from backfill_assets.operations.first_times import other_times
 from backfill_assets.places.folder import Folder
 
 SEEN, MOST_BYTES = 20, 1 << 28  # files that a guess reads, and their bytes: the first and the last, others between
@@ -67,6 +68,7 @@ class FirstSource:
     path_names_day: bool  # each path names a day: arrival_ts where no column is
     numbered: bool  # numbers in names order files
     dialect: Dialect = PLAIN_TEXT
+    other_times: Mapping[str, str] = field(default_factory=dict)  # of other forms than ISO 8601: what reads them
 
     @property
     def is_plain(self) -> bool:
@@ -106,6 +108,10 @@ class FirstSource:
         names = {why: ", ".join(c.name for c in columns if c.name not in used) for why, columns in out.items()}
         renamed = ", ".join(f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower())
         lines = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
+        lines += [
+            f"{name} holds times of another form than ISO 8601: write {read} in select."
+            for name, read in self.other_times.items()
+        ]
         return [*lines, f"Under a name that is free and plain in the lake: {renamed}."] if renamed else lines
 
 
@@ -139,12 +145,14 @@ def first_source(
         described = engine.execute("DESCRIBE landed").fetchall()
         columns = tuple(read_column(engine, str(column), str(kind)) for column, kind, *_ in described)
         name = next(f.name for f in seen if f.name not in unreadable)
-        roles = _roles(name, form, columns, chosen)
+        forms = other_times(engine, columns)
+        roles = _roles(name, form, columns, chosen, forms)
         payload, entity = _payload(columns, roles, chosen.get("entity"), shared)
-        start = _first_day(engine, name, roles["event_ts"], files)
+        start = _first_day(engine, name, roles["event_ts"], files, forms)
     return FirstSource(
         tuple(seen), len(files) - len(seen), unreadable, form, columns, roles, payload, entity, start,
         all(day_of(f.name) for f in files), are_numbered(f.name for f in files), dialect,
+        forms,
     )  # fmt: skip
 
 
@@ -171,7 +179,9 @@ def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
     return [files[at] for at in sorted(picked)]
 
 
-def _roles(file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[str, str]) -> dict[str, str]:
+def _roles(
+    file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[str, str], forms: Mapping[str, str]
+) -> dict[str, str]:
     """The column of each role that one has, or that `chosen` names."""
     known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
     if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
@@ -186,6 +196,9 @@ def _roles(file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[
             roles[role] = fits[0].name
     if "event_ts" not in roles:  # the only time may be the version's, too
         times = sorted((c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values())
+        if forms and not times:
+            why = f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}"
+            raise _unfit(file, why, f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}')
         roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
         others = _namers(c for c in columns if c.name not in roles.values())
@@ -239,13 +252,16 @@ def _payload(
     return {**named, name: chosen}, name
 
 
-def _first_day(engine: "DuckDBPyConnection", file: str, event_ts: str, files: Sequence[LandedFile]) -> date:
+def _first_day(
+    engine: "DuckDBPyConnection", file: str, event_ts: str, files: Sequence[LandedFile], forms: Mapping[str, str]
+) -> date:
     """The first day of the events that were read, without outliers, or the first that a path names."""
     moment = f"CAST(try_cast(CAST({quoted(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
     days = f"(SELECT CAST({moment} AS DATE) AS d FROM landed)"
     (usual,) = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchone() or (None,)
     if usual is None:
-        fix = f"Name another with --event-ts, or say --select \"to_timestamp({ticked(event_ts)}, 'dd.MM.yyyy') …\""
+        read = forms.get(event_ts, f"to_timestamp({ticked(event_ts)}, 'dd.MM.yyyy')")
+        fix = f'Name another with --event-ts, or say --select "{read} AS event_ts, …"'
         raise _unfit(file, f"no value of {event_ts} is a time of ISO 8601", fix)
     earliest = usual - timedelta(days=EARLY_DAYS)
     first: date

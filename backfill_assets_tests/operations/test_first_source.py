@@ -94,6 +94,8 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
         ("at\n2024-03-01\n", {}, "no column of it looks like event_key"),
         ("id,at\n1,2024-03-01\n", {"event_key": "key"}, "it has no column key for event_key"),
         ("id,at\n1,soon\n", {"event_ts": "at"}, "no value of at is a time of ISO 8601"),
+        ("id,at\n1,31.03.2024 09:00\n", {}, "AS event_ts, …\", in place of … to_timestamp(`at`, 'dd.MM.yyyy HH:mm')"),
+        ("id,at\n1,31/03/2024\n", {"event_ts": "at"}, "say --select \"to_timestamp(`at`, 'dd/MM/yyyy') AS event_ts"),
         ('"id\n', {}, "it cannot be read"),
     ],
 )
