@@ -1,4 +1,4 @@
-"""The Dagster instance of the commands, whose runs `dagster dev` shows, opened quietly.
+"""The Dagster instance of the commands, whose runs `dg dev` shows, opened quietly.
 
 Not here: its use (`runner`, `report`, `server`).
 """
@@ -58,7 +58,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     the lake.
 
     Lakes that share an instance see each other's days on its pages, since their tables have the same names. So they do
-    with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake other than the one `dagster dev` shows in the
+    with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake other than the one `dg dev` shows in the
     project has an instance of its own, in memory where this user may not make one. The project's file names folders
     relative to itself, so that the working folder is there meanwhile.
     """

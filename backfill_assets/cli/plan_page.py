@@ -176,7 +176,7 @@ def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
 def _next_command(current: "Progress") -> str:
     plan = current.plan
     if current.state == "finished" and any(i.follows for i in plan.impacts):
-        return "backfill-assets catch-up, for the days that follow; under `dagster dev` they are made without it"
+        return "backfill-assets catch-up, for the days that follow; Dagster's daemon makes them without it"
     if current.state in ("finished", "cancelled"):
         return f"nothing: it is {current.state}"
     if plan.failed_ticks:

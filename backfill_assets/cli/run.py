@@ -37,7 +37,7 @@ WAITS = 3  # the exit code of a plan that waits as it was told to
     help="Pass over the gate of this chunk (a number), or lift a bound for all chunks, as the refusal names it.",
 )
 @click.option("--reason", default="", help="With --accept: why; `plan show` and the receipts keep it.")
-@click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
+@click.option("--daemon", is_flag=True, help="Let Dagster's daemon run it: the sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
 @target_option
@@ -53,7 +53,7 @@ def run(
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
     waits for a person, as `plan --stop-after` chunk.
 
-    A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
+    Dagster's daemon takes up a plan whose runner was killed; one that stopped and said why waits for this command.
     """
     lake, pipeline = opened()
     plan = find_plan(lake, plan_id)

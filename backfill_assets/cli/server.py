@@ -110,9 +110,9 @@ LOOPBACK = "127.0.0.1"
 OWN_NAMES = (LOOPBACK, "localhost")  # a name of another's own that leads here is one of a hostile page
 LONGEST_FOLDER_BYTES = 80  # of the working files: a socket's path may have 107
 REFUSED = b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
-DAEMON_END_SECONDS = 60.0  # as `dagster dev` waits for its daemon
+DAEMON_END_SECONDS = 60.0  # as `dg dev` waits for its daemon
 OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
-POLL_MILLISECONDS = 2000  # of the pages, as under `dagster dev`
+POLL_MILLISECONDS = 2000  # of the pages, as under `dg dev`
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -120,7 +120,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any that is free")
 @lake_option
 def ui(port: int) -> None:
-    """Show the lake in Dagster's pages, as `dagster dev` does, to this user only.
+    """Show the lake in Dagster's pages, as `dg dev` does, to this user only.
 
     The address holds a secret; without it nobody gets an answer, though every user of the machine can connect. From
     another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same address there. Links in alerts lack the secret.

@@ -373,5 +373,5 @@ def _facts(run: dg.DagsterRun) -> dict[str, str]:
 
 
 def _ui() -> str:
-    """Where people see Dagster: by default where `dagster dev` listens."""
+    """Where people see Dagster: by default where `dg dev` listens."""
     return (os.environ.get(UI_URL) or "http://127.0.0.1:3000").rstrip("/")
