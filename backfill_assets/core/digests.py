@@ -9,7 +9,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -85,6 +85,30 @@ def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     return wanted <= day or is_over(wanted, frontier)
 
 
+@dataclass(frozen=True)
+class _Readers:
+    """Days of a table that are made from keys of one input, by the day that is loaded, and those that await some."""
+
+    by_loaded: Mapping[date, set[date]]
+    awaiting: tuple[tuple[date, Keys], ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_Readers":
+        """Of days with their keys."""
+        by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
+        for day, own in keys:
+            for loaded in own.loaded_for(day):
+                by_loaded.setdefault(loaded, set()).add(day)
+            if own.awaited:
+                awaiting.append((day, own))
+        return cls(by_loaded, tuple(awaiting))
+
+    def of_day(self, loaded: date) -> set[date]:
+        """The days that load a day of the input, or await it."""
+        awaiting = (day for day, own in self.awaiting if own.awaits(day, loaded))
+        return {*self.by_loaded.get(loaded, ()), *awaiting}
+
+
 class Digests:
     """The digests of one view, each computed once; `frontier` gives the frontier of some inputs, `is_old` whether a day
     of a table was made by other code or settings than today's."""
@@ -104,7 +128,9 @@ class Digests:
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date, bool], str] = {}
-        self._keyed: dict[tuple[str, str], Mapping[date, Keys]] = {}
+        self._contents: dict[tuple[str, tuple[str, ...] | None, date, bool], str] = {}
+        self._as_made: dict[tuple[str, str], tuple[str, Parameters]] = {}
+        self._readers: dict[tuple[str, str], _Readers] = {}
         self._landed = versions_of(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
@@ -115,16 +141,13 @@ class Digests:
         """The inputs of a table, with the keys that the newest receipt of the day names."""
         return self._for_day(table, self.view.table(table).latest.get(day))[1].inputs
 
-    def keyed(self, table: str, wanted: str) -> Mapping[date, Keys]:
-        """The days of a table whose receipts name the keys of the input `wanted`, with these."""
-        if (table, wanted) not in self._keyed:
-            found = dict[date, Keys]()
-            for day in self.view.table(table).latest:
-                for read in self.inputs_of(table, day):
-                    if read.table == wanted and day in read.keys_by_day:
-                        found[day] = read.keys_by_day[day]
-            self._keyed[table, wanted] = found
-        return self._keyed[table, wanted]
+    def reading_by_keys(self, table: str, wanted: str, day: date) -> set[date]:
+        """The days of a table whose receipts name a day of the input `wanted` among their keys, loaded or awaited."""
+        if (table, wanted) not in self._readers:
+            latest = self.view.table(table).latest
+            keys = ((d, i.keys_by_day.get(d)) for d in latest for i in self.inputs_of(table, d) if i.table == wanted)
+            self._readers[table, wanted] = _Readers.of((d, own) for d, own in keys if own is not None)
+        return self._readers[table, wanted].of_day(day)
 
     def as_made(self, table: str, day: date) -> str:
         """Today's input digest of a day, from the keys that its newest receipt names."""
@@ -137,10 +160,18 @@ class Digests:
 
     def _for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
         """Today's parameters of a table with the keys of a receipt, and their name."""
+        key = (table, receipt.parameters if receipt is not None else "")
+        if key not in self._as_made:  # once per commit, whose text may name keys of thousands of days
+            self._as_made[key] = self._made_anew(table, receipt)
+        return self._as_made[key]
+
+    def _made_anew(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
         today, made = self._today[table], self._parameters_of(receipt) if receipt is not None else None
         if receipt is None or made is None or self.contracts[table].is_being_made:
             return table, today
         as_made = with_keys_of(today, made)
+        if as_made == made:
+            return receipt.parameters, made
         return (table, today) if as_made is today else (f"{table} as {receipt.parameters}", as_made)
 
     def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
@@ -250,6 +281,12 @@ class Digests:
         return delivery_columns(wanted, self.contracts, delivered + gone)
 
     def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
+        key = (wanted.table, wanted.columns, day, required)
+        if key not in self._contents:  # windows overlap
+            self._contents[key] = self._content_of(wanted, day, required=required)
+        return self._contents[key]
+
+    def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:
         receipt = self.view.table(wanted.table).latest.get(day)
         if receipt is None or (not required and not receipt.entry.rows):
             return MISSING if required else NOTHING

@@ -9,6 +9,7 @@ values and as text in a receipt. Not here: asking a mapping (`dagster.loaded`), 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 from backfill_assets.core.days import ONE_DAY, contiguous, days_text, parse_days
@@ -30,15 +31,24 @@ class Keys:
 
     def loaded_for(self, day: date) -> list[date]:
         """The loaded days for a day, ascending."""
-        start = self.origin or day
-        return [start + ONE_DAY * n for first, last in self.loaded for n in range(first, (last or 0) + 1)]
+        return [*self._loaded_from_origin] if self.origin else self._loaded_from(day)
 
     def awaited_for(self, day: date, known: Collection[date]) -> list[date]:
         """The awaited days for a day among the `known` days of the input, ascending."""
-        if not self.awaited:
-            return []
-        start, loaded = self.origin or day, {*self.loaded_for(day)}
-        return sorted(d for d in known if d not in loaded and _is_in(self.awaited, (d - start).days))
+        return sorted(d for d in known if self.awaits(day, d)) if self.awaited else []
+
+    def awaits(self, day: date, other: date) -> bool:
+        """Whether a day of the input was not loaded for a day, and is awaited for it."""
+        number = (other - (self.origin or day)).days
+        return _is_in(self.awaited, number) and not _is_in(self.loaded, number)
+
+    @cached_property
+    def _loaded_from_origin(self) -> list[date]:
+        """The loaded days where they are the same for all days."""
+        return self._loaded_from(self.origin or date.min)
+
+    def _loaded_from(self, start: date) -> list[date]:
+        return [start + ONE_DAY * n for first, last in self.loaded for n in range(first, (last or 0) + 1)]
 
     def to_values(self, days: str) -> list[Any]:
         """The keys of these days as JSON values; `days` as `parse_days` reads them."""

@@ -123,12 +123,7 @@ class States:
         """The days of a table that are made from some of these days of an input: by windows, and by the keys that
         receipts name."""
         found = {d + ONE_DAY * n for d in days for n in range(-wanted.after, wanted.before + 1)}
-        keyed = self.digests.keyed(table, wanted.table) if days else {}
-        known = self.view.table(wanted.table).latest.keys() | days
-        for day, keys in keyed.items():
-            if not days.isdisjoint((*keys.loaded_for(day), *keys.awaited_for(day, known))):
-                found.add(day)
-        return found
+        return found.union(*(self.digests.reading_by_keys(table, wanted.table, day) for day in days))
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
         """The required input days of `day` that do not exist, and those that were no partitions when it was made and

@@ -8,6 +8,7 @@ Does not live here: loading (`io_manager`, `inputs`), keys as plain values (`cor
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
@@ -125,8 +126,10 @@ class MappedInput:
         asked, (before, after) = {*self.read.days}, self.window
         windows = {day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day] for day in days}
         found, parted = self._in_windows(windows, asked), dict[date, Keys]()
+        newest = self._newest
         for day, window in windows.items():
-            reached = self._without_end(day) if self.named else window
+            is_cut = newest is None or not found[day] or found[day][-1] >= newest  # else no end of days cut it
+            reached = (self._without_end(day) if is_cut else found[day]) if self.named else window
             if found[day] != window or reached != window:
                 to_come = [d for d in reached if d not in found[day] and self._is_to_come(d)]
                 parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
@@ -178,12 +181,18 @@ class MappedInput:
             return (((newest - origin).days + 1, None),)
         return ()
 
+    @cached_property
+    def _newest(self) -> date | None:
+        """The newest day of the input's definition; None without one."""
+        theirs = _as_daily(self.read.partitions)
+        newest = theirs.get_last_partition_key() if theirs is not None else None
+        return parse_day(newest) if newest is not None else None
+
     def _is_to_come(self, day: date) -> bool:
         """Whether a day that was not loaded is one that may become a partition: it lies after the newest, and no
         definition leaves it out."""
-        theirs = _as_daily(self.read.partitions)
-        newest = theirs.get_last_partition_key() if theirs is not None else None
-        if theirs is None or (newest is not None and day <= parse_day(newest)):
+        theirs, newest = _as_daily(self.read.partitions), self._newest
+        if theirs is None or (newest is not None and day <= newest):
             return False
         start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(theirs)
         return not (_left_out(theirs) and theirs.is_window_start_excluded(start))

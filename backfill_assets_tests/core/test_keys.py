@@ -4,7 +4,9 @@ Tested here: `core.keys`, and digests and states by them, without Dagster. Not t
 (`dagster/test_loaded.py`).
 """
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -119,3 +121,33 @@ def test_a_change_reaches_the_days_that_read_it_by_their_keys() -> None:
     states = lake.states(WINDOW)
     assert day(7) in states.reading("total", WINDOW, {day(2)})
     assert states.reading("total", WINDOW, {day(5)}) == {day(n) for n in (4, 5, 6, 7)}
+
+
+def test_states_of_many_days_with_keys_take_about_the_time_of_windows() -> None:
+    """The receipt of one commit names the keys of all its days: it is read once, not for each day of each input."""
+    days = [day(n) for n in range(600)]
+    by_window, by_keys = _many_days({}), _many_days({d: Keys(((-29 - n % 5, -9), (-6, 0))) for n, d in enumerate(days)})
+    assert _seconds_of(by_keys, days) < 0.1 + 10 * _seconds_of(by_window, days)
+
+
+MONTH = Input("orders", 29, 0)
+
+
+def _many_days(keys: Mapping[date, Keys]) -> KeyedLake:
+    """A lake with days of 30 days each, made in one commit by these keys or by the window."""
+    lake = KeyedLake()
+    for number in range(-40, 600):
+        lake.correct(day(number), 1)
+    wanted = replace(MONTH, keys=grouped(keys), first_day=day(-40))
+    lake.make(wanted, {day(number): [] for number in range(600)})
+    return lake
+
+
+def _seconds_of(lake: KeyedLake, days: list[date]) -> float:
+    """The processor time of the states of these days, and of what one changed day of the input reaches."""
+    states = lake.states(replace(MONTH, first_day=day(-40)))
+    began = time.process_time()
+    assert {states.of("total", d) for d in days} == {State.FRESH}
+    for changed in days:
+        states.reading("total", MONTH, {changed})
+    return time.process_time() - began
