@@ -132,6 +132,24 @@ def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: P
     assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], "nothing is copied"
 
 
+def repeated(rows: Sequence[Any], key: str) -> int:
+    """How many rows repeat the key of another."""
+    return len(rows) - len({row[key] for row in rows})
+
+
+def test_an_append_only_log_with_repeated_rows_becomes_a_table_without(tmp_path: Path) -> None:
+    table = of_others(tmp_path)
+    append(table, "2024-03-05 20:00", *ROWS["2024-03-01 20:00"], *ROWS["2024-03-04 20:00"])  # a retried job
+    append(table, "2024-03-05 20:00", *ROWS["2024-03-02 20:00"], *ROWS["2024-03-04 20:00"])
+    log = rows_in(table)
+    assert repeated(log, "id") == 8
+    world = world_of(tmp_path / "lake", table)
+    world.backfill(DAYS, "raw", "staging")
+    current = [row for row in world.content("staging") if row["known_until"] is None]
+    assert repeated(current, "event_key") == 0
+    assert {r["event_key"]: r["value"] for r in current} == {"a": 7, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}
+
+
 def test_a_lake_in_a_bucket_copies_one(tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     here, far = world_of(tmp_path / "lake", table := of_others(tmp_path)), World(local_root(bucket_address))

@@ -16,7 +16,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_layers import LayersReport, reconcile_layers
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lak
 
 
 def test_training_is_held_against_what_became_known_later_by_the_query_of_the_guide(lake: Lake) -> None:
-    guide = (guides()["trust"]).read_text(encoding="utf-8")
-    query = guide[guide.index("duckdb:SELECT f.*") :].partition('"')[0]
+    query = of_the_guide("duckdb:SELECT f.*")
 
     def differing() -> list[date | None]:
         report = reconcile(lake, chosen_pipeline(lake), ReconcileRequest("training", query))
@@ -106,3 +105,11 @@ def test_training_is_held_against_what_became_known_later_by_the_query_of_the_gu
     land(lake, "2024-03-05.jsonl", [LATE])
     backfill(lake, FIRST, "2024-03-05")
     assert differing() == [date(2024, 3, d) for d in (2, 3, 4)]
+    later = run("sql", of_the_guide("SELECT day, arrival_date"), "--json", "--lake", lake.root)
+    assert [tuple(row.values()) for row in read(later)] == [(f"2024-03-0{d}", "2024-03-05", 1) for d in (2, 3, 4)]
+
+
+def of_the_guide(begin: str) -> str:
+    """The query of the guide that begins so, up to its quotation mark."""
+    guide = guides()["trust"].read_text(encoding="utf-8")
+    return guide[guide.index(begin) :].partition('"')[0]
