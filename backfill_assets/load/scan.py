@@ -70,8 +70,8 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
         try:
-            alone = failing_alone(delivered_by(lake))
-            with alone, load_lock(lake.place, lake.source), telling_source(lake.source):
+            alone = failing_alone(delivered_by(lake))  # not the lock: its folder is the lake's own
+            with load_lock(lake.place, lake.source), alone, telling_source(lake.source):
                 reports[lake.source] = scan(LakeSession(lake))
         except BackfillError as error:
             if isinstance(error, TransientError) and not isinstance(error, StillChanging):

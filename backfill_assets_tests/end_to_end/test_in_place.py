@@ -25,7 +25,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.view import Known
-from backfill_assets.landing.content_store import DIGEST_CHARS
+from backfill_assets.landing.content_store import DIGEST_CHARS, PARSER_VERSION
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.load.candidate import Phases, RebuildRequest
 from backfill_assets.load.counting import stored_contents
@@ -97,7 +97,10 @@ def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Pat
         one_rows, other_rows = ((w.backfill(DAYS, "raw", "staging"), w.contents())[1] for w in worlds)
         assert one_rows == other_rows
     assert len(inside(worlds[0])) == 6
-    assert sorted(p.name.partition(".")[2] for p in inside(worlds[1])) == ["parquet-1.parquet", "us.parquet"]
+    assert sorted(p.name.partition(".")[2] for p in inside(worlds[1])) == [
+        f"parquet-{PARSER_VERSION}.parquet",
+        "us.parquet",
+    ]
 
 
 def test_a_bound_of_bytes_says_which_files_stay(world: World) -> None:

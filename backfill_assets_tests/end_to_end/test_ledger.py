@@ -158,14 +158,14 @@ def test_hostile_files_are_listed_or_count_as_one_unusable_row(tmp_path: Path) -
     land(world, "good.jsonl", [delivery(1, "2024-03-05 10:00")])
     land_bytes(world, "bomb.jsonl.gz", gzip.compress(bytes(90 << 20), 9))
     land_bytes(world, "cut.jsonl.gz", gzip.compress(line(2) * 50)[:-5])
-    for name in (".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.txt"):
+    for name in (".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.md5"):
         land_bytes(world, name, line(3))
     secret = tmp_path / "secret.jsonl"
     secret.write_bytes(line(4))
     (world.landing / "link.jsonl").symlink_to(secret)
     lake_session, _ = world.open()
     report = scan(lake_session)
-    assert set(report.refused) == {".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.txt", "link.jsonl"}
+    assert set(report.refused) == {".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.md5", "link.jsonl"}
     assert set(report.unreadable) == {"bomb.jsonl.gz", "cut.jsonl.gz"}
     loaded = backfilled(world)
     assert outcomes(world, loaded) == {RAW: 1, BAD: 2}

@@ -9,7 +9,6 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, log_columns, words
 from backfill_assets.lake.model import LOADER_VERSION, Table
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.select import clocks_of
 from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
@@ -31,10 +30,13 @@ OWN = "{} of the row itself, also where the commit took it away"
 
 def _of_log(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
-    kept = log_columns(clocks_of(source.select)) if source.table else {}
+    if not source.table:
+        return ()
+    from backfill_assets.landing.select import clocks_of  # a parser, which other lakes need not import to look
+
     return tuple(
         Column(name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, LATER)
-        for name, kind in kept.items()
+        for name, kind in log_columns(clocks_of(source.select)).items()
     )
 
 

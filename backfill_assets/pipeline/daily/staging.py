@@ -11,7 +11,6 @@ from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.select import clocks_of
 from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
 from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_versions
 
@@ -66,6 +65,8 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 
 def _of_table(contract: Contract, settings: LakeSettings) -> Table:
     """staging of a table that others write: of the rows of a key that it holds, the one that counts."""
+    from backfill_assets.landing.select import clocks_of  # a parser, which other lakes need not import to look
+
     payload, given = settings.source.payload_columns, clocks_of(settings.source.select)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
