@@ -17,6 +17,7 @@ from backfill_assets_tests.sources import CHECKOUT
 
 GUIDES = sorted((CHECKOUT / "backfill_assets" / "guides").glob("*.md"))
 LONGEST = 200  # lines, terminal excerpts included: what is longer is two guides
+SUPERSEDED = re.compile(r"\bdagster (?:asset materialize|definitions validate|dev|job execute|project scaffold)\b")
 
 
 def _blocks(language: str) -> list[str]:
@@ -31,6 +32,11 @@ def test_a_guide_is_short_and_the_readme_leads_to_it(guide: Path) -> None:
 
 def test_blocks_that_no_test_runs_say_what_they_need() -> None:
     assert [block for block in _blocks("console") if not block.startswith("# needs ")] == []
+
+
+def test_no_text_tells_to_call_what_dagster_calls_superseded() -> None:
+    texts = (CHECKOUT / "README.md", *GUIDES, *CHECKOUT.glob("backfill_assets/examples/*/*.md"))
+    assert {str(p): found for p in texts if (found := SUPERSEDED.findall(p.read_text("utf-8")))} == {}
 
 
 @pytest.mark.parametrize("block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]"))
