@@ -18,7 +18,17 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import LakeIOManager, lake_checks
-from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize, rows
+from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+from backfill_assets_tests.dagster.projects import (
+    DAYS,
+    ONE_RUN,
+    Deliveries,
+    cause,
+    materialize,
+    orders_asset,
+    rows,
+    weekly_asset,
+)
 from backfill_assets_tests.dagster.test_io_manager import states
 from backfill_assets_tests.engines import SparkSession
 
@@ -166,6 +176,25 @@ def test_a_day_before_that_was_never_made_is_refused_where_nothing_was(
     materialize(lake, [numbers(1)], FIRST, instance=instance)
     told = cause(materialize(lake, [sums(pd.DataFrame, len)], NEXT, instance=instance))
     assert f"the input sums: the lake {lake} has no {FIRST} of it. Nothing was read. First materialize" in told
+
+
+@pytest.mark.parametrize(
+    ("tags", "made"), [({}, []), ({"on_bad_days": "keep_good"}, [FIRST, NEXT])], ids=["as it is", "keep_good"]
+)
+def test_a_range_to_which_dagster_added_days_makes_those_whose_inputs_are_made_by_a_tag(
+    lake: Path, instance: dg.DagsterInstance, tags: dict[str, str], made: list[str]
+) -> None:
+    """A backfill of two days of both assets from the lineage page runs `weekly` for eight, as `WEEK` reaches."""
+    orders, weekly = orders_asset(Deliveries()), weekly_asset()
+    materialize(lake, [orders], FIRST, NEXT, instance=instance)
+    reached = {RANGE_START: FIRST, RANGE_END: "2024-01-08", **tags}
+    result = dg.materialize(
+        [orders, weekly], selection=[weekly], tags=reached, instance=instance,
+        resources={"io_manager": LakeIOManager(lake=str(lake))}, raise_on_error=False,
+    )  # fmt: skip
+    assert not result.success
+    assert "2024-01-03..2024-01-08" in cause(result)
+    assert sorted(instance.get_materialized_partitions(weekly.key)) == made
 
 
 def test_rules_are_of_one_asset_where_a_function_makes_several(lake: Path, instance: dg.DagsterInstance) -> None:
