@@ -16,6 +16,7 @@ import pytest
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.versions import find_version
+from backfill_assets.orchestration.alerts import WEBHOOK
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, toy
@@ -31,7 +32,9 @@ class Ran:
 
     def __init__(self, lake: Lake, instance: dg.DagsterInstance) -> None:
         self.lake, self.instance = lake, instance
-        self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(WEBHOOK, "nowhere")  # who tries to alert says so
+            self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
         self.latest = {t: LOGS.state(lake.table_place(t), "event_date").latest for t in TABLES}
         self.recorded = {(t, d): metadata(instance, t, d) for t in TABLES for d in DAYS}
 
@@ -87,12 +90,14 @@ def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> Non
     assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
 
 
-def test_a_run_warns_of_what_went_to_quarantine_on_its_days(ran: Ran) -> None:
+def test_a_run_warns_of_what_went_to_quarantine_on_its_days_and_alerts(ran: Ran) -> None:
     said = [r.event_log_entry for r in ran.instance.get_records_for_run(ran.result.run_id).records]
     warned = [e.user_message for e in said if e.level == logging.WARNING and "quarantine" in e.user_message]
     assert [text.split(";")[0] for text in warned] == [
         "quarantine: 1 landed row(s) are unusable: 1 x op is neither upsert nor delete"
     ]
+    alerted = [e.user_message for e in said if e.level == logging.WARNING and "webhook" in e.user_message.lower()]
+    assert len(alerted) == 1
 
 
 def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_the_run(ran: Ran) -> None:
