@@ -1,7 +1,7 @@
 """The tests that one run of pytest skipped: run again on the whole machine, and held against a list of reasons.
 
-Lives here: reading the reports that pytest writes (`--junitxml`, family xunit1) for `.ci/run`. Does not live here:
-which tests a run has, and the reasons (`skips.tsv`: the beginning of a test's name, a tab, why no step runs it).
+Lives here: reading the reports that pytest writes (`--junitxml`) for `.ci/run`. Does not live here: which tests a
+run has, and the reasons (`skips.tsv`: the beginning of a test's name, a tab, why no step of `.ci/run` runs it).
 `skipped.py again REPORT` prints the skipped tests, one a line, as pytest takes them. `skipped.py judge REPORT …` prints
 the tests that every report that has them skipped, and ends with 1 where the list gives no reason for one.
 """
@@ -17,7 +17,7 @@ LIST = Path(__file__).with_name("skips.tsv")
 def read_tests(report: Path) -> Iterator[tuple[str, bool]]:
     """Each test of a report by its name for pytest, and whether it was skipped; a whole module by its file."""
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314  pytest wrote it a moment ago
-        yield name_of(case.get("file", ""), case.get("classname", ""), case.get("name", "")), has_skip(case)
+        yield name_of(case.get("classname", ""), case.get("name", "")), has_skip(case)
 
 
 def has_skip(case: ElementTree.Element) -> bool:
@@ -26,12 +26,15 @@ def has_skip(case: ElementTree.Element) -> bool:
     return found is not None and found.get("type") != "pytest.xfail"
 
 
-def name_of(file: str, scope: str, name: str) -> str:
-    """E.g. `tests/test_x.py::TestAll::test_it[1]`; `scope`: the module's dotted name, and the class in it."""
-    if not file:
+def name_of(scope: str, name: str) -> str:
+    """E.g. `tests/test_x.py::TestAll::test_it[1]`; `scope`: the dotted name of the module that was collected, and the
+    class in it. A report's own word `file` is where the function stands, which another module may have imported."""
+    if not scope:
         return f"{name.replace('.', '/')}.py"
-    in_module = scope.removeprefix(file.removesuffix(".py").replace("/", ".")).strip(".")
-    return "::".join(part for part in (file, in_module, name) if part)
+    words = scope.split(".")
+    lengths = (n for n in range(len(words), 0, -1) if Path(*words[:n]).with_suffix(".py").is_file())
+    length = next(lengths, len(words))
+    return "::".join([f"{'/'.join(words[:length])}.py", *words[length:], name])
 
 
 def always_skipped(reports: list[Path]) -> list[str]:

@@ -24,6 +24,7 @@ class TestAll:
 @pytest.mark.xfail
 def test_that_fails(): raise ValueError
 """
+SHARED = "from test_x import test_here_only"
 NEVER = {"test_here_only[1]", "test_here_only[2]", "TestAll::test_in_a_class"}
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -33,20 +34,27 @@ def report(folder: Path, name: str, text: str) -> Path:
     """The report of a run of these tests, in a folder of its own, so that nothing of this suite's settings holds."""
     (folder / "test_x.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    words = ["-q", "-p", "no:randomly", "-o", "junit_family=xunit1", f"--junitxml={name}.xml"]
+    words = ["-q", "-p", "no:randomly", f"--junitxml={name}.xml"]
     subprocess.run([sys.executable, "-m", "pytest", *words], cwd=folder, check=True, capture_output=True)
     return folder / f"{name}.xml"
 
 
-def run(*words: str | Path) -> tuple[int, list[str]]:
-    """How the program ended, and its lines."""
-    done = subprocess.run([sys.executable, PROGRAM, *words], capture_output=True, text=True, check=False)
+def run(verb: str, *reports: Path) -> tuple[int, list[str]]:
+    """How the program ended that was started beside the tests, and its lines."""
+    command = [sys.executable, str(PROGRAM), verb, *map(str, reports)]
+    done = subprocess.run(command, cwd=reports[0].parent, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines()
 
 
 def test_skipped_tests_are_named_as_pytest_takes_them(tmp_path: Path) -> None:
     code, lines = run("again", report(tmp_path, "first", TESTS))
     assert (code, set(lines)) == (0, {f"test_x.py::{name}" for name in NEVER})
+
+
+def test_a_test_that_two_modules_share_is_named_by_each(tmp_path: Path) -> None:
+    (tmp_path / "test_y.py").write_text(SHARED)
+    _, lines = run("again", report(tmp_path, "first", TESTS))
+    assert {"test_x.py::test_here_only[1]", "test_y.py::test_here_only[1]"} <= set(lines)
 
 
 def test_a_test_that_no_run_ran_needs_a_reason(tmp_path: Path) -> None:
