@@ -10,7 +10,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -137,10 +138,6 @@ class Posted:
     def _file(self) -> str:
         return f"{self.folder}/{POSTED}"
 
-    @property
-    def _unsent_file(self) -> str:
-        return f"{self.folder}/{UNSENT}"
-
     def post_news(
         self,
         url: str,
@@ -172,7 +169,7 @@ class Posted:
                     raise
                 refusal = error
                 self._keep_unsent(message(fresh))
-        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
+        with self._lock():
             noted: dict[str, Any] = read_json(self.lake, self._file)
             kept = {name: each for name, each in noted.items() if name in found or not is_over(name)}
             kept |= {name: [digests[name], now] for name in fresh}
@@ -182,26 +179,33 @@ class Posted:
             raise refusal
 
     def _keep_unsent(self, message: Message) -> None:
-        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
-            waiting = read_json(self.lake, self._unsent_file).get("messages", [])
-            write_json(self.lake, self._unsent_file, {"messages": [*waiting, asdict(message)][-MOST_UNSENT:]})
+        kept = asdict(replace(message, subject=scrub(message.subject), text=scrub(message.text)))
+        with self._lock():
+            self._write_unsent([*self._unsent(), kept][-MOST_UNSENT:])
 
-    def post_unsent(self, url: str) -> None:
-        """Post what the webhook did not take before, oldest first, each once. Raises BackfillError at the first message
-        that it does not take now: that one and the later ones wait on."""
-        if not (waiting := read_json(self.lake, self._unsent_file).get("messages", [])):
+    def post_unsent(self, url: str, seconds: float = DEADLINE_SECONDS) -> None:
+        """Post what the webhook did not take before, oldest first, each once, for so many `seconds` in all: later ones
+        wait for the next call. Raises BackfillError at the first message that it does not take: it and the later ones
+        wait on."""
+        if not self._unsent():
             return
+        ends = time.monotonic() + seconds
         with self.lake.lock(f"{self.folder}/unsent.lock", "the alerts that wait"):
-            for one in waiting:
-                post(url, Message(**one), pauses=())
-                self._forget_unsent(one)
+            for one in self._unsent():  # as they are now: another tick may have posted some
+                if (left := ends - time.monotonic()) <= 0:
+                    return
+                post(url, Message(**one), pauses=(), seconds=left)
+                with self._lock():
+                    self._write_unsent([other for other in self._unsent() if other != one])
 
-    def _forget_unsent(self, posted: Mapping[str, Any]) -> None:
-        with self.lake.lock(f"{self.folder}/lock", "the record of posted alerts"):
-            waiting: list[Any] = read_json(self.lake, self._unsent_file).get("messages", [])
-            if posted in waiting:
-                waiting.remove(posted)
-            write_json(self.lake, self._unsent_file, {"messages": waiting})
+    def _lock(self) -> AbstractContextManager[None]:
+        return self.lake.lock(f"{self.folder}/lock", "the record of posted alerts")
+
+    def _unsent(self) -> list[dict[str, Any]]:
+        return [*read_json(self.lake, f"{self.folder}/{UNSENT}").get("messages", [])]
+
+    def _write_unsent(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        write_json(self.lake, f"{self.folder}/{UNSENT}", {"messages": [*messages]})
 
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run

@@ -180,6 +180,23 @@ def test_runs_that_fail_while_the_webhook_is_away_are_told_once_it_is_back(
     ]
 
 
+def refused(record: Posted, message: Message) -> None:
+    """Post a message of a run while the webhook is away."""
+    with pytest.raises(BackfillError):
+        record.post_news(AWAY, {message.subject: message.text}, lambda _: message, is_seen_once=True)
+
+
+def test_alerts_that_wait_are_posted_for_one_deadline_in_all_and_hold_no_secret(tmp_path: Path, hook: Hook) -> None:
+    record = Posted(place_of(tmp_path), ".alerts/one", ())
+    for number in range(3):
+        refused(record, Message(f"run {number}", "password=s3cret"))
+    assert "s3cret" not in (tmp_path / ".alerts/one/unsent.json").read_text()
+    record.post_unsent(hook.url, seconds=0)
+    assert not hook.kept
+    record.post_unsent(hook.url)
+    assert [kept["subject"] for kept in hook.kept] == ["run 0", "run 1", "run 2"]
+
+
 def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from_another_process() -> None:
     command = "backfill-assets rollback --plan p --chunk 2 --yes"
     refused = GateRefused("the plan p", "3 rows before, 9 now", "It stopped", command).with_facts(rollback=command)
