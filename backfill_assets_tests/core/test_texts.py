@@ -98,8 +98,12 @@ def test_what_is_no_secret_is_shown_as_it_is(text: str) -> None:
     assert scrub(text) == text
 
 
-def test_a_known_secret_is_shown_nowhere_and_a_long_text_is_read_in_linear_time() -> None:
+def test_a_known_secret_is_shown_nowhere() -> None:
     assert scrub("say hunter2, or hunter", "hunter2", "") == "say ***, or hunter"
+
+
+@pytest.mark.slow
+def test_a_long_text_is_scrubbed_in_linear_time() -> None:
     began = time.process_time()
     for unit in ("a", "://a:", "?a=", "token=", "password='", "authorization: ", "Bearer a", "@", ":/", '"', "sig"):
         scrub(unit * (200_000 // len(unit)) + " s3://a:b@c")

@@ -230,6 +230,7 @@ def zip_of(members: int, plain: bytes) -> bytes:
     return local * members + entries + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, *where)
 
 
+@pytest.mark.slow
 def test_all_that_is_packed_in_a_file_has_one_budget_and_what_is_beyond_counts_as_not_searched(
     lake: Lake, tmp_path: Path
 ) -> None:

@@ -91,6 +91,9 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+commits_to_tables = pytest.mark.usefixtures("storages")  # a look keeps what it saw by a commit; so does an adoption
+
+
 def link_a_file(world: World) -> None:
     world.link(X, world.private / X)
     world.add(X)
@@ -129,6 +132,7 @@ NAMES: dict[str, Callable[[World], None]] = {
 names = pytest.mark.parametrize("hostile", NAMES.values(), ids=NAMES)
 
 
+@commits_to_tables
 @names
 def test_an_external_table_with_a_hostile_name_is_refused_and_the_other_looked_at(
     world: World, hostile: Callable[[World], None]
@@ -164,6 +168,7 @@ def test_a_table_with_a_hostile_name_is_not_adopted(world: World, hostile: Calla
     assert (world.linked(), sorted(world.folder.rglob("*.parquet"))) == ([], before)
 
 
+@commits_to_tables
 @names
 def test_no_reader_of_an_adopted_table_follows_a_hostile_name(world: World, hostile: Callable[[World], None]) -> None:
     lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables={"orders": {"others_may_write": True}})
@@ -223,6 +228,7 @@ COMMITS: dict[str, Callable[[World], object]] = {
 commits = pytest.mark.parametrize("broken", COMMITS.values(), ids=COMMITS)
 
 
+@commits_to_tables
 @commits
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen before", "never seen"])
 def test_a_look_at_tables_of_others_goes_on_after_a_broken_commit(
