@@ -4,9 +4,9 @@ Not here: judging rows (`deliveries`) and the commits (`raw`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
@@ -80,8 +80,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     if not records:
         return Placed(PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days})
     lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
-    is_cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
-    in_time = lateness.window_days is None and not is_cut  # no usable row can be late, or wait
+    in_time = lateness.window_days is None and not is_cut_by(as_of, days)  # no usable row can be late, or wait
     in_time &= request.lake_session.lake.settings.source.kind == "changes"
     in_time &= not is_erasing(request.lake_session.lake)  # rows of files that were counted as good may go
     read = _Reading(request, states)
@@ -93,6 +92,11 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
         placed.drop()
         raise
     return replace(placed, declared=Counter(d for r in records if r.is_as_declared for d in r.days))
+
+
+def is_cut_by(as_of: datetime | None, days: Collection[date]) -> bool:
+    """Whether a look as of then lies within one of the days, so that rows of the day that arrived later wait."""
+    return as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Deliveries held against the totals that their manifests declare, before anything of them is in raw.
 Not here: reading manifests (`landing.test_declared`)."""
 
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -75,6 +76,17 @@ def test_what_does_not_agree_is_named(stored: tuple[Lake, StoredFile], declared:
     lake, file = stored
     assert disagreement(lake, file, [declared]) == why
     assert disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, "each of several must hold"
+
+
+def test_a_file_that_nobody_decodes_is_held_against_nothing_only_if_it_was_refused(
+    stored: tuple[Lake, StoredFile],
+) -> None:
+    lake, file = stored[0], replace(stored[1], is_undecoded=True)
+    agreed = [DeclaredTotals("m", 6)]
+    assert disagreement(lake, file, agreed) == ""
+    assert disagreement(lake, replace(file, refused="it is torn"), agreed) == (
+        "its totals (m) are held against nothing: it is torn"
+    )
 
 
 def declare(lake: Lake, text: str) -> None:

@@ -2,13 +2,13 @@
 Not here: placing rows of files (`end_to_end.test_ledger`)."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.load.placing import Counts, accounted
+from backfill_assets.load.placing import Counts, accounted, is_cut_by
 from backfill_assets_tests.builders import day
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -41,3 +41,17 @@ def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) 
         LandingError, match=rf"b\.jsonl: it has 2 rows of {day(1)}, Spark gave {given}.*cast it in select"
     ):
         accounted([day(0), day(1)], [A, B], counts)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "cut"),
+    [
+        (None, False),
+        (datetime(2024, 3, 1, tzinfo=UTC), False),
+        (datetime(2024, 3, 1, 0, 0, 1, tzinfo=UTC), True),
+        (datetime(2024, 3, 2, 12, tzinfo=UTC), False),
+    ],
+    ids=["newest", "at the beginning of the day", "within the day", "within another day"],
+)
+def test_a_look_cuts_a_day_where_rows_of_the_day_arrive_later(as_of: datetime | None, cut: bool) -> None:
+    assert is_cut_by(as_of, [date(2024, 2, 29), date(2024, 3, 1)]) == cut

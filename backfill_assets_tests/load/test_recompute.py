@@ -76,3 +76,13 @@ def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_
         assert lost() == ""
         made.write("staging", {2: 9})
         assert lost().startswith(f"files of version {said.inputs['staging']} of staging are gone")
+
+
+def test_a_receipt_that_names_each_input_and_nothing_else_says_enough(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    read = made.lake.store.data_files(made.contract("staging"), made.view("staging").version)
+    made.write("staging", {2: 9})
+    for path in read:
+        Path(path).unlink()
+    (found,) = recompute(asked_of(made, tmp_path, 3)).days
+    assert found.passed_over.startswith("files of version ")

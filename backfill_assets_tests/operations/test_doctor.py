@@ -17,7 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import record
-from backfill_assets.operations.doctor import KEEPS_BACKFILLS, doctor, examine_daemons
+from backfill_assets.operations.doctor import EVENT_STORAGE, KEEPS_BACKFILLS, doctor, examine_daemons
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
@@ -135,6 +135,21 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     (jars_folder() / "delta.jar").touch()
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("", True), ("telemetry:\n  enabled: false\n", True), (f"{EVENT_STORAGE}\n", False), ("storage: {}\n", False)],
+)
+def test_a_home_of_dagster_that_names_no_storage_of_events_is_told_the_line(
+    text: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir()
+    (home / "dagster.yaml").write_text(text)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    lake, _ = synthetic_lake(tmp_path, 2)
+    found = about(lake, f"Dagster's {home / 'dagster.yaml'}")
+    assert [d.advice for d in found] == [f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"] * told
 
 
 def test_what_is_wrong_with_a_named_source_is_told_of_its_own_section(tmp_path: Path) -> None:

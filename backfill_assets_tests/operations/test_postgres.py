@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.operations.postgres import connected, text_with_nul
+from backfill_assets.operations.postgres import _passwords, connected, text_with_nul
 from backfill_assets_tests.builders import STAGING
 
 
@@ -36,6 +36,12 @@ def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, targ
         raise AssertionError("it connected")
     assert SECRET not in str(raised.value)
     assert f"postgresql://127.0.0.1/db#{target}" in str(raised.value)
+
+
+def test_each_password_of_an_address_is_known_as_written_and_as_meant() -> None:
+    address = "postgresql://u:a%23b@127.0.0.1/db?sslpassword=c%2Bd&connect_timeout=1"
+    assert {*_passwords(address)} == {"a%23b", "a#b", "c+d"}
+    assert not any(_passwords("postgresql://127.0.0.1/db")), "no password, nothing to hide"
 
 
 def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column_and_day() -> None:

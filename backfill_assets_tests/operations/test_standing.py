@@ -16,10 +16,10 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DayDifference
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.lake.sections import ProofSettings
+from backfill_assets.lake.sections import ControlSettings, ProofSettings
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_days, waits
-from backfill_assets.operations.standing import EQUAL, PROOFS, Proof, attention, proof_alarms, unproven
+from backfill_assets.operations.standing import EQUAL, PROOFS, Proof, attention, proof_alarms, tables_read, unproven
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
 from backfill_assets_tests.operations.test_check_history import PIPELINE, TABLE
@@ -85,3 +85,18 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert waits(lake, PIPELINE)
     write(lake, [2], 101.0)
     assert not waits(lake, PIPELINE)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "tables"),
+    [
+        ("SELECT count(*) AS value FROM raw", "duckdb:SELECT count(*) AS value FROM staging", {"raw", "staging"}),
+        ("SELECT count(*) AS value FROM raw", "staging@7", {"raw", "staging"}),
+        ("SELECT FROM FROM", "staging", None),
+        ("SELECT count(*) AS value FROM raw", "duckdb:SELECT FROM FROM", None),
+    ],
+)
+def test_a_control_reads_the_tables_of_both_sides_or_who_knows_which(
+    query: str, expected: str, tables: set[str] | None
+) -> None:
+    assert tables_read(ControlSettings(query=query, expected=expected)) == tables

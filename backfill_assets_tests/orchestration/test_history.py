@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.history import runs_of
+from backfill_assets.orchestration.history import evaluation_text, runs_of
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
 
@@ -78,3 +78,15 @@ def test_each_table_that_failed_is_among_the_causes_of_its_run(instance: dg.Dags
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
     ran(instance, "odd", lake=OTHER)
     assert runs_of(instance, LAKE) == ()
+
+
+def test_an_evaluation_without_words_of_ours_says_its_description() -> None:
+    key = dg.AssetKey("staging")
+    assert evaluation_text(_evaluation(key, description="3 days are stale")) == "3 days are stale"
+    assert evaluation_text(_evaluation(key)) == ""
+    assert evaluation_text(_evaluation(key, description="x", metadata={"which": "day one"})) == "day one"
+
+
+def _evaluation(key: dg.AssetKey, **said: Any) -> dg.AssetCheckEvaluation:
+    metadata = {name: dg.MetadataValue.text(text) for name, text in said.pop("metadata", {}).items()}
+    return dg.AssetCheckEvaluation(key, "profile", False, metadata, **said)

@@ -161,3 +161,18 @@ def test_a_plan_whose_process_dies_before_it_writes_is_given_up(lake: Made, inst
     tick = ticked(lake, instance)
     assert tick.requests == []
     assert "was begun 3 times" in tick.alarms[f"plan {plan.id}"]
+
+
+def test_a_plan_that_wrote_since_its_process_died_is_begun_as_often_again(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake = bare_staging(tmp_path)
+    plan = planned(*lake)
+    activate(*lake, plan)
+    for _ in range(3):
+        (request,) = ticked(lake, instance).requests
+        ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    with pytest.raises(BackfillError, match="the server is gone"):
+        run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
+    activate(*lake, plan)
+    assert len(ticked(lake, instance).requests) == 1
