@@ -113,45 +113,44 @@ def _ranks(given: Collection[str]) -> list[str]:
     return [f"row_{n}" for n in ("version_ts", "arrival_ts", "seq") if n in given] + ["__at", "seq"]
 
 
-def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
-    """The row that counts at every time at which that may change: `__step` numbers the times of a key, and `__held` is
-    false where the table holds no row of it.
+def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
+    """The rows that may count at some time, each with its rank and the time at which it ceases to (`__end`; NULL:
+    never).
 
-    A row that is still held rules out lesser ones for good, so that a key of many versions that stay costs as many
-    rows as it has, and one whose rows replace one another two each.
+    Of rows that the table loses at one time, or never, a greater one rules out the lesser ones from its coming on. So
+    their times follow one another, and a key that loses a million rows by one commit costs as many rows as it has.
     """
     rank = F.struct(*_ranks(given))
-    key = Window.partitionBy("event_key")
-    stays = F.col("__until").isNull()
-    greatest = F.max(F.when(stays, rank)).over(key.orderBy("__since"))
-    standing = spans.withColumns({"__rank": rank, "__greatest": greatest}).where(
-        F.col("__greatest").isNull() | (F.col("__rank") >= F.col("__greatest"))
-    )
-    following = F.lead("__since").over(Window.partitionBy("event_key", stays).orderBy("__since", *_ranks(given)))
-    ends = F.array(
-        F.struct(F.lit(0).alias("side"), F.col("__since").alias("time")),
-        F.struct(F.lit(1).alias("side"), F.coalesce("__until", following).alias("time")),
-    )
-    standing = standing.withColumn("__ends", ends)
-    points = standing.withColumn("__end", F.explode("__ends")).where("__end.time IS NOT NULL")
-    row = Window.partitionBy("event_key", "seq", "__run")
-    number = F.dense_rank().over(key.orderBy("__end.time"))
+    together = Window.partitionBy("event_key", "__until")
+    greatest = F.max("__rank").over(together.orderBy("__since"))
+    standing = spans.withColumn("__rank", rank).withColumn("__greatest", greatest).where("__rank >= __greatest")
+    following = F.lead("__since").over(together.orderBy("__since", "__rank"))
+    return standing.withColumn("__end", F.coalesce(following, "__until"))
+
+
+def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
+    """The row that counts at every time at which that may change: `__step` numbers the times of a key, and `__held` is
+    false where the table holds no row of it."""
+    key, row = Window.partitionBy("event_key"), Window.partitionBy("event_key", "seq", "__run")
+    times = F.array("__since", "__end")
+    points = _standing(spans, given).select("*", F.posexplode(times).alias("__bound", "__point"))
     numbered = (
-        points.withColumn("__number", number)
+        points.where("__point IS NOT NULL")
+        .withColumn("__number", F.dense_rank().over(key.orderBy("__point")))
         .withColumns(
             {
-                "__last": F.max(F.when(F.col("__end.side") == 1, F.col("__number"))).over(row),
+                "__last": F.max(F.when(F.col("__bound") == 1, F.col("__number"))).over(row),
                 "__greatest_number": F.max("__number").over(key),
             }
         )
-        .where("__end.side = 0")
+        .where("__bound = 0")
     )
     last = F.coalesce("__last", "__greatest_number")
     each = numbered.withColumn("__step", F.explode(F.sequence(F.col("__number"), last)))
     held = F.col("__last").isNull() | (F.col("__step") < F.col("__last"))
-    time = F.when(F.col("__step") == F.col("__number"), F.col("__since")).when(~held, F.col("__ends")[1]["time"])
+    time = F.when(F.col("__step") == F.col("__number"), F.col("__since")).when(~held, F.col("__end"))
     step = Window.partitionBy("event_key", "__step")
-    best = F.row_number().over(step.orderBy(F.desc("__held"), *(F.desc(c) for c in _ranks(given))))
+    best = F.row_number().over(step.orderBy(F.desc("__held"), F.desc("__rank")))
     return (
         each.withColumns({"__held": held, "__time": time})
         .withColumns({"__since": F.max("__time").over(step), "__best": best})
