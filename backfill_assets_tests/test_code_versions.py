@@ -61,7 +61,7 @@ DECIDES_NO_ROW = {
 PINNED = {
     "raw 1": "0b4673a13d76c066716fb9d2bc2f3245",
     "staging 2": "53bef20906033c0df3532cc9bc5cacf8",
-    "staging of a table 1": "7677362ffbef4516d2ede8fc3ddbfb9a",
+    "staging of a table 1": "551f53ef579eb5928bffbe0f93f07a81",
     "features 1": "abee4c5c3057014d4554214e5a74c6ad",
     "features_as_known 1": "abee4c5c3057014d4554214e5a74c6ad",
     "labels 1": "cd22f7db8c3ab7758b59944ff8bde592",

@@ -128,9 +128,9 @@ def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
     return standing.withColumn("__end", F.coalesce(following, "__until"))
 
 
-def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
-    """The row that counts at every time at which that may change: `__step` numbers the times of a key, and `__held` is
-    false where the table holds no row of it."""
+def _tried(spans: DataFrame, given: Collection[str]) -> DataFrame:
+    """Each row at each time of its key at which it may count: `__step` numbers the times, and `__held` is false at the
+    one at which it ceases to."""
     key, row = Window.partitionBy("event_key"), Window.partitionBy("event_key", "seq", "__run")
     times = F.array("__since", "__end")
     points = _standing(spans, given).select("*", F.posexplode(times).alias("__bound", "__point"))
@@ -147,12 +147,19 @@ def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
     )
     last = F.coalesce("__last", "__greatest_number")
     each = numbered.withColumn("__step", F.explode(F.sequence(F.col("__number"), last)))
-    held = F.col("__last").isNull() | (F.col("__step") < F.col("__last"))
-    time = F.when(F.col("__step") == F.col("__number"), F.col("__since")).when(~held, F.col("__end"))
+    return each.withColumn("__held", F.col("__last").isNull() | (F.col("__step") < F.col("__last")))
+
+
+def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
+    """The row that counts at every time at which that may change; `__held` is false where the table holds no row of
+    its key."""
+    begins = F.col("__step") == F.col("__number")
+    time = F.when(begins, F.col("__since")).when(~F.col("__held"), F.col("__end"))
     step = Window.partitionBy("event_key", "__step")
     best = F.row_number().over(step.orderBy(F.desc("__held"), F.desc("__rank")))
     return (
-        each.withColumns({"__held": held, "__time": time})
+        _tried(spans, given)
+        .withColumn("__time", time)
         .withColumns({"__since": F.max("__time").over(step), "__best": best})
         .where("__best = 1")
     )

@@ -5,7 +5,7 @@ tested here: how commits become rows of raw (`load.test_table_changes`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from random import Random
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.payload import CLOCKS, INSERTED, TAKEN_AWAY, log_columns
-from backfill_assets.pipeline.transforms.table_versions import table_versions
+from backfill_assets.pipeline.transforms.table_versions import _in_order, _spans, _steps, _tried, table_versions
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.pipeline.frames import rows_of, to_spark
 from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, RAW, TRIED_IN_SPARK
@@ -202,6 +202,37 @@ def test_rows_loaded_before_the_log_was_kept_count_by_the_times_of_their_commits
     known = [row for h in histories if h.key not in several for row in h.known()]
     here = [row for row in found(spark, rows, ()) if row[0] not in several]
     assert sorted(here, key=_by_time) == known, "but for keys of several rows by one commit, whose order nobody knew"
+
+
+MANY = 150
+# By the row's number, which is its commit: the commit that takes it away; None: none does.
+LIVES: Mapping[str, Callable[[int], int | None]] = {
+    "never": lambda n: None,
+    "all at once": lambda n: MANY,
+    "one by one": lambda n: n + 1,
+    "after ten more": lambda n: n + 10,
+    "half of them at once": lambda n: MANY if n % 2 else None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("life", LIVES)
+@pytest.mark.parametrize("given_clocks", [(), ("version_ts",)])
+def test_a_key_of_many_rows_costs_what_it_has_and_not_the_square_of_it(
+    spark: "SparkSession", given_clocks: Sequence[str], life: str
+) -> None:
+    random, made, gone = Random(3), History("hot", given_clocks), dict[int, list[Content]]()
+    for version in range(MANY):
+        content = Content(0, version + UNUSABLE + 1, "upsert", random.randint(0, MANY), 0, 0, 0)
+        made.commit(version, gone.pop(version, []), [content])
+        if (until := LIVES[life](version)) is not None:
+            gone.setdefault(until, []).append(content)
+    for version in sorted(gone):
+        made.commit(version, gone[version], [])
+    rows = to_spark(spark, pa.Table.from_pylist(made.rows, SCHEMA))
+    payload = ("entity", "value", "flag")
+    tried = _tried(_spans(_steps(_in_order(rows, given_clocks), payload, given_clocks)), given_clocks)
+    assert tried.count() <= 12 * MANY
+    assert sorted(found(spark, made.rows, given_clocks), key=_by_time) == [*made.known()]
 
 
 def _by_time(row: Sequence[Any]) -> tuple[Any, ...]:
