@@ -6,6 +6,7 @@ Not here: findings that are kept and reported instead of raised (`operations.doc
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.texts import known_names, one_line, scrub
@@ -97,7 +98,10 @@ class Altered(BackfillError):
 
 
 class InputMissing(BackfillError):
-    """The day itself does not exist in an input table."""
+    """The day itself does not exist in an input table. `lacking`: the input days that were never made, by table; empty
+    where others are to blame."""
+
+    lacking: Mapping[str, Collection[date]] = {}
 
 
 class DaysHeld(BackfillError):

@@ -28,7 +28,7 @@ from backfill_assets.lake.replace import Published, Write, days_held, replace_da
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate, settled_days
 from backfill_assets.load.computing import days_read, refuse_dependent, stage_days, version_read
-from backfill_assets.load.judging import without_refused
+from backfill_assets.load.judging import never_made, without_refused
 from backfill_assets.load.steadiness import refuse_expressions
 
 SHOWN_KEYS = 3
@@ -106,9 +106,9 @@ def _lacking_inputs(states: States, contract: Contract, lacking: Mapping[str, Co
     elif contract.made_by:
         first = [making(states.contracts[name], absent, can_run=False) for name, absent in lacking.items()]
         fix = f"First {' and '.join(first)}"
-    tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
-    culprit = f"it is made from {tables}, which were never made"
-    return InputMissing(f"the table {contract.name}", culprit, "Nothing was written", fix)
+    error = InputMissing(f"the table {contract.name}", never_made(lacking), "Nothing was written", fix)
+    error.lacking = lacking
+    return error
 
 
 def _never_made(states: States, contract: Contract, wanted: Input, days: DayRange) -> list[date]:

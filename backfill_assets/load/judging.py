@@ -5,7 +5,8 @@ the good days (`lake.replace`, by `rebuild`).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal, TypeVar
@@ -13,7 +14,7 @@ from typing import Literal, TypeVar
 from backfill_assets.core.commands import mending
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, is_mature, ranges, some_days
-from backfill_assets.core.errors import BackfillError, ContractBroken, DaysKeptBack, SettingsError
+from backfill_assets.core.errors import BackfillError, ContractBroken, DaysKeptBack, InputMissing, SettingsError
 from backfill_assets.core.plans import KEEP_GOOD
 from backfill_assets.core.profiles import (
     MEDIAN_NEEDS_DAYS,
@@ -204,9 +205,7 @@ def refusal_of(
     contract, refusing = request.table.contract, [f for f in findings if f.refuses]
     culprits = sorted({*(f.day for f in refusing), *unready})
     parts = _broken_checks(refusing, len(request.days), samples)
-    if unready:
-        first_error = unready[min(unready)]
-        parts.append(f"{ranges(unready)}: {first_error.culprit}")
+    parts += _not_computed(unready, len(request.days))
     innocent = [d for d in request.days if d not in culprits]
     if innocent and not others:
         parts.append(f"nothing is wrong with {ranges(innocent)}, kept back with {ranges(culprits)}")
@@ -221,6 +220,30 @@ def refusal_of(
         else "Nothing was written, every day keeps its rows",
         mending(contract, culprits[0], again, is_known=table.version >= 0, can_run=can_run),
     )
+
+
+def never_made(lacking: Mapping[str, Collection[date]]) -> str:
+    """The culprit of a table that lacks these input days, by table."""
+    tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
+    return f"it is made from {tables}, which were never made"
+
+
+def _not_computed(unready: Mapping[date, BackfillError], days: int) -> list[str]:
+    """Why days were not computed: those that lack inputs with all input days that were never made, then the others by
+    the first one's cause."""
+    lacking, missing = defaultdict[str, set[date]](set), set[date]()
+    for day, error in unready.items():
+        if isinstance(error, InputMissing) and error.lacking:
+            missing.add(day)
+            for table, absent in error.lacking.items():
+                lacking[table].update(absent)
+    others = unready.keys() - missing
+    parts = []
+    if missing:
+        parts.append(f"inputs of {len(missing)} of {days} day(s) are missing, {ranges(missing)}: {never_made(lacking)}")
+    if others:
+        parts.append(f"{ranges(others)}: {unready[min(others)].culprit}")
+    return parts
 
 
 def _broken_checks(refusing: Sequence[Finding], days: int, samples: Sequence[str]) -> list[str]:
