@@ -8,7 +8,7 @@ addresses (Spark, DuckDB, delta-rs) get them from `uri` and `local`.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -189,10 +189,10 @@ class Place(Protocol):
         only time tells that nobody holds it, its holder never commits again; else each is held while the caller
         handles it."""
 
-    def is_held(self, name: str) -> bool:
-        """Not atomic. Whether whoever holds a marker, or writes it again and again, has shown itself for
-        `SHOWN_SECONDS` by the place's clock, and is not known to be dead by the kernel of this process. Asks for the
-        place's time by writing; raises OSError where this process may not."""
+    def held(self, names: Iterable[str]) -> frozenset[str]:
+        """Not atomic. Those of the markers of which whoever holds one, or writes it again and again, has shown itself
+        for `SHOWN_SECONDS` by the place's clock, and is not known to be dead by the kernel of this process. Asks once
+        for the place's time by writing; raises OSError where this process may not."""
 
     def refuse_link(self, folder: str) -> None:
         """Not atomic. Raise BackfillError if a folder leads out of this place by a symbolic link."""

@@ -10,10 +10,11 @@ Not here: what readers see (`versions`), and ending runs in Dagster's records (`
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from enum import Enum
+from math import inf
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.place import SHOWN_SECONDS, Place, exists, read_json, write_json
@@ -102,25 +103,55 @@ def markers(place: Place) -> dict[str, str]:
 def live_runs(place: Place, but: Collection[str] = ()) -> frozenset[str]:
     """The ids of the runs that have begun to work on the lake and have not ended, as far as can be said; without those
     of `but`."""
-    found = markers(place)
-    return frozenset(run for run, name in found.items() if run not in but and life_of(place, name) is Life.LIVES)
+    found = {run: name for run, name in markers(place).items() if run not in but}
+    lives = lives_of(place, found.values())
+    return frozenset(run for run, name in found.items() if lives[name] is Life.LIVES)
 
 
 def life_of(place: Place, name: str) -> Life:
-    """What can be said of the run of a marker. Readers and other runs go on without one that is not known to live;
-    only `GONE` is certain. A process that is seen from here needs no sign of life, unless it was stopped by a signal.
-    """
+    """What can be said of the run of one marker, as `lives_of` says it."""
+    return lives_of(place, [name])[name]
+
+
+def lives_of(place: Place, names: Iterable[str]) -> dict[str, Life]:
+    """What can be said of the runs of markers, by the markers' names and one reading of the place's clock. Readers and
+    other runs go on without a run that is not known to live; only `GONE` is certain. A process that is seen from here
+    needs no sign of life, unless it was stopped by a signal."""
+    known = {name: _known_life(place, name) for name in names}
+    shown = _shown(place, [name for name, life in known.items() if life is None])
+    by_sign = {name: Life.LIVES if name in shown else Life.LAPSED for name in known}
+    return {name: life or by_sign[name] for name, life in known.items()}
+
+
+def _known_life(place: Place, name: str) -> Life | None:
+    """What the process of a marker says; None where only its signs of life can say it."""
     process, here = process_of(place, name), PlacedProcess.this()
     if process is None or process.is_gone(here):
         return Life.GONE  # also where a power cut left the marker empty
-    if process.is_seen_from(here) and not process.is_stopped():
-        return Life.LIVES
-    return Life.LIVES if _is_shown(place, name) else Life.LAPSED
+    return Life.LIVES if process.is_seen_from(here) and not process.is_stopped() else None
 
 
-def _is_shown(place: Place, name: str) -> bool:
-    if exists(place, name + BEAT):
-        with suppress(OSError):
-            return place.is_held(name + BEAT)
+def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
+    """Those of the markers that were shown lately."""
+    beating = frozenset(name for name in names if exists(place, name + BEAT))
+    try:
+        held = place.held(name + BEAT for name in beating)
+    except OSError:  # this process may not ask the place for its time
+        return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
+    lately = {name for name in {*names} - beating if _silent_seconds(place, name) <= UNSEEN_SECONDS}
+    return frozenset(name for name in beating if name + BEAT in held) | lately
+
+
+def _silent_seconds(place: Place, name: str) -> float:
+    """How long ago a marker was shown or made, by this machine's clock; endless for one that is gone."""
     token = place.token(name + BEAT) or place.token(name)
-    return token is not None and utc_now().timestamp() - token.changed_at <= UNSEEN_SECONDS
+    return utc_now().timestamp() - token.changed_at if token is not None else inf
+
+
+def forget_over(place: Place, seconds: float, but: Collection[str] = ()) -> None:
+    """Drop the markers, without those named `but`, of runs that do not live and showed nothing for so many seconds:
+    whoever would have dropped them was killed, too."""
+    old = (name for name in markers(place).values() if name not in but and _silent_seconds(place, name) > seconds)
+    for name, life in lives_of(place, old).items():
+        if life is not Life.LIVES:
+            forget(place, name)

@@ -28,7 +28,17 @@ from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.run_markers import Life, forget, life_of, live_runs, mark, markers, process_of
+from backfill_assets.lake.run_markers import (
+    Life,
+    forget,
+    forget_over,
+    life_of,
+    live_runs,
+    lives_of,
+    mark,
+    markers,
+    process_of,
+)
 
 NEVER_MADE = -1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -145,7 +155,8 @@ def waits_for(lake: Lake) -> dict[str, str]:
     or have shown no sign of life for their time, also before the lake has a further entry."""
     entry, known = newest(lake), markers(lake.place)
     runs = entry.held.runs if entry is not None else {}
-    return {r: at for r, at in runs.items() if r in known and life_of(lake.place, known[r]) is Life.LIVES}
+    lives = lives_of(lake.place, [known[run] for run in runs if run in known])
+    return {run: at for run, at in runs.items() if lives.get(known.get(run, "")) is Life.LIVES}
 
 
 def why_readers_wait(lake: Lake) -> str:
@@ -193,6 +204,13 @@ def _life_of(lake: Lake, work: Unfinished) -> Life | None:
     if process is None or process.is_gone(PlacedProcess.this()):
         return Life.GONE
     return Life.LIVES if process.is_seen_from(PlacedProcess.this()) else None
+
+
+def forget_silent_markers(lake: Lake, seconds: float) -> None:
+    """Drop markers of runs and switches that do not live and showed nothing for so many seconds; not that of a switch
+    which stands, of which only its marker says that it was stopped."""
+    entry = newest(lake)
+    forget_over(lake.place, seconds, {_marker_of(u.id) for u in (entry.unfinished if entry is not None else ())})
 
 
 def _marker_of(work_id: str) -> str:

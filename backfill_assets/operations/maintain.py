@@ -33,7 +33,14 @@ from backfill_assets.lake.housekeeping import (
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.versions import entries, entry_name, find_version, record, versions_seen
+from backfill_assets.lake.versions import (
+    entries,
+    entry_name,
+    find_version,
+    forget_silent_markers,
+    record,
+    versions_seen,
+)
 from backfill_assets.lake.whole import candidates_of, snapshots_of
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
@@ -42,6 +49,8 @@ from backfill_assets.plans.files import active_plans
 
 T = TypeVar("T")
 LINKS_STAY = timedelta(days=7)
+# Until then a machine that was off finds the runs that died with it by their markers, and ends them in Dagster.
+MARKERS_STAY = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,7 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: 
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
         _forget_versions(lake, since)
         _forget_links(lake)
+        forget_silent_markers(lake, MARKERS_STAY.total_seconds())
         if lake.place.is_store:
             clear_locks(lake.place)
         for whole in (snapshots_of(lake.place), candidates_of(lake.place)):

@@ -255,10 +255,10 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     on other hosts are left to those hosts and to Dagster's run monitoring, whose verdict drops their markers."""
     markers, done = markers_of(instance, lake), list[str]()
     with reconciling(lake):
-        for run_id in _marked(markers):
-            # First the process, then the status: a run that ends well says so before its process goes.
-            life = run_markers.life_of(lake.place, f"{markers.folder}/{run_id}")
-            is_marked = exists(lake.place, f"{markers.folder}/{run_id}")  # else it ended just now, and said so itself
+        # First the processes, then the status: a run that ends well says so before its process goes.
+        names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked(markers)}
+        for name, life in run_markers.lives_of(lake.place, names).items():
+            run_id, is_marked = names[name], exists(lake.place, name)  # else it ended just now, and said so itself
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)

@@ -5,7 +5,7 @@ machine (`local_copies`). An object is whole when it is seen and durable when it
 what engines prepare on this machine. A name that is a whole address leads to another bucket (`anywhere`).
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -220,9 +220,9 @@ class Bucket:
         """As the port says."""
         return leases.abandoned(self, folder, is_past)
 
-    def is_held(self, name: str) -> bool:
+    def held(self, names: Iterable[str]) -> frozenset[str]:
         """As the port says."""
-        return leases.is_held(self, name)
+        return leases.held(self, names)
 
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -248,9 +248,9 @@ class Folder:
             finally:
                 os.close(descriptor)
 
-    def is_held(self, name: str) -> bool:
+    def held(self, names: Iterable[str]) -> frozenset[str]:
         """As the port says. The kernel knows of a lock only what is locked by it, through the same mount."""
-        return not self._is_known_free(name) and leases.is_held(self, name)
+        return leases.held(self, (name for name in names if not self._is_known_free(name)))
 
     def _is_known_free(self, name: str) -> bool:
         """Whether the marker was locked through this kernel and this mount, and is not any more."""

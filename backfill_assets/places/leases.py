@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,10 +191,15 @@ def server_time(place: Place) -> float:
     return utc_now().timestamp() if token is None else token.changed_at
 
 
-def is_held(place: Place, name: str) -> bool:
+def held(place: Place, names: Iterable[str]) -> frozenset[str]:
     """As the port says."""
-    watch = LeaseWatch(place, name)
-    return watch.look() is not None and not watch.is_over()
+    clock, found = None, set[str]()
+    for name in names:
+        watch = LeaseWatch(place, name, clock)
+        seen, clock = watch.look(), watch.clock
+        if seen is not None and not watch.is_over():
+            found.add(name)
+    return frozenset(found)
 
 
 def hold(place: Place, name: str) -> Lease:

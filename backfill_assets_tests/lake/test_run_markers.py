@@ -2,26 +2,29 @@
 Not here: what readers see meanwhile (`test_versions`), and Dagster's record of dead runs
 (`orchestration.test_run_liveness`)."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.place import LOCKS, SHOWN_SECONDS, LockedMarker, Place, exists, write_json
+from backfill_assets.core.place import LOCKS, SHOWN_SECONDS, LockedMarker, Place, Token, exists, write_json
 from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.lake.run_markers import (
     BEAT,
     ELSEWHERE,
     Life,
     forget,
+    forget_over,
     life_of,
     live_runs,
     mark,
@@ -200,8 +203,8 @@ def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
         def hold(self, name: str) -> leases.Lease:  # type: ignore[override]
             return leases.hold(self, name)
 
-        def is_held(self, name: str) -> bool:
-            return leases.is_held(self, name)
+        def held(self, names: Iterable[str]) -> frozenset[str]:
+            return leases.held(self, names)
 
     place = Bucket(str(tmp_path))
     mark(place, NAME)
@@ -210,3 +213,38 @@ def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED
     forget(place, NAME)
+
+
+def test_a_thousand_old_markers_cost_one_reading_of_the_clock(tmp_path: Path) -> None:
+    written = list[str]()
+
+    class Counting(Folder):
+        def write(self, name: str, content: bytes, **how: Any) -> Token:
+            written.append(name)
+            return super().write(name, content, **how)
+
+    place, text = Counting(str(tmp_path)), json.dumps(asdict(ON_ANOTHER_HOST))
+    folder = place.prepared(".runs/dagster")
+    for n in range(1_000):
+        (folder / f"run-{n}").write_text(text)
+        (folder / f"run-{n}{BEAT}").write_text("of another kernel")
+        os.utime(folder / f"run-{n}{BEAT}", (0, 0))
+    assert live_runs(place) == frozenset()
+    assert written == [leases.CLOCK]
+    forget_over(place, DAY)
+    assert place.names(".runs/dagster") == []
+
+
+@pytest.mark.parametrize(
+    ("process", "silent", "stays"),
+    [(HERE, 2 * DAY, True), (ON_ANOTHER_HOST, 2 * DAY, False), (ON_ANOTHER_HOST, HOUR, True)],
+    ids=["at work here", "killed elsewhere days ago", "killed elsewhere just now"],
+)
+def test_a_marker_goes_only_with_a_run_that_is_over_for_long(
+    place: Folder, process: PlacedProcess, silent: float, stays: bool
+) -> None:
+    left(place, process, silent)
+    forget_over(place, DAY, {"another"})
+    assert exists(place, NAME) is stays
+    forget_over(place, 0, {NAME})
+    assert exists(place, NAME) is stays, "one that was named stays"
