@@ -6,7 +6,7 @@ the good days (`lake.replace`, by `rebuild`).
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal, TypeVar
@@ -220,6 +220,20 @@ def refusal_of(
         else "Nothing was written, every day keeps its rows",
         mending(contract, culprits[0], again, is_known=table.version >= 0, can_run=can_run),
     )
+
+
+def causes_by_day(
+    days: Iterable[date], findings: Iterable[Finding], unready: Mapping[date, BackfillError]
+) -> dict[date, str]:
+    """Why each of `days`, none of which was written, was not: what is wrong with itself, or else the days with which it
+    was kept back."""
+    faults = defaultdict[date, list[str]](list)
+    for day, error in unready.items():
+        faults[day].append(error.culprit)
+    for finding in (f for f in findings if f.refuses):
+        faults[finding.day].append(f"{finding.check} fails: {finding.message}")
+    innocent = f"nothing is wrong with it; kept back with {ranges(faults)}"
+    return {day: "; ".join(faults[day]) if day in faults else innocent for day in days}
 
 
 def never_made(lacking: Mapping[str, Collection[date]]) -> str:

@@ -25,7 +25,7 @@ Here: that order, and its failures as callers see them. Not here: any step (each
 decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -43,7 +43,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import explaining_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
-from backfill_assets.load.judging import KeptBack, keeps_good, quality_context, refusal_of
+from backfill_assets.load.judging import KeptBack, causes_by_day, keeps_good, quality_context, refusal_of
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -127,6 +127,11 @@ class Rebuild:
     def refusal(self) -> ContractBroken:
         """Error for the refusing findings: days, gates, counts, sample keys, the next command."""
         return self._error(self.findings)
+
+    def causes(self, written: Collection[date]) -> Mapping[date, str]:
+        """Why each other day of the request than those `written` was not, once the rebuild was refused or published."""
+        days = (d for d in self.request.days if d not in written)
+        return causes_by_day(days, self.judged, self.ready.unready)
 
     def sample_keys(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding names. Of days kept back they are known after the write, too."""

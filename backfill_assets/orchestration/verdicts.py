@@ -33,6 +33,7 @@ from backfill_assets.orchestration.metadata import markdown_table
 
 LISTED_DAYS = 10
 VERDICT = "verdict"
+NOT_WRITTEN = "not written"  # what a red day's own page says of it
 STANDING = "backfill_assets/carried_on"  # what the next evaluation reads of this one
 STANDING_BEFORE = "standing"  # its name in evaluations by earlier releases
 
@@ -163,9 +164,15 @@ def log_verdicts(
 ) -> None:  # fmt: skip
     """Log one evaluation per check of the table of a rebuild (of these names `only`), after the `written` days, none
     where it was refused. Logged, and not yielded: the run need not plan the checks, and a refusal stops no later step.
+
+    Each other day of the run gets an observation, which its own page in Dagster shows: an evaluation names days of the
+    whole table, and the failure of the step is one for all of its days.
     """
     request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
     run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
+    key = naming.of(rebuild.table.contract)
+    for day, cause in rebuild.causes(run.written).items():
+        step.log_event(dg.AssetObservation(key, partition=str(day), metadata={NOT_WRITTEN: cause}))
     verdicts = Verdicts(step.instance, request.lake_session.lake, request.known.states, naming)
     for verdict in verdicts.of(rebuild.table.contract, run):
         if only is None or verdict.check_name in only:

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets.dagster.rule_arguments import OnBadDays
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     Deliveries,
@@ -136,3 +137,30 @@ def test_keys_with_other_signs_have_tables_and_two_that_would_share_one_are_refu
     assert states(lake, "copied") == {FIRST: "fresh"}
     told = cause(materialize(lake, [made("eu", "sold_items.v2")], FIRST, instance=instance))
     assert "the asset eu/sold_items.v2: its table eu__sold_items_v2 is that of the asset EU/Sold-Items.v2" in told
+
+
+def words_of(instance: dg.DagsterInstance, key: dg.AssetKey, day: str) -> list[str]:
+    """What the page of a day shows above what it was made with, newest first."""
+    found = instance.fetch_observations(dg.AssetRecordsFilter(key, asset_partitions=[day]), limit=10).records
+    return [str(r.asset_observation.metadata["not written"].value) for r in found if r.asset_observation is not None]
+
+
+KEPT = "nothing is wrong with it; kept back with 2024-01-02"
+
+
+@pytest.mark.parametrize(
+    ("on_bad_days", "first"), [("refuse", [KEPT]), ("keep_good", [])], ids=["a day stops all", "good days are kept"]
+)
+def test_a_red_day_says_on_its_own_page_what_is_wrong_with_it_or_with_which_it_was_kept_back(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, on_bad_days: OnBadDays, first: list[str]
+) -> None:
+    orders = orders_asset(deliveries)
+    lake_checks(orders, unique=["id"], not_null=["amount"], on_bad_days=on_bad_days)
+    deliveries.by_day["2024-01-02"] = [("a", None), ("b", 1), ("b", 2)]
+    assert not materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
+    assert words_of(instance, orders.key, FIRST) == first
+    (told,) = words_of(instance, orders.key, "2024-01-02")
+    assert told == "not_null fails: 1 NULL(s) in amount; unique_key fails: 1 row(s) repeat a key (id)"
+    deliveries.by_day.clear()
+    assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
+    assert words_of(instance, orders.key, "2024-01-02") == [told], "a day that is made again says no more"

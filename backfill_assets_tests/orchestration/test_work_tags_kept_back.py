@@ -84,6 +84,12 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(lake: Lake, instance
     assert [e.check_name for e in failed] == ["unique_key"]
     assert "k4" in str(failed[0].metadata["sample_keys"].value)
 
+    red = dg.AssetRecordsFilter(dg.AssetKey("sums"), asset_partitions=[str(BAD)])
+    (shown_of_day,) = instance.fetch_observations(red, limit=2).records
+    assert shown_of_day.asset_observation is not None
+    lacks = f"it is made from echo for {BAD}, which were never made"
+    assert shown_of_day.asset_observation.metadata["not written"].value == lacks
+
     follow_receipts(instance, *seen(lake, make_pipeline(toy("twice")(lake.settings))))
     assert shown(instance, "echo") == {"MATERIALIZED": good, "FAILED": str(BAD)}, "no reconcile paints it green"
     assert run(lake, instance, ["echo", "sums"], KEEP, "good").success
