@@ -237,7 +237,13 @@ def _refuse_several(asset: dg.AssetsDefinition) -> None:
 
 
 def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
-    """The checks of an asset with these rules."""
+    """The checks of an asset with these rules.
+
+    They are not `blocking`. A refused day has failed its step, which stops all that follows in the run. A check that a
+    step tells after its commit is red for days that earlier runs left refused: by `blocking` Dagster 1.13 would fail
+    that step although its own days are right, and skip the assets downstream. Only WARN would let them pass, which
+    shows a refused day in yellow.
+    """
     return [dg.AssetCheckSpec(name, asset=key, description=_description(name, rules)) for name in rules.checks]
 
 

@@ -114,6 +114,26 @@ def test_what_dagster_lets_people_set_is_passed_on_and_rules_hold_under_another_
     assert verdicts(instance, moved, dg.AssetKey(["eu", "orders"]))["unique_key"] == "FAILED"
 
 
+@pytest.mark.parametrize("is_beside", [False, True], ids=["checks of the asset", "checks beside it"])
+def test_a_day_that_an_earlier_run_left_refused_is_red_and_stops_no_run_of_other_days(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, is_beside: bool
+) -> None:
+    """Blocking checks would fail the second run, and skip `weekly` in it."""
+    orders = orders_asset(deliveries) if is_beside else orders_table(deliveries)
+    checks = lake_checks(orders, unique=["id"]) if is_beside else []
+    project = [orders, weekly, *checks]
+    assert materialize(lake, project, FIRST, "2024-01-02", instance=instance).success
+    deliveries.by_day["2024-01-02"] = [("a", 1), ("a", 2)]
+    refused = materialize(lake, project, "2024-01-02", instance=instance)
+    assert not refused.success
+    assert not refused.asset_materializations_for_node("weekly"), "a refused day stops what follows in its run"
+    result = materialize(lake, project, "2024-01-03", instance=instance)
+    assert result.success, cause(result)
+    assert states(lake, "weekly")["2024-01-03"] == "fresh"
+    (record,) = [e for e in evaluations_of(instance, result.run_id) if not e.passed and e.asset_key == orders.key][-1:]
+    assert (record.check_name, record.severity) == ("unique_key", dg.AssetCheckSeverity.ERROR)
+
+
 def test_another_io_manager_is_refused_where_rules_judge(deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
     result = dg.materialize(
         [orders_table(deliveries)], partition_key=FIRST, instance=instance,
