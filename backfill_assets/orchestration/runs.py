@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from multiprocessing import parent_process
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import dagster as dg
@@ -207,7 +208,7 @@ class Markers:
         if executor in ONE_PROCESS:
             run_markers.mark(self.lake.place, self._name(run_id))
         else:
-            run_markers.mark_step(self.lake.place, self._name(run_id), _worker(executor))
+            run_markers.mark_step(self.lake.place, self._name(run_id), worker_of(executor, parent_process()))
 
     def join(self, run_id: str) -> bool:
         """Show that a run lives on which this process works, if another step of it has written already; whether one
@@ -243,10 +244,10 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN)
     return Markers(lake, instance_id(instance), naming)
 
 
-def _worker(executor: str) -> PlacedProcess:
-    """The process that works on a whole run, asked for in the process of one of its steps."""
-    parent = parent_process() if executor == dg.multiprocess_executor.name else None
-    found = Process.of(parent.pid) if parent is not None and parent.pid is not None else None
+def worker_of(executor: str, parent: BaseProcess | None) -> PlacedProcess:
+    """The process that works on a whole run, told of in the process of one of its steps. `parent`: what began that."""
+    began = parent if executor == dg.multiprocess_executor.name else None
+    found = Process.of(began.pid) if began is not None and began.pid is not None else None
     return run_markers.ELSEWHERE if found is None else PlacedProcess.of(found)
 
 

@@ -86,4 +86,6 @@ def test_texts_that_never_come_again_or_are_too_many_are_not_usual() -> None:
     assert usual_histograms([{"currency": c, "batch": b, "name": n, "old": {}} for c, b, n in zip(
         currencies, batches, names, strict=True
     )]) == {"currency": {"EUR": 635, "USD": 60, "CHF": 5}, "old": {}}  # fmt: skip
+    assert recurs([{"a": 9, "b": 9, REST: 2}] * 9), "a tenth of the rows may have other values"
+    assert not recurs([{"a": 9, "b": 8, REST: 3}] * 9)
     assert not recurs([{f"v{n}": 9 for n in range(16)}] * 9), "which of many are the most frequent is chance"

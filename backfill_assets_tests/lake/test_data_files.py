@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.lake.data_files import PlainFiles, day_bytes, plain_files
+from backfill_assets.lake.data_files import PlainFiles, day_bytes, files_of, plain_files, whole_files
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -51,3 +51,13 @@ def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Pat
     assert plain_files(place_of(path), DeltaTable(path).version(), "event_date", None) is not None, (
         "others' files, our layout"
     )
+
+
+def test_a_lost_file_takes_the_other_files_of_its_partition_with_it_and_no_more(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    publish_by_hand(lake, STAGING, ROWS)
+    lost = files_of(lake, STAGING)[:1]
+    whole = whole_files(lake, STAGING, None, lost)
+    assert len(whole) == 2
+    assert not [path for path in whole if str(lost[0].partition) in path]
+    assert len(whole_files(lake, STAGING, None, ())) == 3

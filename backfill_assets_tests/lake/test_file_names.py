@@ -97,3 +97,11 @@ def test_in_a_log_of_others_no_link_is_the_lakes(tmp_path: Path) -> None:
     (tmp_path / "t" / "others-12345678").symlink_to(tmp_path)
     assert "behind a link" in file_fault(Folder(str(tmp_path / "t")), ["others-12345678/x.parquet"])
     assert "lies elsewhere" in file_fault(Folder(str(tmp_path / "t")), ["s3://bucket/t/x.parquet"])
+
+
+@pytest.mark.parametrize("name", ["../private/x.parquet", "d=1/../../private/x.parquet", "./../private/x.parquet"])
+def test_the_lakes_own_log_leads_to_others_by_its_own_links_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "x.parquet").write_bytes(b"secret")
+    (tmp_path / "own" / "d=1").mkdir(parents=True)
+    assert file_fault(Folder(str(tmp_path / "own")), [name], is_lakes=True)

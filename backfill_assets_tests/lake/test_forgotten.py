@@ -171,3 +171,10 @@ def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_d
     erase(search, erasure)
     assert not first.exists()
     assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
+
+
+def test_an_entity_that_is_the_whole_payload_is_told_by_it(tmp_path: Path) -> None:
+    only = source({"who": "STRING"}, "id AS event_key, at AS event_ts, who")
+    lake = configure(tmp_path, "2024-03-01", source=only, features={"entity": ["who"]})
+    begin_erasure(lake, {"who": "ann"}, "")
+    assert list(doubts(lake)) == []

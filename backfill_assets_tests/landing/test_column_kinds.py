@@ -54,3 +54,11 @@ def test_only_what_becomes_a_text_is_told_of_and_a_cast_says_what_is_meant() -> 
     select = "concat(Id, '-', cast(n AS bigint)) AS event_key, amount AS total, cast(who AS string) AS entity"
     assert columns_told_as_text(select, TYPES) == {"id", "who"}
     assert columns_told_as_text("*", TYPES) == columns_told_as_text("f(", TYPES) == set()
+
+
+def test_a_text_is_a_text_however_long_it_may_be(tmp_path: Path) -> None:
+    short, long = pa.array(["a"]), pa.array(["b"], pa.large_string())
+    note_kinds(Folder(str(tmp_path)), [content(tmp_path, "a", id=short), content(tmp_path, "b", id=long)])
+    note_kinds(Folder(str(tmp_path)), [content(tmp_path, "c", id=pa.array([1.0]))])
+    told = changed_kinds(Folder(str(tmp_path)), ["a.file", "b.file", "c.file"])
+    assert {*told["id"]} == {"a text", "double"}

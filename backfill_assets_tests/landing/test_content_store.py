@@ -3,6 +3,7 @@
 Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_ingest`).
 """
 
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.content_store import StoredFile, copies, discard_described, find
-from backfill_assets.landing.ingest import ingest
+from backfill_assets.landing.content_store import StoredFile, copies, discard_described, find, note_mark
+from backfill_assets.landing.files import StillChanging
+from backfill_assets.landing.ingest import ingest, landed_in_place
 from backfill_assets.places.bucket import Bucket
 from backfill_assets_tests.lake.landed import land, stock, take_in
 
@@ -107,3 +109,27 @@ def test_a_store_in_a_bucket_is_read_everywhere_and_a_damaged_copy_remade(tmp_pa
     assert find(three, intake.sha256) is None
     assert ingest(file, "csv", three).rows == 2
     assert sorted(three.names()) == sorted([intake.name, f"{intake.sha256}.json"])
+
+
+def test_a_file_that_is_read_where_it_lies_is_proven_by_its_mark_else_by_its_bytes(tmp_path: Path) -> None:
+    store, sink = stock(tmp_path), pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": [1, 2]}), sink)
+    file = land(tmp_path, "a.parquet", sink.getvalue().to_pybytes())
+    taken_in = landed_in_place(file, StoredFile("", store, ""), by_path=False)
+    assert (found := find(store, taken_in.sha256)) is not None
+    assert found.mark == taken_in.mark
+    os.utime(file.path, (1, 1))
+    assert (found := find(store, taken_in.sha256)) is not None, "its bytes are the same"
+    assert found.mark != taken_in.mark
+    pq.write_table(pa.table({"a": [3, 4]}), file.path)
+    assert find(store, taken_in.sha256) is None
+
+
+def test_the_mark_of_a_content_is_noted_while_it_is_there(tmp_path: Path) -> None:
+    file = taken(tmp_path, pa.table({"a": [1, 2]}))
+    token = file.store.token(file.name)
+    assert token is not None
+    assert note_mark(file)["mark"] == [*token.mark]
+    file.parquet.unlink()
+    with pytest.raises(StillChanging):
+        note_mark(file)

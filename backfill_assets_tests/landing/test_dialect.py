@@ -104,6 +104,9 @@ def test_a_line_that_never_ends_before_a_trailer_is_refused_and_not_held() -> No
     lines = REPORT.lines(iter([b"x" * 50] * 1000), 50_000, limits)
     with pytest.raises(Exception, match="a line is longer than 100 bytes"):
         list(lines)
+    as_long = REPORT.lines(iter([b"x" * 50, b"x" * 49 + b"\n", b"y" * 50, b"y" * 50, b"\n"]), 201, limits)
+    with pytest.raises(Exception, match="the last line is 'yyy"):
+        list(as_long)
 
 
 WRONG: dict[str, list[object]] = {

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from backfill_assets.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.engine.session import set_confs
+from backfill_assets.landing.mapping import settings_for
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
 
@@ -108,3 +110,10 @@ def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others
         "at of the file has digits below the microsecond, which would be cut off in 2 of its rows"
     }
     assert capfd.readouterr().err == "", "nothing is printed of what is dealt with"
+
+
+def test_expressions_are_shared_where_none_can_raise() -> None:
+    assert settings_for("id AS event_key, at AS event_ts") == {}
+    apart = {"spark.sql.subexpressionElimination.enabled": "false"}
+    assert settings_for("id AS event_key, n * 1 AS value") == apart
+    assert settings_for("id AS event_key, at AS event_ts", DEFAULT_PAYLOAD[:1]) == apart, "its values are cast"

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from backfill_assets.core.errors import EngineLost, LandingError
+from backfill_assets.core.errors import EngineLost, LandingError, SettingsError
 from backfill_assets.engine.confs import SAIL
+from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -25,7 +26,15 @@ from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
 from backfill_assets.landing.ingest import landed_in_place
 from backfill_assets.load import counting, landed_changes
-from backfill_assets.load.counting import DEADLY, Counted, count_days, ingested, stored_contents, unless_flooding
+from backfill_assets.load.counting import (
+    DEADLY,
+    Counted,
+    count_days,
+    ingested,
+    refuse_rules_that_leave_nothing,
+    stored_contents,
+    unless_flooding,
+)
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.lake.landed import land
@@ -213,3 +222,12 @@ def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_who
     found = unless_flooding(counted, size=1_000)
     assert (found.refused is not None) == refused
     assert found.days == ({None: (1, 1, 0)} if refused else counted.days)
+
+
+def test_rules_by_which_nothing_is_usable_any_more_are_refused_unless_an_entity_was_forgotten() -> None:
+    before = FileRecord("a.jsonl", "a", 9, 0, SEEN, SEEN.date(), {SEEN.date(): (3, 0, 3)})
+    nothing = Counted({SEEN.date(): (3, 3, 0)}, example="total is NULL")
+    refuse_rules_that_leave_nothing({"a": Counted({SEEN.date(): (3, 2, 1)}, example="total is NULL")}, [before])
+    refuse_rules_that_leave_nothing({"a": replace(nothing, example=FORGOTTEN)}, [before])
+    with pytest.raises(SettingsError, match=r"none of 3 row.*: total is NULL"):
+        refuse_rules_that_leave_nothing({"a": nothing}, [before])

@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.core.errors import Altered, BackfillError, SettingsError
+from backfill_assets.core.errors import Altered, BackfillError, InputMissing, SettingsError
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import State
@@ -22,7 +22,7 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.derived import as_merged, build, refuse_merge, refuse_unbuildable
+from backfill_assets.load.derived import _refuse, as_merged, build, refuse_merge, refuse_unbuildable
 from backfill_assets_tests.builders import CONTRACTS, day, loaded
 from backfill_assets_tests.lakes import (
     ECHO,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 FIRST = date(2024, 3, 1)
+NAMES = {"entity": "STRING", "arrival_date": "DATE", "event_date": "DATE"}  # without value
 
 
 @pytest.mark.parametrize("table", ["raw", "staging", "labels", "training"])
@@ -68,6 +69,17 @@ def test_a_first_day_after_days_that_tables_hold_is_refused_for_every_table() ->
             refuse_unbuildable(story.states(), asked, of)
         story.start = day(0)
         refuse_unbuildable(story.states(), asked, of)
+
+
+def test_days_whose_deliveries_lack_a_column_are_refused_unless_they_are_up_to_date() -> None:
+    story = loaded(6).build_all(*map(day, range(6)))
+    story.rewrite("raw", day(4), columns=NAMES).finish()
+    states, staging = story.states(), next(c for c in CONTRACTS if c.name == "staging")
+    staging = replace(staging, columns=tuple(replace(c, nullable=False) for c in staging.columns))
+    assert states.undelivered("staging", day(4)) == {"value"}
+    with pytest.raises(InputMissing, match=rf"raw {day(4)} was loaded without value, which is never NULL"):
+        _refuse(states, staging, (), DayRange(day(3), day(5)))
+    _refuse(states, staging, [day(4)], DayRange(day(3), day(5)))
 
 
 def test_a_receipt_names_the_version_of_raw_that_was_read_not_one_without_ledger(spark: object, tmp_path: Path) -> None:

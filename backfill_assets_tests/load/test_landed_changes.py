@@ -193,3 +193,12 @@ def test_a_table_that_does_not_lie_where_lake_toml_leads_is_named_by_its_path_be
     assert (len(found.missing), refused.name) == (1, "../orders")
     assert f"nothing lies at {tmp_path}/deeper/lake/../orders: " in refused.reason
     assert "correct [source] table" in refused.reason
+
+
+def test_a_content_that_a_log_names_is_held_against_the_record_by_that_name(folder: Path, hashed: list[str]) -> None:
+    record = recorded(folder, "a.csv", b"1")
+    listing, hashes = list_landing("**", folder, "csv"), Hashes(stock(folder.parent))
+    for named, altered in ((record.sha256, []), ("f" * 64, [record])):
+        files = tuple(replace(file, sha256=named) for file in listing.files)
+        assert compare(replace(listing, files=files), [record], hashes).altered == altered
+    assert not hashed

@@ -51,6 +51,7 @@ def refusing(check: str, day: date) -> Finding:
 def test_settled_days_are_judged_by_their_receipts_and_published_without_a_commit(rebuild: Rebuild) -> None:
     with pytest.raises(RuntimeError, match="prepare the rebuild first"):
         _ = rebuild.ready
+    assert rebuild.days == SPAN
     findings = rebuild.prepare()
     assert {f.day for f in findings} == set(SPAN)
     assert not any(f.refuses for f in findings)

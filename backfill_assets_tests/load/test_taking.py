@@ -19,7 +19,7 @@ from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.landing.content_store import find, refuse_replaced
 from backfill_assets.landing.files import LandedFile, landed_object
 from backfill_assets.landing.ingest import ingest
-from backfill_assets.load.taking import taken_by_engine
+from backfill_assets.load.taking import _line, taken_by_engine
 from backfill_assets.places.choice import place_at
 from backfill_assets_tests.files import SMALLEST
 
@@ -124,3 +124,9 @@ def test_no_task_is_run_where_its_python_cannot_do_it(lake: Lake, caplog: pytest
         f"the engine's machines take in no landed files (they do not find {lake.place.uri(FILE_NAME)} as it is): all "
         "pass this process"
     ]
+
+
+def test_of_an_error_elsewhere_the_last_line_is_told_that_is_no_frame_of_a_stack() -> None:
+    text = "An exception was thrown\nOSError: no such folder\n\n\tat org.apache.spark.A\n\tat java.B\n \n"
+    assert _line(RuntimeError(text)) == "OSError: no such folder"
+    assert _line(RuntimeError("\n")) == "RuntimeError"

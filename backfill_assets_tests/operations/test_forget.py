@@ -4,14 +4,18 @@ Not here: an erasure from end to end (`end_to_end.test_forget`)."""
 import json
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.folder import RUNS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.staging import filling
 from backfill_assets.lake.traces import Trace
 from backfill_assets.lake.versions import Unfinished, record, switching
@@ -29,12 +33,12 @@ from backfill_assets.operations.forget import (
     rebuilds,
     trace_of,
 )
-from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.files import write_json
 from backfill_assets_tests.lakes import configure
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, Planned
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 ANN = Trace({"entity": "ann-77"})
@@ -147,6 +151,20 @@ def test_a_file_that_nobody_can_decode_is_listed_and_the_certificate_waits_for_i
     path.unlink()
     certify(request_, erasure)
     assert "finished_at" in erasure.done
+
+
+def test_of_files_in_a_declared_encoding_those_are_searched_whose_records_were_read(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    with (lake.root / "lake.toml").open("a") as settings:
+        settings.write('[source.dialect]\nencoding = "cp1252"\n')
+    lake, seen = open_lake(lake.root), datetime(2026, 2, 1, tzinfo=UTC)
+    read, torn = (f"{START + ONE_DAY * n}.jsonl" for n in range(2))
+    for name in (read, torn):
+        (lake.root / "landing" / name).write_bytes(bytes(range(256)))
+    refused = landed(START + ONE_DAY, seen) | {"note": "it was cut off"}
+    write_rows(lake.table_place(FILES.name).local(), FILES, [landed(START, seen), refused], receipt(FILES.name, {}))
+    found = ForgetRequest(lake, pipeline, ANN, "asked for").look()
+    assert [path.name for path in found.unread if path.suffix == ".jsonl"] == [torn]
 
 
 def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.run_markers import BEAT, live_runs
+from backfill_assets.lake.run_markers import BEAT, ELSEWHERE, live_runs
 from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.assemble import assemble
@@ -192,3 +193,10 @@ def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that
             sensor.evaluate_tick(context)
     (line,) = attention(lake[0].root)
     assert str(day(2)) in line
+
+
+def test_a_run_in_several_processes_lives_in_the_one_that_began_its_steps() -> None:
+    begun = dg.multiprocess_executor.name
+    assert runs.worker_of(begun, current_process()) == PlacedProcess.this()
+    assert runs.worker_of(begun, None) == ELSEWHERE, "nothing on this machine began the step"
+    assert runs.worker_of("k8s_job_executor", current_process()) == ELSEWHERE
