@@ -4,6 +4,7 @@ Lives here: finding the lake and its pipeline. Does not live here: what can be r
 the other doors it takes no rights from folders and gives this process no umask: it only reads.
 """
 
+import sys
 import warnings
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +30,8 @@ def open_lake(
     All its tables are read as the newest lake version has them, until it is opened again; `at` an instant (datetime or
     ISO text; UTC without an offset) or the number of a lake version; with `newest` each at its own newest version.
     Warns with ReadersWait where a run that goes on keeps commits from readers. Raises SettingsError where there is no
-    lake, or its `lake.toml` or own tables are bad, and BackfillError for an unknown lake version.
+    lake, or its `lake.toml` or own tables are bad, and BackfillError for an unknown lake version. A day that a step of
+    Dagster makes while it reads here is `unpinned`.
     """
     if newest and at is not None:
         raise ValueError("name one of at and newest")
@@ -39,4 +41,12 @@ def open_lake(
     seen = None if newest or moment else versions_seen(lake)
     if seen is not None and (why := why_readers_wait(lake)):
         warnings.warn(why, ReadersWait, stacklevel=2)
-    return LakeReader(lake, chosen_pipeline(lake), seen, moment)
+    return LakeReader(lake, chosen_pipeline(lake), seen, moment, note=_note_read)
+
+
+def _note_read(name: str) -> None:
+    """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can name that."""
+    if "dagster" in sys.modules:  # else no step runs, and a reader would wait for the import
+        from backfill_assets.orchestration.read_beside import note_read
+
+        note_read(f"{name} by open_lake or LakeResource")

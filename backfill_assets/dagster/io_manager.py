@@ -41,7 +41,7 @@ from backfill_assets.dagster.inputs import (
     unmade,
 )
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
-from backfill_assets.dagster.loaded import READ_BESIDE, LoadedInput, config_digest, read_inputs, running_step
+from backfill_assets.dagster.loaded import LoadedInput, config_digest, read_inputs
 from backfill_assets.lake.adopting import is_adopted
 from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
@@ -58,6 +58,7 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.backfill_requests import work_of
 from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
 from backfill_assets.orchestration.metadata import data_version, day_metadata
+from backfill_assets.orchestration.read_beside import read_beside
 from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.verdicts import log_verdicts
@@ -247,8 +248,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the step read of lakes and no receipt of this one can name."""
         others = (inputs.loaded for root, inputs in self._step().items() if root != lake.root)
         named = [f"{name} of another lake" for loaded in others for name in loaded]
-        step = running_step()
-        return tuple(sorted({*named, *(READ_BESIDE.get(step, ()) if step is not None else ())}))
+        return tuple(sorted({*named, *read_beside()}))
 
     def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""

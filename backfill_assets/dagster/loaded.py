@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -33,25 +32,6 @@ class LoadedInput:
     key: dg.AssetKey
     days: tuple[date, ...]
     partitions: dg.PartitionsDefinition | None  # of the input; None: it has none, and the step got all of its days
-
-
-# by each attempt of a step, as long as it runs: what it read of lakes by other ways than its parameters
-READ_BESIDE: WeakKeyDictionary[dg.OpExecutionContext, set[str]] = WeakKeyDictionary()
-
-
-def note_read(name: str) -> None:
-    """Remember that the step that runs now reads something of a lake that no receipt can name; nothing outside of a
-    step."""
-    if (step := running_step()) is not None:
-        READ_BESIDE.setdefault(step, set()).add(name)
-
-
-def running_step() -> dg.OpExecutionContext | None:
-    """The context of the step that runs now; None outside of one."""
-    try:
-        return dg.OpExecutionContext.get()
-    except dg.DagsterInvariantViolationError:
-        return None
 
 
 def config_digest(step: dg.OpExecutionContext) -> str:

@@ -17,7 +17,6 @@ from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State
-from backfill_assets.dagster.loaded import note_read
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.reader import LakeReader, TableReader
 from backfill_assets.plans.model import Plan
@@ -49,7 +48,6 @@ class LakeResource(dg.ConfigurableResource[Any]):
         """A table with all its days; `.days(first, last)` chooses some, both included, and `.arrow()`, `.pandas()`,
         `.polars()`, `.duckdb()` or `.spark()` reads them. Raises SettingsError where there is no lake, BackfillError
         for an unknown table, and when reading UnfitDays for days that are missing or stale."""
-        note_read(f"{name} by a LakeResource")
         return self._opened().table(name)
 
     def states(self) -> dict[str, dict[date, State]]:

@@ -4,8 +4,8 @@ Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; onl
 judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,7 @@ class LakeReader:
     seen: Mapping[str, int] | None = None  # the version of each table; None: their heads at each call
     moment: Moment | None = None  # the past that was asked for
     project_session: Any = None  # a session of the project's own, for Spark frames
+    note: Callable[[str], None] | None = field(default=None, repr=False, compare=False)  # told what is read, by name
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -132,12 +133,16 @@ class LakeReader:
         """Return a table with all its days; raises BackfillError for an unknown name."""
         contract = self.pipeline.contract(name, NOTHING)
         return TableReader(
-            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen, project_session=self.project_session
+            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen,
+            project_session=self.project_session, note=self.note,
         )  # fmt: skip
 
     def snapshot(self, name: str) -> "SnapshotReader":
         """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError otherwise."""
-        return SnapshotReader(self.lake, find_snapshot(self.lake, name))
+        found = find_snapshot(self.lake, name)
+        if self.note is not None:
+            self.note(f"the snapshot {name}")
+        return SnapshotReader(self.lake, found)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,7 @@ class TableReader(Readable):
     unfit: Unfit = "refuse"
     seen: Mapping[str, int] | None = None
     project_session: Any = None
+    note: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
         """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete,
@@ -178,6 +184,8 @@ class TableReader(Readable):
         Without chosen days these are all days that hold rows: all but pending ones.
         """
         store, contract = self.lake.store, self.contract
+        if self.note is not None:
+            self.note(contract.name)
         if self.moment:
             view, states = store.view(contract.name, contract.day_column, self.moment.of(contract.name)), None
         else:
