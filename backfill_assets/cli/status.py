@@ -29,6 +29,7 @@ from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
 from backfill_assets.operations.candidates import candidate_statuses
+from backfill_assets.operations.readable import readable
 from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
@@ -49,7 +50,9 @@ MOST_FILES = 10
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="As --stale, and per day the input days that were written since.")
 @click.option(
-    "--check", is_flag=True, help="Exit code 1 if a day is stale, incomplete or unpinned, or missing and to be made."
+    "--check",
+    is_flag=True,
+    help="Exit code 1 if a day is stale, incomplete or unpinned, or missing and to be made, or a table is unreadable.",
 )
 @target_option
 @reporting()
@@ -60,7 +63,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
-    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, pipeline)})
+    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, readable(lake, pipeline)[0])})
     candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
     waiting = {"readers_wait": say_why_readers_wait(lake)}
 
@@ -73,9 +76,10 @@ def status(days: DayRange | None, **flags: bool) -> Output:
         return found
 
     totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
+    is_wanting = bool(report.unread) or any(map(report.is_wanting, report))
     lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
     parts: list[Part] = [partial(_draw, report, flags["stale"] or flags["why"]), *filter(None, lines)]
-    return Output(document, parts, flags["check"] and any(map(report.is_wanting, report)))
+    return Output(document, parts, flags["check"] and is_wanting)
 
 
 def _draw(report: StatusReport, stale: bool) -> None:

@@ -8,6 +8,7 @@ on thin days costs; it reads only what other programs gave a table.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache, partial, reduce
@@ -21,6 +22,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken, TransientError
 from backfill_assets.core.place import Place, sizes
 from backfill_assets.engine.foreign import delta_frame
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake.columns import kinds_of, read_footer, type_of_arrow
 from backfill_assets.lake.engine_paths import engine_path, linked
@@ -137,11 +139,11 @@ def altered_text(lake: LakeFolder, contract: Contract, version: int | None = Non
 
     Also empty if the log cannot be opened, which `inspection.inspect` reports.
     """
-    path = lake.table_place(contract.name)
+    path, altered = lake.table_place(contract.name), list[tuple[LiveFile, int | None]]()
     try:
-        altered = _altered(path, files_of(lake, contract, seen)) if (seen := version or LOGS.head(path)) >= 0 else []
-    except DeltaError:
-        return ""
+        with failing_alone(f"the table {contract.name}"), suppress(DeltaError):
+            if (seen := version or LOGS.head(path)) >= 0:
+                altered = _altered(path, files_of(lake, contract, seen))
     except TransientError:
         raise
     except BackfillError as error:  # of names and logs that others wrote: the other tables are told of, too

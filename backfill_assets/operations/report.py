@@ -27,9 +27,10 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, sum_of_accounts
 from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
+from backfill_assets.operations.readable import readable
 from backfill_assets.operations.rejected import NEWEST_DAYS, refused_rows
 from backfill_assets.operations.standing import ControlOutcome, Proof, last_outcomes, proofs
-from backfill_assets.operations.status import StatusReport, status_of
+from backfill_assets.operations.status import StatusReport, status_of, with_unread
 
 NEWEST_WRITES = 10  # enough that one slow write does not decide, few enough that a change shows within days
 ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
@@ -225,15 +226,17 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool =
 
     `with_checks`: judge every written day again, too.
     """
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    known, unread = readable(lake, pipeline)
+    states = known.states(read_view(lake, known.contracts))
     try:
         late = lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)
     except BackfillError:
         late = None  # nothing is loaded, which the rest of the report says
-    written = writes(lake, pipeline)
-    took = durations(written, [t.name for t in pipeline.tables])
+    written = writes(lake, known)
+    took = durations(written, [t.name for t in known.tables])
     checks = check_history(lake, states) if with_checks else ()
-    status, landed, controls = status_of(lake, states), delivered(lake, states), tuple(last_outcomes(lake))
+    status = with_unread(status_of(lake, states), unread)
+    landed, controls = delivered(lake, states), tuple(last_outcomes(lake))
     return LakeReport(now, status, landed, late, took, written, controls, checks, tuple(proofs(lake)))
 
 

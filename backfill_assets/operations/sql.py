@@ -17,6 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
+from backfill_assets.engine.loss import failing_alone
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
@@ -27,6 +28,7 @@ from backfill_assets.lake.versions import versions_seen
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import unfit_days_now, unfit_text
+from backfill_assets.operations.readable import readable
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.snapshots import find_snapshot
@@ -61,10 +63,14 @@ def ask(
     with own_engine(lake) as engine:
         try:
             refuse_others(engine, query)
-            states = None if at is not None or snapshot else _states(lake, pipeline, newest)
+            wanted, is_past = named_tables(query), at is not None or bool(snapshot)
+            known, unread = readable(lake, pipeline) if not is_past else (pipeline, {})
+            if failed := [error for name, error in unread.items() if wanted is None or name in wanted]:
+                raise failed[0]
+            states = None if is_past else _states(lake, known, newest)
             if "system" in query.lower():
-                query = _with_system_tables(engine, lake, pipeline, query, states)
-            tables, unfit = _tables(lake, pipeline, named_tables(query), states, snapshot or at)
+                query = _with_system_tables(engine, lake, known, query, states)
+            tables, unfit = _tables(lake, known, named_tables(query), states, snapshot or at)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
@@ -72,10 +78,10 @@ def ask(
             return Answer(whole(engine.sql(query).to_arrow_reader()), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            known, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
+            names, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
             if lacking:  # DuckDB would name a table of its own as near
-                raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], known)) from None
-            raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(known)}") from None
+                raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], names)) from None
+            raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(names)}") from None
 
 
 def whole(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
@@ -163,7 +169,8 @@ def _tables(
     for name, contract in known.items():
         view = states.view.table(name)
         version = view.version if name in states.view.tables else None  # the newest of the ledger `files`
-        tables.append((contract, store.data_files(contract, version) if name in written and version != -1 else []))
+        with failing_alone(f"the table {name}"):
+            tables.append((contract, store.data_files(contract, version) if name in written and version != -1 else []))
         days = [d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING]
         if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
             unfit[name] = words

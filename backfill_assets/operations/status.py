@@ -6,7 +6,7 @@ Not here: drawing (`cli.status`), the rule of states (`core.states`), finding al
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
@@ -25,6 +25,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.readable import Unread, readable
 from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.show import Hold, brief, holds, in_full
 from backfill_assets.plans.files import days_of_active_plans
@@ -78,6 +79,7 @@ class StatusReport:
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)  # by source; "": the only one of a lake
     holds: tuple[Hold, ...] = ()  # the held days by the rollback that put them back
     wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
+    unread: Mapping[str, str] = field(default_factory=dict)  # tables whose days are not known, and why
     # per table the days that `catch-up` would make, without days of unfinished plans
     needed: Mapping[str, Set[date]] = field(default_factory=dict)
     planned: Mapping[str, Set[date]] = field(default_factory=dict)  # per table the days of unfinished plans
@@ -115,6 +117,7 @@ class StatusReport:
             "columns": self.columns,
             "held": self.holds,
             "days": [*self],
+            **({"unread": self.unread} if self.unread else {}),
         }
         return {key: json_of(value) for key, value in report.items()}
 
@@ -129,9 +132,18 @@ def in_cells() -> Mapping[str, InCell]:
 def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False) -> StatusReport:
     """Return the states of `days`, by default from the lake's first day to the last that a receipt or a delivery names.
 
-    With `why`, also read the receipts of stale days and name the input days that were written since.
+    With `why`, also read the receipts of stale days and name the input days that were written since. Tables that cannot
+    be read have no days, and are `unread`.
     """
-    return status_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), days, why)
+    known, unread = readable(lake, pipeline)
+    found = status_of(lake, known.states(read_view(lake, known.contracts)), days, why)
+    return with_unread(found, unread)
+
+
+def with_unread(found: StatusReport, unread: Unread) -> StatusReport:
+    """Return the report of all other tables, which also says why these could not be read."""
+    told = {name: str(error) for name, error in unread.items()}
+    return replace(found, unread=told, wrong=(*told.values(), *found.wrong))
 
 
 def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:

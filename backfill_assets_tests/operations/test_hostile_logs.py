@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.adoptable import Adoption
 from backfill_assets.lake.adopting import adopt
@@ -27,8 +28,10 @@ from backfill_assets.lake.kept_files import keep_files
 from backfill_assets.lake.observing import observe_each, unseen
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.landed_changes import landed_each
-from backfill_assets.operations.doctor import VerifyRequest, doctor, verify
+from backfill_assets.operations.doctor import VerifyRequest, doctor, has_errors, verify
+from backfill_assets.operations.doctor_tables import Level
 from backfill_assets.operations.export import export
+from backfill_assets.operations.report import report
 from backfill_assets.operations.sql import ask
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
@@ -65,8 +68,12 @@ class World:
 
     def commit(self, text: str) -> None:
         """Write the next commit of the table."""
+        self.next_commit().write_text(text)
+
+    def next_commit(self) -> Path:
+        """The file of the next commit of the table, which does not exist yet."""
         version = len([*(self.table / "_delta_log").glob("*.json")])
-        (self.table / "_delta_log" / f"{version:020d}.json").write_text(text)
+        return self.table / "_delta_log" / f"{version:020d}.json"
 
     def add(self, path: str, **more: Any) -> None:
         """Let the next commit add a file of this name."""
@@ -219,11 +226,11 @@ COMMITS: dict[str, Callable[[World], object]] = {
     "a day of the year 10000": lambda w: w.add("d=+10000-01-01/x.parquet", partitionValues={"d": "+10000-01-01"}),
     "a day that is none": lambda w: w.add("d=soon/x.parquet", partitionValues={"d": "soon"}),
     "metaData without a schema": lambda w: w.commit("\n".join(map(json.dumps, [INFO, {"metaData": {"id": "x"}}]))),
-    "bytes that are no text": lambda w: (w.table / "_delta_log" / f"{1:020d}.json").write_bytes(b"\xff\xfe{}"),
+    "bytes that are no text": lambda w: w.next_commit().write_bytes(b"\xff\xfe{}"),
     "nothing": lambda w: w.commit(""),
-    "a pipe": lambda w: os.mkfifo(w.table / "_delta_log" / f"{1:020d}.json"),
-    "a link": lambda w: (w.table / "_delta_log" / f"{1:020d}.json").symlink_to("/dev/zero"),
-    "a folder": lambda w: (w.table / "_delta_log" / f"{1:020d}.json").mkdir(),
+    "a pipe": lambda w: os.mkfifo(w.next_commit()),
+    "a link": lambda w: w.next_commit().symlink_to("/dev/zero"),
+    "a folder": lambda w: w.next_commit().mkdir(),
 }
 commits = pytest.mark.parametrize("broken", COMMITS.values(), ids=COMMITS)
 
@@ -249,6 +256,32 @@ def test_a_look_at_tables_of_others_goes_on_after_a_broken_commit(
     assert status(lake, pipeline).tables["good"]
     findings = verify(lake, pipeline.contracts, VerifyRequest())
     assert any("good" in str(finding.object) for finding in findings)
+
+
+@commits
+def test_a_look_at_adopted_tables_goes_on_after_a_broken_commit(
+    world: World, broken: Callable[[World], object]
+) -> None:
+    named = {name: {"others_may_write": True} for name in ("good", "orders")}
+    lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables=named)
+    for name in named:
+        adopt(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
+    broken(world)
+    pipeline = chosen_pipeline(lake)
+    found = status(lake, pipeline)
+    assert found.tables["good"]
+    assert {*found.tables, *found.unread} == {*named}
+    assert all(found.unread[name] in found.wrong for name in found.unread)
+    for newest in (False, True):
+        assert len(ask(lake, pipeline, "SELECT * FROM good", newest=newest).rows) == 2
+    asked = told(ask, lake, pipeline, "SELECT * FROM orders", newest=True)
+    assert str(asked).startswith("the table orders: ") or not isinstance(asked, str)
+    reported = report(lake, pipeline, utc_now())
+    assert reported.status.unread == found.unread
+    assert {write.table for write in reported.writes} == {*found.tables}
+    findings = verify(lake, pipeline.contracts, VerifyRequest())
+    assert "the table good" in {finding.object for finding in findings if finding.level is Level.OK}
+    assert has_errors(findings) or not found.unread
 
 
 @commits
@@ -280,8 +313,8 @@ def raised(errors: list[BackfillError]) -> None:
         raise error
 
 
-def told(ask_of: Callable[..., str], *given: Any) -> str:
+def told(ask_of: Callable[..., Any], *given: Any, **how: Any) -> Any:
     try:
-        return ask_of(*given)
+        return ask_of(*given, **how)
     except BackfillError as error:
         return str(error)
