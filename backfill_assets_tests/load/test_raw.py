@@ -1,13 +1,23 @@
 """Loading raw: what stops a load before anything is read, what each row's receipt counts, and a load without work.
 Not here: loads of files (`end_to_end.test_ledger`, `test_scan`)."""
 
+from pathlib import Path
+
 import pytest
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.scans import ScanReport
-from backfill_assets.load.raw import REJECTED, _counts, _refuse_scan
+from backfill_assets.lake.ledger import QUARANTINE, of_source
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.too_late import too_late_contract
+from backfill_assets.lake.view import Known
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.placing import Placed, PlacedPart
+from backfill_assets.load.raw import REJECTED, _counts, _Loading, _refuse_scan
 from backfill_assets_tests.builders import day, loaded
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 DAYS = DayRange(day(0), day(3))
 
@@ -28,3 +38,18 @@ def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
         day(0): {**dict.fromkeys(REJECTED, 0), "duplicates": 3, "too late": 4},
         day(1): dict.fromkeys(REJECTED, 0),
     }
+
+
+@pytest.mark.usefixtures("storages")
+def test_days_without_a_row_are_written_to_raw_and_not_to_tables_that_never_had_one(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    table = pipeline.table("raw")
+    late, quarantine = too_late_contract(table.contract), of_source(QUARANTINE, table.contract.source)
+    span = DayRange(START, START + ONE_DAY * 2)
+    request = RebuildRequest(LakeSession(lake), Known(lake, pipeline), table, span, Provenance("manual"), force=True)
+    parts = raw, *others = PlacedPart(table.contract), PlacedPart(late), PlacedPart(quarantine)
+    loading = _Loading(request, request.known.states, [*span], Placed(*parts, {d: {} for d in span}))
+    assert loading._write(raw, {}).write_id
+    assert not any(loading._write(part, {}).write_id for part in others)
+    assert lake.store.view("raw", "arrival_date").latest.keys() == {*span}
+    assert [lake.store.head(part.contract.name) for part in others] == [-1, -1]
