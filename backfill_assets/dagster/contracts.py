@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 
 from backfill_assets.core.column_types import ColumnType
-from backfill_assets.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
 from backfill_assets.lake.code import SourceFile
@@ -90,19 +90,36 @@ DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this e
 SchemaChanges = Literal["refuse", "evolve"]
 
 
+TABLE = "backfill_assets/table"  # the metadata that names the table of an asset
 NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
 
 
-def table_of(key: dg.AssetKey) -> str:
-    """The table of an asset: the parts of its key in small letters, `_` for what no name has, joined by `__`. Two keys
-    may give one name: the second is refused as it writes. Raises SettingsError for a key that gives none."""
-    name = table_named(key)
+def table_of(key: dg.AssetKey, metadata: Mapping[str, Any], consequence: str = "Nothing was written") -> str:
+    """The table of an asset as its metadata names it, or else by its key: its parts in small letters, `_` for what no
+    name has, joined by `__`. Two assets may give one name: the second is refused as it writes. Raises SettingsError for
+    what is no name."""
+    named = metadata.get(TABLE)
+    name = table_named(key) if named is None else str(named)
     if NAME.fullmatch(name):
         return name
+    by = "its key" if named is None else f"its metadata {TABLE}"
     raise SettingsError(
-        f"the asset {key.to_user_string()}", f"its key would name the table {name!r}", "Nothing was written",
-        "Begin its key with a letter from a to z",
+        f"the asset {key.to_user_string()}", f"{by} would name the table {name!r}", consequence,
+        f'Name it by small letters, digits and _, beginning with a letter: metadata={{"{TABLE}": "NAME"}}',
     )  # fmt: skip
+
+
+def table_read(key: dg.AssetKey, metadata: Mapping[str, Any], contracts: Iterable[Contract]) -> str:
+    """The table of an asset that is read: as the metadata names it, of the asset or of the input; else the one of these
+    that it makes, which may have been named elsewhere; else by its key. Raises SettingsError as `table_of`."""
+    if TABLE not in metadata and (made := made_table(key, contracts)) is not None:
+        return made
+    return table_of(key, metadata, "Nothing was read")
+
+
+def made_table(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
+    """The table among these that the asset makes, or stands for; None without one."""
+    return next((c.name for c in contracts if c.made_by == key.to_user_string()), None)
 
 
 def table_named(key: dg.AssetKey) -> str:
@@ -150,7 +167,7 @@ def declared_by(
     """The table of the asset whose output is `context`, for the returned rows, without its inputs (`dagster.loaded`).
     `known`: as the lake has it now. Raises SettingsError for an asset that no lake can hold, and
     ContractBroken for another schema."""
-    key, name = context.asset_key, table_of(context.asset_key)
+    key, name = context.asset_key, table_of(context.asset_key, context.definition_metadata)
     _refuse_taken(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
     chosen = rows.columns if known is None else _agreed_columns(name, rows, known.contract.columns, changes)
@@ -186,7 +203,8 @@ def _refuse_taken(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> N
         raise SettingsError(
             f"the asset {key.to_user_string()}", f"its table {name} is that of the asset {'/'.join(known.asset)}",
             "Nothing was written",
-            f"Give it another key; or, if that asset was renamed to it, say so in .assets/{name}.json of the lake: "
+            f'Name its table by metadata={{"{TABLE}": …}}; or, '
+            f"if that asset was renamed to it, say so in .assets/{name}.json of the lake: "
             f'"asset": {json.dumps(key.path)}',
         )  # fmt: skip
 
@@ -238,11 +256,10 @@ def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collectio
         )  # fmt: skip
 
 
-def beside_inputs(spec: dg.AssetSpec, read: Iterable[Input]) -> tuple[str, ...]:
+def beside_inputs(spec: dg.AssetSpec, read: Collection[dg.AssetKey]) -> tuple[str, ...]:
     """The inputs of an asset that its receipts do not name: what other IO managers load, and what is only named as a
-    dependency."""
-    named = {i.table for i in read}
-    return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if table_named(d.asset_key) not in named))
+    dependency. `read`: the assets that they name."""
+    return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if d.asset_key not in read))
 
 
 def code_of(op: dg.OpDefinition) -> str:

@@ -6,6 +6,7 @@ verdict on rows that were refused (`orchestration.verdicts`).
 """
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -18,7 +19,7 @@ import dagster as dg
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Input
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of
+from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of, table_read
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
 from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
@@ -35,6 +36,7 @@ JUDGED = (
     "A run judges its days by it before it writes them: it writes no day that fails, and fails itself. Dagster calls "
     "it non-blocking because a day that failed in an earlier run does not stop a later one."
 )
+NO_STEP = re.compile("[^A-Za-z0-9_]")  # what a key may have, and no name of a step
 AnyInput = Input | dg.AssetKey | str | Sequence[str]
 Body = Callable[..., Any]
 
@@ -80,6 +82,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
         windows = _windows(name, inputs)
         _refuse(name, function, windows, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
+        table_of(_key(function, asset), metadata, "No asset was made")
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(), **asset, "metadata": metadata,
             "partitions_def": _days(name, start, partitions_def), "io_manager_key": io_manager_key,
@@ -204,6 +207,7 @@ def lake_checks(
     multi-assets. Does not judge rows that another IO manager stores.
     """
     _refuse_several(asset)
+    table_of(asset.key, asset.metadata_by_key.get(asset.key, {}), "No check was made")
     owner = f"the asset {asset.key.to_user_string()}"
     rule_set = rules_of(owner, unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days)
     if not rule_set.checks:
@@ -215,8 +219,8 @@ def lake_checks(
     io_manager = asset.get_io_manager_key_for_asset_key(asset.key)
 
     @dg.multi_asset_check(
-        name=f"{'__'.join(asset.key.path)}__lake_checks", specs=specs_of(asset.key, rule_set), can_subset=True,
-        required_resource_keys={io_manager},
+        name=f"{NO_STEP.sub('_', '__'.join(asset.key.path))}__lake_checks", can_subset=True,
+        specs=specs_of(asset.key, rule_set), required_resource_keys={io_manager},
     )  # fmt: skip
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge all written days by their receipts. A run has judged and reported the days that it refused."""
@@ -260,7 +264,7 @@ def standing(
         )  # fmt: skip
     lake = lake_at(folder)
     pipeline = chosen_pipeline(lake)
-    contract = pipeline.contract(table_of(keys[0].asset_key), "Nothing was judged")
+    contract = pipeline.contract(table_read(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged")
     states = pipeline.states(read_view(lake, pipeline.contracts))
     wanted = {key.name for key in keys}
     for found in Verdicts(instance, lake, states).of(contract, afresh=True):

@@ -121,12 +121,19 @@ def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callab
     return days.pandas() if form == "pandas" else days.duckdb()
 
 
+def metadata_of(context: dg.InputContext) -> Mapping[str, Any]:
+    """What the definition of an input says: the upstream asset's, as far as this code location knows it, and that of
+    `AssetIn(metadata=…)`, which wins."""
+    upstream = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    return {**upstream, **context.definition_metadata}
+
+
 def unmade(context: dg.InputContext) -> Contract:
     """What stands for the table of an input of no days that was never made: an asset reads its own day before, and this
     is its first. It has the column with the day."""
-    metadata = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    metadata = metadata_of(context)
     day = str(metadata.get(DAY_COLUMN, "day")).strip('"`')
-    return Contract(table_of(context.asset_key), "", (Column(day, "DATE", "", nullable=False),), day, (), ())
+    return Contract(table_of(context.asset_key, metadata), "", (Column(day, "DATE", "", nullable=False),), day, (), ())
 
 
 def first_day_in(context: dg.InputContext) -> date:
@@ -182,12 +189,12 @@ def external_table(
 def external_in(context: dg.InputContext) -> ExternalTable | None:
     """The table of others that an input reads; None where it is another asset. Raises SettingsError where it is not
     partitioned by day."""
-    metadata = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    metadata = metadata_of(context)
     if EXTERNAL not in metadata:
         return None
     key = context.asset_key
     return ExternalTable(
-        table_of(key),
+        table_of(key, metadata, NOTHING_READ),
         str(metadata[EXTERNAL]),
         str(metadata[DAY_COLUMN]),
         made_by=key.to_user_string(),

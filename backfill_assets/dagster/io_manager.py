@@ -18,16 +18,18 @@ from pydantic import Field, PrivateAttr
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import parse_day, some_days
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import (
     DECLARED,
+    TABLE,
     SchemaChanges,
     beside_inputs,
     declared_by,
     first_day_of,
-    table_named,
+    made_table,
     table_of,
+    table_read,
 )
 from backfill_assets.dagster.inputs import (
     Form,
@@ -37,6 +39,7 @@ from backfill_assets.dagster.inputs import (
     external_in,
     first_day_in,
     follow,
+    metadata_of,
     never_made,
     unmade,
 )
@@ -77,6 +80,11 @@ class StepInputs:
     states: States
     loaded: dict[str, LoadedInput] = field(default_factory=dict)
     written: dict[str, LoadedInput] = field(default_factory=dict)  # its own outputs, by table
+
+    @property
+    def read(self) -> dict[str, LoadedInput]:
+        """What the rows of an output may be made from, by table."""
+        return {**self.written, **self.loaded}
 
 
 # by each attempt of a step, as long as it runs, and lake: managers of one lake share what one of them read for the step
@@ -138,11 +146,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
             self._follow(context)
             asked = tuple(map(parse_day, context.asset_partition_keys)) if context.has_asset_partitions else None
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
-            name, asset = table_of(context.asset_key), context.asset_key.to_user_string()
+            asset = context.asset_key.to_user_string()
             if asked and not is_lake(local_root(self.lake)):
                 raise never_made(asset, asked, local_root(self.lake))
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
             pinned = self._pinned(lake)
+            name = table_read(context.asset_key, metadata_of(context), pinned.states.contracts.values())
             if asked and name not in pinned.states.contracts:
                 raise never_made(asset, asked, lake.root)
             if asked == () and name not in pinned.states.contracts:
@@ -207,7 +216,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """Keep what the step wrote, from which its later outputs may be made."""
         written = self._pinned(lake).written
         days = tuple(map(parse_day, context.asset_partition_keys))
-        written[table_of(context.asset_key)] = LoadedInput(context.asset_key, days, context.asset_partitions_def)
+        name = table_of(context.asset_key, context.definition_metadata)
+        written[name] = LoadedInput(context.asset_key, days, context.asset_partitions_def)
         if len(context.op_def.output_defs) > 1:
             self._step()[lake.root] = _looked_again(lake, self._pinned(lake))
 
@@ -224,12 +234,15 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake), GivenRows.of(obj)
-        known, rules = find_declared(lake.place, table_of(context.asset_key)), DECLARED.of(context.op_def)
+        name, rules = table_of(context.asset_key, context.definition_metadata), DECLARED.of(context.op_def)
+        _refuse_renamed(context.asset_key, name, pinned.pipeline)
+        known = find_declared(lake.place, name)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
         table = declared_by(context, rows, rules, known, self.schema_changes)
         inputs = tuple(replace(i, keys=()) for i in self._inputs(context, pinned, table.contract))
-        beside = beside_inputs(context.asset_spec, inputs)
+        tables = {i.table for i in inputs}
+        beside = beside_inputs(context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables})
         return rows, replace(
             table, contract=replace(table.contract, inputs=inputs, beside=beside),
             config=config_digest(dg.OpExecutionContext.get()),
@@ -238,11 +251,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def _inputs(self, context: dg.OutputContext, pinned: StepInputs, contract: Contract) -> tuple[Input, ...]:
         """What the days of an output are made from: all that the step loaded, and its earlier outputs that this one
         follows from."""
-        names = [table for d in context.asset_spec.deps if (table := table_named(d.asset_key)) != contract.name]
+        by_key = {read.key: name for name, read in pinned.read.items() if name != contract.name}
+        names = [by_key[d.asset_key] for d in context.asset_spec.deps if d.asset_key in by_key]
         read = {**{n: pinned.written[n] for n in names if n in pinned.written}, **pinned.loaded}
         upstream = {**{c.name: c for c in pinned.pipeline.contracts}, contract.name: contract}
         in_order = dict.fromkeys(n for n in (*names, *read) if n in read and n in upstream)
-        return tuple(read_inputs(context, [read[n] for n in in_order], upstream))
+        return tuple(read_inputs(context, {n: read[n] for n in in_order}, upstream))
 
     def _unpinned(self, lake: Lake) -> tuple[str, ...]:
         """What the step read of lakes and no receipt of this one can name."""
@@ -291,6 +305,16 @@ def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:
     loaded = (name for name in known.loaded if name not in known.written)
     read = {name: version for name in loaded if (version := view.table(name).version) >= 0}
     return replace(known, pipeline=pipeline, states=pipeline.states(read_view(lake, pipeline.contracts, read)))
+
+
+def _refuse_renamed(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:
+    """Raise SettingsError where the asset has a table of another name in the lake, which its readers would go on
+    reading."""
+    if (made := made_table(key, pipeline.contracts)) not in (None, name):
+        raise SettingsError(
+            f"the asset {key.to_user_string()}", f"its table in the lake is {made}, and would be {name} now",
+            "Nothing was written", f'Name it as it is, metadata={{"{TABLE}": "{made}"}}, or take a new lake',
+        )  # fmt: skip
 
 
 def _refuse_other(context: dg.OutputContext, obj: Any) -> None:

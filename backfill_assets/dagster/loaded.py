@@ -18,7 +18,6 @@ from backfill_assets.core.contracts import Contract, Input
 from backfill_assets.core.days import ONE_DAY, parse_day
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.keys import Keys, grouped, spans_of
-from backfill_assets.dagster.contracts import table_named
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
 YEAR = 366
@@ -47,15 +46,14 @@ def config_digest(step: dg.OpExecutionContext) -> str:
 
 
 def read_inputs(
-    context: dg.OutputContext, loaded: Iterable[LoadedInput], upstream: Mapping[str, Contract]
+    context: dg.OutputContext, loaded: Mapping[str, LoadedInput], upstream: Mapping[str, Contract]
 ) -> Iterator[Input]:
-    """Yield the inputs of the days that are being written, by the contracts of their tables, each with the keys of the
-    days that were made from others than its window's."""
+    """Yield the inputs of the days that are being written, by table and the contracts of the tables, each with the keys
+    of the days that were made from others than its window's."""
     own, days = context.asset_partitions_def, [*map(parse_day, context.asset_partition_keys)]
-    for read in loaded:
-        contract = upstream[table_named(read.key)]
+    for table, read in loaded.items():
         mapped = MappedInput(read, mapping_of(context, read.key), own)
-        yield mapped.input_of(contract, days)
+        yield mapped.input_of(upstream[table], days)
 
 
 def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMapping | None:

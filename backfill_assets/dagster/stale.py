@@ -18,7 +18,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, identities, needs
 from backfill_assets.core.process import lake_folder
 from backfill_assets.core.states import State, States
-from backfill_assets.dagster.contracts import table_named
+from backfill_assets.dagster.contracts import made_table, table_named
 from backfill_assets.lake.home import look_at
 from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.settings import is_lake
@@ -71,7 +71,7 @@ class _LakeTables:
 
     def table_of(self, key: dg.AssetKey, states: States) -> str | None:
         """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None without one."""
-        names = self.naming.table_of(key), table_named(key)
+        names = made_table(key, states.contracts.values()), self.naming.table_of(key), table_named(key)
         return next((name for name in names if name in states.contracts), None)
 
     def lake_at_tick(self, at: datetime) -> _LakeAtTick | None:

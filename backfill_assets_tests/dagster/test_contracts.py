@@ -19,11 +19,11 @@ HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
 
 
 def test_a_table_is_named_by_its_whole_key() -> None:
-    assert table_of(KEY) == "shop__orders"
-    assert table_of(dg.AssetKey(["Shop", "orders-EU.v2"])) == "shop__orders_eu_v2"
+    assert table_of(KEY, {}) == "shop__orders"
+    assert table_of(dg.AssetKey(["Shop", "orders-EU.v2"]), {}) == "shop__orders_eu_v2"
     for parts in (["1st"], ["-"], ["Ärger"]):
         with pytest.raises(SettingsError, match="its key would name the table"):
-            table_of(dg.AssetKey(parts))
+            table_of(dg.AssetKey(parts), {})
 
 
 OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
