@@ -2,12 +2,12 @@
 Not here: that a command does what it says (its own test), and the keys of `--json` (`end_to_end/test_json_keys.py`).
 Where a word is new, the file gets it, and the changelog a line; one that goes breaks somebody's script."""
 
-import os
 from pathlib import Path
 
 import click
 
 from backfill_assets_tests.cli.typed import commands
+from backfill_assets_tests.pins import hold_pin
 
 PINNED = Path(__file__).with_name("words.txt")
 
@@ -21,6 +21,4 @@ def words_of(command: click.Command) -> str:
 
 def test_every_command_and_option_stands_in_the_list() -> None:
     found = [f"{name}: {words_of(command)}".strip() for name, command in commands()]
-    if os.environ.get("BACKFILL_ASSETS_PIN"):
-        PINNED.write_text("\n".join(found) + "\n")
-    assert found == PINNED.read_text().splitlines()
+    hold_pin(PINNED, found)

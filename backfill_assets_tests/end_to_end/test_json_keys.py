@@ -1,9 +1,8 @@
-"""Programs that read `--json` find the keys that they know: each command's, pinned in a file.
+"""Programs that read `--json` find the keys that they know, and other releases the lake's files: pinned in two files.
 Not here: what the values mean (each command's own test), and words and options (`cli/test_words.py`). Where a key is
 new, the file gets it, and the changelog a line; one that goes or gets another name breaks somebody's program."""
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,11 +12,16 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import testing
 from backfill_assets.engine.server import stop_server
+from backfill_assets.reading import open_lake
 from backfill_assets_tests.browser.site import lay_out_sample
 from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.end_to_end.lake_forms import lines_of
+from backfill_assets_tests.pins import hold_pin
 
 PINNED = Path(__file__).with_name("json_keys.txt")
+FILES = Path(__file__).with_name("lake_files.txt")
 # In the order in which they are run; `DAY` is a day of the lake, `PLAN` the plan's id.
 COMMANDS = (
     "scan",
@@ -98,14 +102,44 @@ def key_paths(document: Any, place: str = "") -> Iterator[str]:
             yield from key_paths(value, f"{place}.{name}")
 
 
-def test_every_command_prints_the_keys_that_programs_know(sample: Sample, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Used:
+    """What was seen while every command ran: the keys that it printed, and the files that the lake had by then."""
+
+    printed: list[str]
+    files: set[str]
+
+
+def land_late_order(lake: Path) -> None:
+    """A delivery of an order of the lake's first days that nobody knew of."""
+    newest = max((lake / "landing").rglob("*.jsonl"), key=lambda path: path.name)
+    oldest = min((lake / "landing").rglob("*.jsonl"), key=lambda path: path.name)
+    of_then = json.loads(oldest.read_text(encoding="utf-8").partition("\n")[0])
+    received = json.loads(newest.read_text(encoding="utf-8").partition("\n")[0])["received_at"]
+    late = {**of_then, "delivery": 800_000, "order_id": "order-late", "received_at": received}
+    testing.land(open_lake(lake).lake, "late.jsonl", [late])
+
+
+@pytest.fixture(scope="module")
+def used(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Used:
+    """The sample lake after every command, the last of which is not the first to leave files."""
     day = str(json.loads((sample.root / ".demo").read_text())["first"])
-    found, plan = [], ""
+    found, plan, files = [], "", lines_of(sample.root)
     for command in COMMANDS:
-        document = sample.run(command.replace("DAY", day).replace("PLAN", plan).replace("FOLDER", str(tmp_path)))
+        if command == "catch-up":
+            land_late_order(sample.root)
+        folder = tmp_path_factory.getbasetemp()
+        document = sample.run(command.replace("DAY", day).replace("PLAN", plan).replace("FOLDER", str(folder)))
         if command.startswith("plan --from"):
             plan = document["id"]
         found += [f"{command}: {path}" for path in sorted({*key_paths(document)})]
-    if os.environ.get("BACKFILL_ASSETS_PIN"):
-        PINNED.write_text("\n".join(found) + "\n")
-    assert found == PINNED.read_text().splitlines()
+        files |= lines_of(sample.root)
+    return Used(found, files)
+
+
+def test_every_command_prints_the_keys_that_programs_know(used: Used) -> None:
+    hold_pin(PINNED, used.printed)
+
+
+def test_a_lake_consists_of_the_files_and_keys_that_other_releases_know(used: Used) -> None:
+    hold_pin(FILES, sorted(used.files))
