@@ -1,9 +1,11 @@
-"""The tests that one run of pytest skipped: run again on the whole machine, and held against a list of reasons.
+"""The tests that one run of pytest skipped: run again on the whole machine, and held against a list
+of reasons.
 
-Lives here: reading the reports that pytest writes (`--junitxml`) for `.ci/run`. Does not live here: which tests a
-run has, and the reasons (`skips.tsv`: the beginning of a test's name, a tab, why no step of `.ci/run` runs it).
-`skipped.py again REPORT` prints the skipped tests, one a line, as pytest takes them. `skipped.py judge REPORT …` prints
-the tests that every report that has them skipped, and ends with 1 where the list gives no reason for one.
+Lives here: reading the reports that pytest writes (`--junitxml`) for `.ci/run`. Does not live here:
+which tests a run has, and the reasons (`skips.tsv`: the beginning of a test's name, a tab, why no
+step of `.ci/run` runs it). `skipped.py again REPORT` prints the skipped tests, one a line, as
+pytest takes them. `skipped.py judge REPORT …` prints the tests that every report that has them
+skipped, and ends with 1 where the list gives no reason for one.
 """
 
 import sys
@@ -15,7 +17,8 @@ LIST = Path(__file__).with_name("skips.tsv")
 
 
 def read_tests(report: Path) -> Iterator[tuple[str, bool]]:
-    """Each test of a report by its name for pytest, and whether it was skipped; a whole module by its file."""
+    """Each test of a report by its name for pytest, and whether it was skipped; a whole module by
+    its file."""
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314  pytest wrote it a moment ago
         yield name_of(case.get("classname", ""), case.get("name", "")), has_skip(case)
 
@@ -27,8 +30,9 @@ def has_skip(case: ElementTree.Element) -> bool:
 
 
 def name_of(scope: str, name: str) -> str:
-    """E.g. `tests/test_x.py::TestAll::test_it[1]`; `scope`: the dotted name of the module that was collected, and the
-    class in it. A report's own word `file` is where the function stands, which another module may have imported."""
+    """E.g. `tests/test_x.py::TestAll::test_it[1]`; `scope`: the dotted name of the module that was
+    collected, and the class in it. A report's own word `file` is where the function stands, which
+    another module may have imported."""
     if not scope:
         return f"{name.replace('.', '/')}.py"
     words = scope.split(".")

@@ -1,8 +1,10 @@
-"""Runs quick tests and demo with other versions than the lock's: `python3 .ci/versions.py oldest|newest|client`.
+"""Runs quick tests and demo with other versions than the lock's: `python3 .ci/versions.py
+oldest|newest|client`.
 
-Lives here: `oldest`, every package at the floor that `pyproject.toml` states; `newest`, the newest set that pip finds;
-`client`, the lock with `pyspark-client` in place of pyspark and Delta, where the door is tried without Spark. Each
-in an environment of its own, `.venv-oldest` and so on, made anew. Does not live here: the lock's own (`env.py`).
+Lives here: `oldest`, every package at the floor that `pyproject.toml` states; `newest`, the newest
+set that pip finds; `client`, the lock with `pyspark-client` in place of pyspark and Delta, where
+the door is tried without Spark. Each in an environment of its own, `.venv-oldest` and so on, made
+anew. Does not live here: the lock's own (`env.py`).
 """
 
 import os
@@ -16,7 +18,18 @@ KINDS = ("oldest", "newest", "client")
 KIND = sys.argv[1] if len(sys.argv) == 2 else ""
 os.environ["BACKFILL_ASSETS_VENV"] = f".venv-{KIND}"  # env.py reads it as it is imported
 
-from env import BIN, CHECKOUT, PROJECT, VENV, base_python, check_python, child_env, give_up, say, split_lock  # noqa: E402
+from env import (
+    BIN,
+    CHECKOUT,
+    PROJECT,
+    VENV,
+    base_python,
+    check_python,
+    child_env,
+    give_up,
+    say,
+    split_lock,
+)  # noqa: E402
 
 FLOOR = re.compile(r"^([\w.-]+(?:\[[\w,]+\])?)\s*>=\s*([\w.]+)")
 WITHOUT_CLIENT = ("pyspark", "delta-spark")
@@ -26,7 +39,10 @@ CLIENT = "pyspark-client"
 def wanted() -> "list[str]":
     """What the package and all its extras ask for."""
     project = tomllib.loads(PROJECT.read_text())["project"]
-    return [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    return [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
 
 
 def tools() -> "list[str]":
@@ -42,8 +58,18 @@ def floors() -> "list[str]":
 
 
 def pip(*args: str, text: str = "") -> None:
-    """Run pip in the environment, with `text` as its list of packages; ends the program where it fails."""
-    command = [str(BIN / "python"), "-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "-q", *args]
+    """Run pip in the environment, with `text` as its list of packages; ends the program where it
+    fails."""
+    command = [
+        str(BIN / "python"),
+        "-I",
+        "-m",
+        "pip",
+        "--no-input",
+        "--disable-pip-version-check",
+        "-q",
+        *args,
+    ]
     if text:
         (VENV / "packages.txt").write_text(text)
         command += ["-r", str(VENV / "packages.txt")]
@@ -57,7 +83,9 @@ def make() -> None:
     subprocess.run([base_python(), "-I", "-m", "venv", "--clear", str(VENV)], check=True)
     if KIND == "client":
         *others, wheels = split_lock()
-        entries = re.findall(r"^[A-Za-z0-9][^\n]*\n(?:[ \t][^\n]*\n)*", others[0] + wheels, re.MULTILINE)
+        entries = re.findall(
+            r"^[A-Za-z0-9][^\n]*\n(?:[ \t][^\n]*\n)*", others[0] + wheels, re.MULTILINE
+        )
         kept = [e for e in entries if re.split(r"[=\[; ]", e, maxsplit=1)[0] not in WITHOUT_CLIENT]
         pip("install", "--no-deps", "--require-hashes", text="".join(kept))
         pip("install", "--no-deps", CLIENT)
@@ -69,9 +97,20 @@ def make() -> None:
 def tell() -> None:
     """Print the versions that are tried."""
     names = {re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in [*wanted(), CLIENT]}
-    command = [str(BIN / "python"), "-I", "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"]
+    command = [
+        str(BIN / "python"),
+        "-I",
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "list",
+        "--format=freeze",
+    ]
     listed = (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.lower().replace("_", "-").split()
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        .stdout.lower()
+        .replace("_", "-")
+        .split()
     )
     print(f"{KIND}:", *(line for line in listed if line.split("==")[0] in names), flush=True)
 
@@ -81,7 +120,10 @@ def trials(folder: str) -> "list[list[str]]":
     tests = [str(BIN / "pytest"), "-q", f"--basetemp={folder}/pytest"]
     if KIND == "client":
         return [[*tests, "-n0", "-m", "not spark", "backfill_assets_tests/dagster"]]
-    return [[*tests, "-m", "quick"], [str(BIN / "backfill-assets"), "demo", "--lake", f"{folder}/lake"]]
+    return [
+        [*tests, "-m", "quick"],
+        [str(BIN / "backfill-assets"), "demo", "--lake", f"{folder}/lake"],
+    ]
 
 
 def main() -> int:
@@ -92,7 +134,11 @@ def main() -> int:
     make()
     tell()
     with tempfile.TemporaryDirectory() as folder:
-        failed = [c for c in trials(folder) if subprocess.run(c, cwd=CHECKOUT, env=child_env(), check=False).returncode]
+        failed = [
+            c
+            for c in trials(folder)
+            if subprocess.run(c, cwd=CHECKOUT, env=child_env(), check=False).returncode
+        ]
     for command in failed:
         say(f"FAILED on the {KIND} versions: {' '.join(command)}")
     return 1 if failed else 0

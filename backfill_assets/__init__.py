@@ -1,9 +1,11 @@
-"""Daily-partitioned Spark assets on Delta Lake in Dagster, safe to rebuild: any day, any order, any number of times.
+"""Daily-partitioned Spark assets on Delta Lake in Dagster, safe to rebuild: any day, any order, any
+number of times.
 
-Lives here: the public surface, that is what a pipeline of your own needs; `__all__` is all of it, a test pins names and
-signatures, and everything else may change without notice. Does not live here: any code. The rooms, each importing only
-those behind it: `cli | definitions > orchestration > operations > pipeline | load > lake > engine | landing > core`.
-A name is imported at its first use, so that `import backfill_assets` costs neither Dagster nor Spark.
+Lives here: the public surface, that is what a pipeline of your own needs; `__all__` is all of it, a
+test pins names and signatures, and everything else may change without notice. Does not live here:
+any code. The rooms, each importing only those behind it: `cli | definitions > orchestration >
+operations > pipeline | load > lake > engine | landing > core`. A name is imported at its first use,
+so that `import backfill_assets` costs neither Dagster nor Spark.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +15,12 @@ from backfill_assets.core.process import imported_when_used
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Basis, Column, Contract, Input, InputKind, Rule
     from backfill_assets.core.days import DayRange
-    from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
+    from backfill_assets.core.errors import (
+        BackfillError,
+        ContractBroken,
+        SettingsError,
+        TransientError,
+    )
     from backfill_assets.core.process import lake_folder
     from backfill_assets.dagster.definitions import LakeComponent
     from backfill_assets.lake.external import external_table

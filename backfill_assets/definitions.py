@@ -1,9 +1,9 @@
 """The front door for Dagster: `defs`, the tables of the lake that the environment names.
 
 Lives here: the choice of lake and pipeline. Does not live here: how tables become definitions
-(`orchestration.assemble`), and what a run sets for its process (`orchestration.assets`). Loading it opens no table,
-starts no engine and leaves umask, environment and garbage collection alone; without a lake its tables say what is
-missing.
+(`orchestration.assemble`), and what a run sets for its process (`orchestration.assets`). Loading it
+opens no table, starts no engine and leaves umask, environment and garbage collection alone; without
+a lake its tables say what is missing.
 """
 
 import warnings
@@ -16,7 +16,8 @@ from backfill_assets.pipeline.chosen import tables_at
 
 
 def _of_environment() -> dg.Definitions:
-    # Dagster copies sensors when it makes a repository of them, by a parameter that it warns of itself.
+    # Dagster copies sensors when it makes a repository of them, by a parameter that it warns of
+    # itself.
     warnings.filterwarnings("ignore", r"Parameter `owners` of initializer", dg.BetaWarning)
     return assemble_anyway(lake_folder(), tables_at(lake_folder()))
 

@@ -1,7 +1,8 @@
 """The front door for readers: a lake and its tables, for notebooks, training and other programs.
 
-Lives here: finding the lake and its pipeline. Does not live here: what can be read of it (`operations.reader`). Unlike
-the other doors it takes no rights from folders and gives this process no umask: it only reads.
+Lives here: finding the lake and its pipeline. Does not live here: what can be read of it
+(`operations.reader`). Unlike the other doors it takes no rights from folders and gives this process
+no umask: it only reads.
 """
 
 import sys
@@ -22,16 +23,20 @@ class ReadersWait(UserWarning):
 
 
 def open_lake(
-    folder: str | Path | None = None, *, at: datetime | str | int | None = None, newest: bool = False
+    folder: str | Path | None = None,
+    *,
+    at: datetime | str | int | None = None,
+    newest: bool = False,
 ) -> LakeReader:
-    """The lake in that folder or at that address (None: $BACKFILL_ASSETS_LAKE, else `.lake` in the project), to be read
-    without a JVM.
+    """The lake in that folder or at that address (None: $BACKFILL_ASSETS_LAKE, else `.lake` in the
+    project), to be read without a JVM.
 
-    All its tables are read as the newest lake version has them, until it is opened again; `at` an instant (datetime or
-    ISO text; UTC without an offset) or the number of a lake version; with `newest` each at its own newest version.
-    Warns with ReadersWait where a run that goes on keeps commits from readers. Raises SettingsError where there is no
-    lake, or its `lake.toml` or own tables are bad, and BackfillError for an unknown lake version. A day that a step of
-    Dagster makes while it reads here is `unpinned`.
+    All its tables are read as the newest lake version has them, until it is opened again; `at` an
+    instant (datetime or ISO text; UTC without an offset) or the number of a lake version; with
+    `newest` each at its own newest version. Warns with ReadersWait where a run that goes on keeps
+    commits from readers. Raises SettingsError where there is no lake, or its `lake.toml` or own
+    tables are bad, and BackfillError for an unknown lake version. A day that a step of Dagster
+    makes while it reads here is `unpinned`.
     """
     if newest and at is not None:
         raise ValueError("name one of at and newest")
@@ -45,7 +50,8 @@ def open_lake(
 
 
 def _note_read(name: str) -> None:
-    """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can name that."""
+    """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can
+    name that."""
     if "dagster" in sys.modules:  # else no step runs, and a reader would wait for the import
         from backfill_assets.orchestration.read_beside import note_read
 

@@ -1,7 +1,8 @@
-"""What tests of a project's own tables need: a lake in a folder, landed rows, runs of days, rows of a day, a clock.
+"""What tests of a project's own tables need: a lake in a folder, landed rows, runs of days, rows of
+a day, a clock.
 
-Lives here: the few verbs of such a test, over the doors that production takes; nothing is replaced at run time. Does
-not live here: reading rows for any other purpose (`reading`).
+Lives here: the few verbs of such a test, over the doors that production takes; nothing is replaced
+at run time. Does not live here: reading rows for any other purpose (`reading`).
 """
 
 import json
@@ -35,9 +36,17 @@ if TYPE_CHECKING:  # it is imported where something runs
     import dagster as dg
 
 __all__ = [
-    "Replayed", "assert_rows", "frozen_clock", "land", "materialize", "new_lake", "replay", "rows_of", "run_days",
+    "Replayed",
+    "assert_rows",
+    "frozen_clock",
+    "land",
+    "materialize",
+    "new_lake",
+    "replay",
+    "rows_of",
+    "run_days",
     "temporary_lake",
-]  # fmt: skip
+]
 
 LONG_AGO = 1_700_000_000  # files this old are not waited for
 Day = date | str
@@ -46,7 +55,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Replayed:
-    """A day computed again by today's code from the inputs that its receipt names, beside what is written."""
+    """A day computed again by today's code from the inputs that its receipt names, beside what is
+    written."""
 
     day: date
     added: int = 0  # rows that only today's code gives
@@ -62,9 +72,9 @@ class Replayed:
 
 
 def new_lake(folder: Path, start: Day, **settings: Any) -> Lake:
-    """A lake at `folder`, which is made, whose first day is `start`. `settings` are keys of `lake.toml`; a dict is a
-    section: `pipeline={"tables": "pipeline.py:tables"}`. Called again, it writes `lake.toml` anew. Raises SettingsError
-    for settings that no lake takes."""
+    """A lake at `folder`, which is made, whose first day is `start`. `settings` are keys of
+    `lake.toml`; a dict is a section: `pipeline={"tables": "pipeline.py:tables"}`. Called again, it
+    writes `lake.toml` anew. Raises SettingsError for settings that no lake takes."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = "\n".join([f"start_date = {start}", *_toml((), settings), ""])
     (folder / FILE_NAME).write_text(lines, encoding="utf-8")
@@ -72,9 +82,11 @@ def new_lake(folder: Path, start: Day, **settings: Any) -> Lake:
 
 
 @contextmanager
-def temporary_lake(start: Day, copied: Iterable[Path | str] = (), **settings: Any) -> Iterator[Lake]:
-    """A lake by `new_lake` in a folder of its own, with copies of some files (a `pipeline.py`) beside its `lake.toml`.
-    At the end its server is stopped and the folder deleted."""
+def temporary_lake(
+    start: Day, copied: Iterable[Path | str] = (), **settings: Any
+) -> Iterator[Lake]:
+    """A lake by `new_lake` in a folder of its own, with copies of some files (a `pipeline.py`)
+    beside its `lake.toml`. At the end its server is stopped and the folder deleted."""
     with TemporaryDirectory(prefix="lake-") as folder:
         for path in copied:
             shutil.copy(path, folder)
@@ -86,7 +98,8 @@ def temporary_lake(start: Day, copied: Iterable[Path | str] = (), **settings: An
 
 
 def land(lake: Lake, name: str, rows: Iterable[Row]) -> Path:
-    """Land a delivery: a file `landing/NAME` with a JSON object per row, old enough to be read at once."""
+    """Land a delivery: a file `landing/NAME` with a JSON object per row, old enough to be read at
+    once."""
     path = lake.root / "landing" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -104,9 +117,10 @@ def run_days(  # noqa: PLR0913 - what a run is asked for, and how it is run here
     instance: "dg.DagsterInstance | None" = None,
     raise_on_error: bool = True,
 ) -> "dg.ExecuteInProcessResult":
-    """Make the days `first` through `last` (both included; None: `first`) of the lake's own tables, or of some
-    `tables`, by one run of the job that the command and the browser run, in this process. `tables_of`: in place of the
-    tables that `lake.toml` names. Raises what the run fails with."""
+    """Make the days `first` through `last` (both included; None: `first`) of the lake's own tables,
+    or of some `tables`, by one run of the job that the command and the browser run, in this
+    process. `tables_of`: in place of the tables that `lake.toml` names. Raises what the run fails
+    with."""
     from backfill_assets.orchestration.assemble import assemble
     from backfill_assets.orchestration.runs import REBUILD
 
@@ -115,39 +129,62 @@ def run_days(  # noqa: PLR0913 - what a run is asked for, and how it is run here
         tables = [t.name for t in of(load_settings(lake.root)) if not t.contract.is_given]
     job = assemble(lake.root, of, tables).resolve_job_def(REBUILD)
     with _instance(instance) as chosen:
-        return job.execute_in_process(instance=chosen, tags=_range(first, last), raise_on_error=raise_on_error)
+        return job.execute_in_process(
+            instance=chosen, tags=_range(first, last), raise_on_error=raise_on_error
+        )
 
 
 def materialize(
-    assets: Sequence[Any], first: Day, last: Day | None = None, *, resources: Mapping[str, Any],
-    instance: "dg.DagsterInstance | None" = None, raise_on_error: bool = True,
-) -> "dg.ExecuteInProcessResult":  # fmt: skip
-    """Materialize the days `first` through `last` (both included; None: `first`) of daily assets in one run, in this
-    process; `resources` name a LakeIOManager. Raises what the run fails with."""
+    assets: Sequence[Any],
+    first: Day,
+    last: Day | None = None,
+    *,
+    resources: Mapping[str, Any],
+    instance: "dg.DagsterInstance | None" = None,
+    raise_on_error: bool = True,
+) -> "dg.ExecuteInProcessResult":
+    """Materialize the days `first` through `last` (both included; None: `first`) of daily assets in
+    one run, in this process; `resources` name a LakeIOManager. Raises what the run fails with."""
     import dagster as dg
 
     with _instance(instance) as chosen:
         return dg.materialize(
-            assets, instance=chosen, tags=_range(first, last), resources=resources, raise_on_error=raise_on_error
+            assets,
+            instance=chosen,
+            tags=_range(first, last),
+            resources=resources,
+            raise_on_error=raise_on_error,
         )
 
 
 def rows_of(lake: Lake | Path, table: str, day: Day) -> list[dict[str, Any]]:
-    """The rows of a day of a table, in the order of its key, whether or not the day is up to date."""
-    return [*open_lake(_folder(lake), newest=True).table(table).days(day, unfit="take").arrow().to_pylist()]
+    """The rows of a day of a table, in the order of its key, whether or not the day is up to
+    date."""
+    return [
+        *open_lake(_folder(lake), newest=True)
+        .table(table)
+        .days(day, unfit="take")
+        .arrow()
+        .to_pylist()
+    ]
 
 
 def assert_rows(lake: Lake | Path, table: str, day: Day, expected: Iterable[Row]) -> None:
-    """Fail unless the day has these rows, in any order. Rows may name some of the columns: the others may have any
-    value. The AssertionError names missing and unexpected rows, and of rows of one key the columns that differ."""
+    """Fail unless the day has these rows, in any order. Rows may name some of the columns: the
+    others may have any value. The AssertionError names missing and unexpected rows, and of rows of
+    one key the columns that differ."""
     wanted = [dict(row) for row in expected]
     columns = dict.fromkeys(name for row in wanted for name in row)
     found = rows_of(lake, table, day)
     if unknown := [c for c in columns if found and c not in found[0]]:
-        raise AssertionError(f"{table} of {day} has no column {', '.join(unknown)}, but {', '.join(found[0])}")
+        raise AssertionError(
+            f"{table} of {day} has no column {', '.join(unknown)}, but {', '.join(found[0])}"
+        )
     given = [{c: row[c] for c in columns} if columns else row for row in found]
     missing, unexpected = _without(wanted, given), _without(given, wanted)
-    key = [c for c in open_lake(_folder(lake), newest=True).table(table).contract.key if c in columns]
+    key = [
+        c for c in open_lake(_folder(lake), newest=True).table(table).contract.key if c in columns
+    ]
     lines = []
     for row in missing:
         twin = next((o for o in unexpected if key and all(o[k] == row.get(k) for k in key)), None)
@@ -155,7 +192,9 @@ def assert_rows(lake: Lake | Path, table: str, day: Day, expected: Iterable[Row]
             lines.append(f"missing: {row}")
             continue
         unexpected.remove(twin)
-        differing = [f"{c} is {twin[c]!r}, not {row.get(c)!r}" for c in columns if twin[c] != row.get(c)]
+        differing = [
+            f"{c} is {twin[c]!r}, not {row.get(c)!r}" for c in columns if twin[c] != row.get(c)
+        ]
         lines.append(f"{', '.join(f'{k}={row[k]!r}' for k in key)}: {', '.join(differing)}")
     lines += [f"unexpected: {row}" for row in unexpected]
     if lines:
@@ -164,7 +203,8 @@ def assert_rows(lake: Lake | Path, table: str, day: Day, expected: Iterable[Row]
 
 @contextmanager
 def frozen_clock(at: datetime | str) -> Iterator[None]:
-    """Let the product read this instant (ISO text or datetime; UTC without an offset) as the time, in this process."""
+    """Let the product read this instant (ISO text or datetime; UTC without an offset) as the time,
+    in this process."""
     seconds = (instant_of(at) or utc_now()).timestamp()
     token = SECONDS.set(lambda: seconds)
     try:
@@ -174,27 +214,39 @@ def frozen_clock(at: datetime | str) -> Iterator[None]:
 
 
 def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
-    """Compute written days of a table again by today's code and settings, from the inputs that their receipts name, in
-    another order of rows, and compare. Commits nothing. Raises BackfillError for a day that was never written, for a
-    table whose rows an asset returns, and what computing raises."""
+    """Compute written days of a table again by today's code and settings, from the inputs that
+    their receipts name, in another order of rows, and compare. Commits nothing. Raises
+    BackfillError for a day that was never written, for a table whose rows an asset returns, and
+    what computing raises."""
     pipeline = chosen_pipeline(lake := _opened(lake.root))
     contract = pipeline.contract(table, "Nothing was computed")
     if contract.made_by:
-        culprit, advice = f"the asset {contract.made_by} returns its rows", "Materialize its days and compare the rows"
+        culprit, advice = (
+            f"the asset {contract.made_by} returns its rows",
+            "Materialize its days and compare the rows",
+        )
         raise BackfillError(f"the table {table}", culprit, "Nothing was computed", advice)
     asked = sorted({parse_day(str(day)) for day in days})
     written = lake.store.view(contract.name, contract.day_column).latest
     if never := [str(d) for d in asked if d not in written]:
         culprit = f"no receipt names {', '.join(never)}"
-        raise BackfillError(f"the table {table}", culprit, "Nothing was computed", "Make these days first")
+        raise BackfillError(
+            f"the table {table}", culprit, "Nothing was computed", "Make these days first"
+        )
     found, known = [], Known(lake, pipeline)
     for day in asked:
         request = RebuildRequest(
-            ReorderedSession(lake), known, pipeline.table(table), from_inclusive(day, day), Provenance("replay")
+            ReorderedSession(lake),
+            known,
+            pipeline.table(table),
+            from_inclusive(day, day),
+            Provenance("replay"),
         )
         verdict = recompute(request, by_any_code=True)
         off = next(iter(verdict.differing), None)
-        differing = (off.added, off.removed, off.changed, tuple(off.columns)) if off else (0, 0, 0, ())
+        differing = (
+            (off.added, off.removed, off.changed, tuple(off.columns)) if off else (0, 0, 0, ())
+        )
         found.append(Replayed(day, *differing, passed_over=verdict.days[0].passed_over))
     return found
 
@@ -248,4 +300,6 @@ def _literal(value: Any) -> str:
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{k} = {_literal(v)}' for k, v in value.items())} }}"
-    return str(value) if isinstance(value, date) else json.dumps(value)  # JSON's literals are TOML's
+    return (
+        str(value) if isinstance(value, date) else json.dumps(value)
+    )  # JSON's literals are TOML's

@@ -1,6 +1,7 @@
-"""Real values for tests: a small pipeline's contracts, receipts, hand-written Delta logs, and a lake told as a story.
-Here: `Story` (a lake in memory that is landed in, loaded and built in any order, its digests taken from the code
-under test) and `make_commit`. Not here: Hypothesis strategies (`strategies.py`) and Spark frames."""
+"""Real values for tests: a small pipeline's contracts, receipts, hand-written Delta logs, and a
+lake told as a story. Here: `Story` (a lake in memory that is landed in, loaded and built in any
+order, its digests taken from the code under test) and `make_commit`. Not here: Hypothesis
+strategies (`strategies.py`) and Spark frames."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,14 +51,19 @@ def contract(
         Column("value", "BIGINT", "any number", nullable=True),
         Column(day_column, "DATE", "the day"),
     )
-    return Contract(name, f"{name} of the tests", columns, day_column, tuple(key), inputs, waits, matures)
+    return Contract(
+        name, f"{name} of the tests", columns, day_column, tuple(key), inputs, waits, matures
+    )
 
 
 RAW = contract("raw", "arrival_date", Input("landing", kind=InputKind.FILES))
 STAGING = contract("staging", "event_date", Input("raw", kind=InputKind.ARRIVALS))
 FEATURES = contract("features", "feature_date", Input("staging", before=WINDOW - 1))
 AS_KNOWN = contract(
-    "features_as_known", "feature_date", Input("staging", before=WINDOW - 1, kind=InputKind.KNOWN_AT_CUT), waits=True
+    "features_as_known",
+    "feature_date",
+    Input("staging", before=WINDOW - 1, kind=InputKind.KNOWN_AT_CUT),
+    waits=True,
 )
 LABELS = contract(
     "labels",
@@ -67,15 +73,21 @@ LABELS = contract(
     waits=True,
     matures=HORIZON + MATURITY,
 )
-TRAINING = contract("training", "feature_date", Input("features_as_known"), Input("labels"), waits=True)
+TRAINING = contract(
+    "training", "feature_date", Input("features_as_known"), Input("labels"), waits=True
+)
 CONTRACTS = (RAW, STAGING, FEATURES, AS_KNOWN, LABELS, TRAINING)
 CHECKS = checks_of(STAGING)  # of tables without rules
 
 
-def receipt(table: str = "staging", days: Mapping[date, DayEntry] | None = None, **facts: Any) -> Receipt:
+def receipt(
+    table: str = "staging", days: Mapping[date, DayEntry] | None = None, **facts: Any
+) -> Receipt:
     """A receipt with plain facts, of which any can be given."""
     entries = {day(0): DayEntry(3, "A.B.C.D", "digest-0")} if days is None else days
-    return Receipt(**{"write_id": "write-0", "table": table, "reason": "manual", "days": entries, **facts})
+    return Receipt(
+        **{"write_id": "write-0", "table": table, "reason": "manual", "days": entries, **facts}
+    )
 
 
 def make_commit(
@@ -85,13 +97,20 @@ def make_commit(
     actions: Iterable[Mapping[str, Any]] = (),
     info: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write one commit of a table's Delta log by hand: `commitInfo` first, as with in-commit timestamps."""
-    about: dict[str, Any] = {"operation": "WRITE", "inCommitTimestamp": 1_709_000_000_000 + version, **(info or {})}
+    """Write one commit of a table's Delta log by hand: `commitInfo` first, as with in-commit
+    timestamps."""
+    about: dict[str, Any] = {
+        "operation": "WRITE",
+        "inCommitTimestamp": 1_709_000_000_000 + version,
+        **(info or {}),
+    }
     if receipt is not None:
         about["userMetadata"] = receipt.to_json()
     path = table / "_delta_log" / f"{version:020d}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(a) + "\n" for a in ({"commitInfo": about}, *actions)), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(a) + "\n" for a in ({"commitInfo": about}, *actions)), encoding="utf-8"
+    )
     return path
 
 
@@ -102,10 +121,14 @@ def commit_days(table: Path, version: int, *numbers: int, **facts: Any) -> None:
 
 
 def write_rows(
-    table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], receipt: Receipt | None = None, where: str = ""
+    table: Path,
+    made: Contract,
+    rows: Sequence[Mapping[str, Any]],
+    receipt: Receipt | None = None,
+    where: str = "",
 ) -> None:
-    """Write rows to a real Delta table of a contract, without a JVM (the product itself only reads this way): in place
-    of those for which `where` holds, else beside all others."""
+    """Write rows to a real Delta table of a contract, without a JVM (the product itself only reads
+    this way): in place of those for which `where` holds, else beside all others."""
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
@@ -113,7 +136,9 @@ def write_rows(
 
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind), c.nullable) for c in made.columns])
     layout = [made.partition_column] if made.partition_column else None
-    said = CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}) if receipt else None
+    said = (
+        CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}) if receipt else None
+    )
     data = pa.Table.from_pylist([dict(r) for r in rows], schema)
     if where and (table / "_delta_log").exists():
         write_deltalake(table, data, mode="overwrite", predicate=where, commit_properties=said)
@@ -121,7 +146,9 @@ def write_rows(
         write_deltalake(table, data, mode="append", partition_by=layout, commit_properties=said)
 
 
-def add(value: str | None, column: str = "event_date", *, data_change: bool = True) -> dict[str, Any]:
+def add(
+    value: str | None, column: str = "event_date", *, data_change: bool = True
+) -> dict[str, Any]:
     """An `add` action for a file of the partition `column=value`."""
     facts = {"path": "x.parquet", "size": 1, "modificationTime": 0}
     return {"add": {**facts, "partitionValues": {column: value}, "dataChange": data_change}}
@@ -129,7 +156,8 @@ def add(value: str | None, column: str = "event_date", *, data_change: bool = Tr
 
 @dataclass
 class Story:
-    """A lake in memory. Each verb does what its namesake in `lake` leaves behind, in receipts and ledgers."""
+    """A lake in memory. Each verb does what its namesake in `lake` leaves behind, in receipts and
+    ledgers."""
 
     as_of: datetime | None = None
     grace: timedelta = timedelta()
@@ -169,14 +197,19 @@ class Story:
         self.landed[arrival] = LandedDay(before.shas | new, before.usable_rows + usable * len(new))
         return self
 
-    def load(self, *arrivals: date, touching: Iterable[date] | None = None, finish: bool = True) -> "Story":
-        """Load raw days; each touches its own event day, or `touching`. `finish=False`: killed before `arrivals`."""
+    def load(
+        self, *arrivals: date, touching: Iterable[date] | None = None, finish: bool = True
+    ) -> "Story":
+        """Load raw days; each touches its own event day, or `touching`. `finish=False`: killed
+        before `arrivals`."""
         for arrival in arrivals:
             view = self.view()
             landed = self.landed.get(arrival) if view.is_due(arrival) else None
             rows = landed.usable_rows if landed else 0
             said = "+".join(sorted(landed.shas)) if landed and rows else "0"
-            self.receipt("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw"))))
+            self.receipt(
+                "raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw")))
+            )
             rejected = self.tables.get("quarantine", TableView())
             self.tables["quarantine"] = replace(rejected, foreign=rejected.foreign - {arrival})
             for event in [arrival] if touching is None else touching:
@@ -186,21 +219,29 @@ class Story:
         return self.finish() if finish else self
 
     def finish(self) -> "Story":
-        """Commit `arrivals`: it names raw's head, and the frontier that follows. What others did to it is undone."""
+        """Commit `arrivals`: it names raw's head, and the frontier that follows. What others did to
+        it is undone."""
         before, head = self.tables.get("arrivals", TableView()), self.tables["raw"].version
-        named = replace(before, version=before.version + 1, inputs={"raw": head}, foreign=frozenset())
+        named = replace(
+            before, version=before.version + 1, inputs={"raw": head}, foreign=frozenset()
+        )
         self.tables["arrivals"] = named
         self.tables["arrivals"] = replace(named, frontier=self.frontier())
         return self
 
-    def build(self, table: str, *days: date, rows: int = 1, content: str = "", built: Built | None = None) -> "Story":
-        """Build days from today's inputs. Their content is what the inputs say, unless `content` is given."""
+    def build(
+        self, table: str, *days: date, rows: int = 1, content: str = "", built: Built | None = None
+    ) -> "Story":
+        """Build days from today's inputs. Their content is what the inputs say, unless `content` is
+        given."""
         states = self.states()
         for d in days:
             digest = states.digests.of(table, d)
             said = built or states.built_as(table, d)
             filled = 0 if said is Built.PENDING else rows
-            self.receipt(table, d, DayEntry(filled, (content or digest) if filled else "0", digest, said))
+            self.receipt(
+                table, d, DayEntry(filled, (content or digest) if filled else "0", digest, said)
+            )
         return self
 
     def build_all(self, *days: date) -> "Story":
@@ -224,7 +265,9 @@ class Story:
             self._made_with(table),
         )
         latest = {**before.latest, of: new}
-        self.tables[table] = replace(before, version=version, latest=latest, foreign=before.foreign - {of})
+        self.tables[table] = replace(
+            before, version=version, latest=latest, foreign=before.foreign - {of}
+        )
         return self
 
     def _made_with(self, table: str) -> str:
@@ -235,13 +278,16 @@ class Story:
         return parameters_of(contract, settings_alone).to_json() if contract else ""
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":
-        """Commit the newest receipt of a day again, with other facts (a rollback: `built=Built.HELD`)."""
+        """Commit the newest receipt of a day again, with other facts (a rollback:
+        `built=Built.HELD`)."""
         return self.receipt(table, of, replace(self.tables[table].latest[of].entry, **changes))
 
     def edit(self, table: str, *days: date) -> "Story":
         """A commit that is not ours touches days."""
         before = self.tables[table]
-        self.tables[table] = replace(before, version=before.version + 1, foreign=before.foreign | set(days))
+        self.tables[table] = replace(
+            before, version=before.version + 1, foreign=before.foreign | set(days)
+        )
         return self
 
 

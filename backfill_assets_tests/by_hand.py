@@ -1,16 +1,22 @@
-"""A golden of six deliveries, reasoned by hand: a correction, a late event, a deletion, and a label that comes later.
-Here: the deliveries, the rules, and every row of every table, each with its reason. Not here: anything that computes
-them (`oracle`, the package): whoever does is compared with this."""
+"""A golden of six deliveries, reasoned by hand: a correction, a late event, a deletion, and a label
+that comes later. Here: the deliveries, the rules, and every row of every table, each with its
+reason. Not here: anything that computes them (`oracle`, the package): whoever does is compared with
+this."""
 
 from datetime import date, datetime
 from typing import Any
 
 from backfill_assets_tests.oracle import Row, Rules, delivery, ordered
 
-# Windows of 2 and 3 days, labels over the 2 days after, mature 1 day later: a day's label is mature 4 days after its
-# midnight. The frontier is the midnight after the newest arrival.
+# Windows of 2 and 3 days, labels over the 2 days after, mature 1 day later: a day's label is mature
+# 4 days after its midnight. The frontier is the midnight after the newest arrival.
 RULES = Rules(
-    date(2024, 3, 1), datetime.fromisoformat("2024-03-08"), date(2024, 3, 7), (2, 3), horizon_days=2, maturity_days=1
+    date(2024, 3, 1),
+    datetime.fromisoformat("2024-03-08"),
+    date(2024, 3, 7),
+    (2, 3),
+    horizon_days=2,
+    maturity_days=1,
 )
 NOTHING: dict[str, Any] = {"event_ts": None, "entity": None, "value": None, "flag": None}
 DELIVERIES = [
@@ -24,9 +30,11 @@ DELIVERIES = [
 
 
 def _rows(names: str, told: str) -> list[Row]:
-    """One row per line; `-` is NULL, whole numbers are numbers, `3/1` is a day and `3/1_10` an hour of it."""
+    """One row per line; `-` is NULL, whole numbers are numbers, `3/1` is a day and `3/1_10` an hour
+    of it."""
     return ordered(
-        dict(zip(names.split(), map(_cell, line.split()), strict=True)) for line in told.strip().splitlines()
+        dict(zip(names.split(), map(_cell, line.split()), strict=True))
+        for line in told.strip().splitlines()
     )
 
 
@@ -39,7 +47,10 @@ def _cell(text: str) -> Any:
     return int(text) if text.isdigit() else text
 
 
-_FACTS = "entity feature_date events_short events_long value_short value_long flagged_long days_since_last"
+_FACTS = (
+    "entity feature_date events_short events_long value_short value_long flagged_long "
+    "days_since_last"
+)
 ANSWERS = {
     # The first version of a ends when its correction arrives, b when it is deleted.
     "staging": _rows(
@@ -63,7 +74,8 @@ ANSWERS = {
            A 3/6 1 1 2 2 0 1
            A 3/7 0 1 0 2 0 2""",
     ),
-    # As known at the midnight after: a is 5 until the 3rd, b is there until the 5th, c from the 4th, d from the 7th.
+    # As known at the midnight after: a is 5 until the 3rd, b is there until the 5th, c from the
+    # 4th, d from the 7th.
     "features_as_known": _rows(
         _FACTS,
         """A 3/1 1 1 5 5 0 0

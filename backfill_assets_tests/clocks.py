@@ -1,5 +1,6 @@
-"""A wall clock that tests move: forward, back or not at all, while everything else goes on.
-Here: the clock and the jumps that every simulation has to bear. Not here: what reads it (`core.clock`)."""
+"""A wall clock that tests move: forward, back or not at all, while everything else goes on. Here:
+the clock and the jumps that every simulation has to bear. Not here: what reads it
+(`core.clock`)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,14 +11,16 @@ from random import Random
 
 from backfill_assets.core.clock import SECONDS
 
-# How far it may be off, seconds to years; never so far back that it lies before what tests deliver in 2024.
+# How far it may be off, seconds to years; never so far back that it lies before what tests deliver
+# in 2024.
 FORWARD = (timedelta(seconds=3), timedelta(hours=5), timedelta(days=600))
 JUMPS = (*FORWARD, *(-jump for jump in FORWARD))
 
 
 @dataclass
 class Clock:
-    """What the product takes for the seconds since 1970: the true ones, or those at which it `stopped`, and `off`."""
+    """What the product takes for the seconds since 1970: the true ones, or those at which it
+    `stopped`, and `off`."""
 
     off: timedelta = timedelta()
     stopped: float | None = None

@@ -1,8 +1,9 @@
 """Fixtures that several rooms share, and the police of the cost tiers.
-Here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`, `browser`,
-`processes` and `storages` are what a test's fixtures say. A test with none of them that is not `slow` is `quick`: it
-may start no program, and fails where it does. Not here: how the suite is spread over processes (`spreading.py`),
-builders and scenarios. Nothing starts unless a test asks."""
+Here: the Spark session of the test run, the folder of shared data, and the rule that the markers
+`spark`, `browser`, `processes` and `storages` are what a test's fixtures say. A test with none of
+them that is not `slow` is `quick`: it may start no program, and fails where it does. Not here: how
+the suite is spread over processes (`spreading.py`), builders and scenarios. Nothing starts unless a
+test asks."""
 
 import os
 import re
@@ -46,41 +47,65 @@ __all__ = (
 )
 
 PROCESSES_FIXTURE = "processes"
-MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
+MARKED_BY = {
+    "chromium": "browser",
+    PROCESSES_FIXTURE: "processes",
+    "storages": "storages",
+}  # fixture -> marker
 # Dagster marks what it may still change; what we use of it is pinned by version and by tests.
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
-DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
-STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-# What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
-# for the bits of this Python as it is imported, whichever test has it imported first.
+DAGSTERS_WARNINGS_LIE_IN = (
+    "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
+)
+STARTS = frozenset(
+    {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+)  # of `sys.audit`
+# What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's
+# cron asks `platform` for the bits of this Python as it is imported, whichever test has it imported
+# first.
 BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
-DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
+# One for all tests of a process: files are decoded in it.
+DECODER = "backfill_assets.landing.limited_decoding"
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
-DEAR = ("dagster", "pyspark")  # to import them takes each process a second; pyarrow imports pandas in any case
-IMPORTING_THEM = r"dagster|orchestration|end_to_end|engine import channel|pipeline\.frames"  # of ours
+DEAR = (
+    "dagster",
+    "pyspark",
+)  # to import them takes each process a second; pyarrow imports pandas in any case
+IMPORTING_THEM = (
+    r"dagster|orchestration|end_to_end|engine import channel|pipeline\.frames"  # of ours
+)
 # Files whose tests all take a fixture that is marked, and those that import what is dear.
 NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'
     rf"|(from|import) ({'|'.join(DEAR)}|backfill_assets(_tests)?\.({IMPORTING_THEM}))\b)"
 )
 ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster", "orchestration"}
-ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
+ROOMS_WITHOUT_SPARK = frozenset(
+    {"core"}
+)  # milliseconds each, and what they test knows the standard library only
 
-# How long an example takes says something about the machine, which others use too, and nothing about the code. Examples
-# are the same in every run, so that one commit passes or fails; `thorough.py` lets chance choose others.
+# How long an example takes says something about the machine, which others use too, and nothing
+# about the code. Examples are the same in every run, so that one commit passes or fails;
+# `thorough.py` lets chance choose others.
 SAME_EXAMPLES = CHANCE not in os.environ
-settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES, derandomize=SAME_EXAMPLES)
-settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 5, derandomize=SAME_EXAMPLES)
+settings.register_profile(
+    "thorough", deadline=None, max_examples=THOROUGH_EXAMPLES, derandomize=SAME_EXAMPLES
+)
+settings.register_profile(
+    QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 5, derandomize=SAME_EXAMPLES
+)
 settings.load_profile("thorough")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every program that this process starts, and each dear import, is noted for the police of the quick tests.
+    """Every program that this process starts, and each dear import, is noted for the police of the
+    quick tests.
 
-    Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen. Java
-    compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU. Python
-    keeps what it compiled, also where the machine says no: each process would rewrite the assertions of every module.
+    Output is drawn as for a pipe: readline, where something imports it, tells every child the width
+    of a screen. Java compiles quickly and not well, which is right for drivers and servers that
+    live for minutes: half the CPU. Python keeps what it compiled, also where the machine says no:
+    each process would rewrite the assertions of every module.
     """
     for name in DAGSTERS_WARNINGS:
         config.addinivalue_line("filterwarnings", f"ignore::{DAGSTERS_WARNINGS_LIE_IN}.{name}")
@@ -127,7 +152,8 @@ def _engines() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _disks_are_not_waited_for() -> Iterator[None]:
-    """No power is cut during tests; the tests of what a power cut leaves stand in for the disk themselves."""
+    """No power is cut during tests; the tests of what a power cut leaves stand in for the disk
+    themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _descriptor: None)
         yield
@@ -135,8 +161,9 @@ def _disks_are_not_waited_for() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """All lakes of a process share one DuckDB, whose start takes as long as a hundred questions to it. It is kept by
-    its folder to spill into, which here is one for all; separate engines (`new_engine`) stay separate."""
+    """All lakes of a process share one DuckDB, whose start takes as long as a hundred questions to
+    it. It is kept by its folder to spill into, which here is one for all; separate engines
+    (`new_engine`) stay separate."""
     embedded = sys.modules.get("backfill_assets.lake.embedded")  # else nothing collected asks it
     with pytest.MonkeyPatch.context() as patch:
         if embedded:
@@ -146,7 +173,8 @@ def _one_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def migrations_read_once() -> Iterator[None]:
-    """Every storage of Dagster's is stamped with its newest migration, and alembic reads all of them for that."""
+    """Every storage of Dagster's is stamped with its newest migration, and alembic reads all of
+    them for that."""
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
@@ -164,7 +192,8 @@ def migrations_read_once() -> Iterator[None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what needs Spark; refuse a marker without a fixture, and a fixture in a room that has none."""
+    """Mark what needs Spark; refuse a marker without a fixture, and a fixture in a room that has
+    none."""
     needs_spark = SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ()))
     if item.get_closest_marker("spark") and not needs_spark:
         raise pytest.UsageError(
@@ -175,7 +204,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         room = item.path.parent.name
         if room in ROOMS_WITHOUT_SPARK:
             raise pytest.UsageError(
-                f"{item.nodeid} uses {', '.join(sorted(needs_spark))} in {room}/, where tests take milliseconds. "
+                f"{item.nodeid} uses {', '.join(sorted(needs_spark))} in {room}/, where tests "
+                "take milliseconds. "
                 "Nothing was run. Move it to the room of what it tests"
             )
         item.add_marker(pytest.mark.spark)
@@ -203,7 +233,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A quick test, or a fixture of it, that started a program fails, or that was the first to import what is dear."""
+    """A quick test, or a fixture of it, that started a program fails, or that was the first to
+    import what is dear."""
     yield
     started = item.config.stash[STARTED]
     if started and item.get_closest_marker(QUICK):
@@ -211,28 +242,32 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Files of the quick part import nothing dear, by whichever way: the rules above would not have seen it."""
+    """Files of the quick part import nothing dear, by whichever way: the rules above would not have
+    seen it."""
     imported = [name for name in DEAR if name in sys.modules]
     if imported and session.config.option.markexpr == QUICK:
         raise pytest.UsageError(
-            f"a file with quick tests imports {imported[0]}. Nothing was run. Name what it imports in IMPORTING_THEM"
+            f"a file with quick tests imports {imported[0]}. Nothing was run. Name what it "
+            "imports in IMPORTING_THEM"
         )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Rooms and files in which nothing is quick are not even imported where only quick tests are wanted."""
+    """Rooms and files in which nothing is quick are not even imported where only quick tests are
+    wanted."""
     return True if config.option.markexpr == QUICK and _is_never_quick(collection_path) else None
 
 
 @pytest.fixture(scope="session")
 def processes() -> None:
-    """Leave to start other programs: a test that takes it, itself or by a fixture, is marked `processes`."""
+    """Leave to start other programs: a test that takes it, itself or by a fixture, is marked
+    `processes`."""
 
 
 @pytest.fixture(scope="session")
 def storages() -> None:
-    """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to tables takes it, itself
-    or by a fixture, and is marked `storages`."""
+    """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to
+    tables takes it, itself or by a fixture, and is marked `storages`."""
 
 
 @pytest.fixture
@@ -246,24 +281,28 @@ def instance(storages: None) -> "Iterator[DagsterInstance]":
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the test's own. Pytest's are numbered, and those of all tests before are listed for that."""
+    """A folder of the test's own. Pytest's are numbered, and those of all tests before are listed
+    for that."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
     return Path(tempfile.mkdtemp(prefix=f"{name}_", dir=tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of data and known answers beside the checkout; skips the test where there is none."""
+    """The folder of data and known answers beside the checkout; skips the test where there is
+    none."""
     folder = CHECKOUT.parent / "shared"
     if not folder.is_dir():
-        pytest.skip("the folder ../shared with the data and their known answers is not beside this checkout")
+        pytest.skip(
+            "the folder ../shared with the data and their known answers is not beside this checkout"
+        )
     return folder
 
 
 @pytest.fixture(scope="session")
 def class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the suite runs in several processes, Java's classes are in an archive before the first server starts. A
-    test that is run alone does not wait for what pays with the fifth."""
+    """Where the suite runs in several processes, Java's classes are in an archive before the first
+    server starts. A test that is run alone does not wait for what pays with the fifth."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         from filelock import FileLock
 
@@ -282,7 +321,8 @@ def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Ses
 
 @pytest.fixture(scope="module")
 def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Iterator[SparkSession]":
-    """A session on the engine that this module's lakes are on: of the one server of Sail's or Spark's of this process.
+    """A session on the engine that this module's lakes are on: of the one server of Sail's or
+    Spark's of this process.
 
     What only Spark itself can tell says so: `pytestmark = pytest.mark.on_spark("why")`.
     """

@@ -1,6 +1,6 @@
-"""Folders that tests need again and again: made once in a process, kept in memory, and written anew for each test.
-Here: keeping a folder and laying it out elsewhere, with the times of its files. Not here: what is in it, and paths
-within files: a lake has none that name its own place."""
+"""Folders that tests need again and again: made once in a process, kept in memory, and written anew
+for each test. Here: keeping a folder and laying it out elsewhere, with the times of its files. Not
+here: what is in it, and paths within files: a lake has none that name its own place."""
 
 import os
 import tempfile
@@ -13,7 +13,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder's folders and files, by relative path; of files the bytes and the time of their last change (ns)."""
+    """A folder's folders and files, by relative path; of files the bytes and the time of their last
+    change (ns)."""
 
     folders: tuple[str, ...]
     files: tuple[tuple[str, bytes, int], ...]
@@ -38,5 +39,9 @@ def keep(make: Callable[[Path], object]) -> Kept:
         make(root)
         found = sorted(root.rglob("*"))
         folders = tuple(str(p.relative_to(root)) for p in found if p.is_dir())
-        files = [(str(p.relative_to(root)), p.read_bytes(), p.stat().st_mtime_ns) for p in found if p.is_file()]
+        files = [
+            (str(p.relative_to(root)), p.read_bytes(), p.stat().st_mtime_ns)
+            for p in found
+            if p.is_file()
+        ]
     return Kept(folders, tuple(files))

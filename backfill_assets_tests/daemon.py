@@ -1,6 +1,7 @@
-"""Dagster's daemon in small, for tests that tick the sensors themselves: ticks until nothing is asked for any more.
-Here: executing what a tick asks for, in this process, and forgetting run keys that were seen, as Dagster does. Not
-here: the daemon itself (`end_to_end.test_plan_daemon`, `browser.test_ui`), and what ticks decide."""
+"""Dagster's daemon in small, for tests that tick the sensors themselves: ticks until nothing is
+asked for any more. Here: executing what a tick asks for, in this process, and forgetting run keys
+that were seen, as Dagster does. Not here: the daemon itself (`end_to_end.test_plan_daemon`,
+`browser.test_ui`), and what ticks decide."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ MOST_TICKS = 60  # six levels, a few ranges each: more would mean requests that 
 
 @dataclass
 class Daemon:
-    """Ticks the sensors of a lake, whose clock may `jump` before each round of ticks. `executed` are the run keys of
-    the runs, in order; `notes` the last tick's lines."""
+    """Ticks the sensors of a lake, whose clock may `jump` before each round of ticks. `executed`
+    are the run keys of the runs, in order; `notes` the last tick's lines."""
 
     root: Lake
     instance: dg.DagsterInstance
@@ -51,7 +52,8 @@ class Daemon:
         return tick
 
     def settle(self) -> list[str]:
-        """Tick both sensors and execute what they ask for until neither asks for anything; the run keys executed.
+        """Tick both sensors and execute what they ask for until neither asks for anything; the run
+        keys executed.
 
         A clock that is behind may ask for less, so that the last round is one by the right clock.
         """
@@ -91,6 +93,9 @@ class Daemon:
         if request.partition_key:
             tags |= {RANGE_START: request.partition_key, RANGE_END: request.partition_key}
         job.execute_in_process(
-            run_config=request.run_config, instance=self.instance, tags=tags, asset_selection=request.asset_selection,
+            run_config=request.run_config,
+            instance=self.instance,
+            tags=tags,
+            asset_selection=request.asset_selection,
             raise_on_error=False,
-        )  # fmt: skip
+        )

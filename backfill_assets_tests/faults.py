@@ -1,8 +1,8 @@
 """Exceptions raised inside the product at a moment of choice, without a name of it being swapped.
-Here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line that a part of
-the product runs; doing something at a function's beginning; what ends with a process. Not here: kills of processes
-(`processes`), and what has to hold afterwards. Python's own tracing raises them where they arise by themselves:
-between two lines of the product."""
+Here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line
+that a part of the product runs; doing something at a function's beginning; what ends with a
+process. Not here: kills of processes (`processes`), and what has to hold afterwards. Python's own
+tracing raises them where they arise by themselves: between two lines of the product."""
 
 import errno
 import gc
@@ -32,7 +32,9 @@ def _terminated() -> BaseException:
     before = signal.signal(signal.SIGTERM, heard)
     try:
         os.kill(os.getpid(), signal.SIGTERM)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [])  # a call of the kernel, by which the signal is heard
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, []
+        )  # a call of the kernel, by which the signal is heard
     except Terminated as error:
         return error
     finally:
@@ -81,8 +83,11 @@ def _tracing(trace: Callable[[FrameType, str, Any], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def raising_around(function: Callable[..., Any], behind: bool, make: Callable[[], BaseException]) -> Iterator[Met]:
-    """Within, the first call of a function of the product raises: in front of its first line, or `behind` its last."""
+def raising_around(
+    function: Callable[..., Any], behind: bool, make: Callable[[], BaseException]
+) -> Iterator[Met]:
+    """Within, the first call of a function of the product raises: in front of its first line, or
+    `behind` its last."""
     assert isinstance(function, FunctionType)
     code, met = function.__code__, Met()
 
@@ -103,14 +108,17 @@ def raising_around(function: Callable[..., Any], behind: bool, make: Callable[[]
 
 
 @contextmanager
-def doing_before(function: Callable[..., Any], act: Callable[[], object], **given: object) -> Iterator[None]:
-    """Within, `act` is done before the first line of the first call of a function of the product (that is `given`
-    these): another command that comes in between."""
+def doing_before(
+    function: Callable[..., Any], act: Callable[[], object], **given: object
+) -> Iterator[None]:
+    """Within, `act` is done before the first line of the first call of a function of the product
+    (that is `given` these): another command that comes in between."""
     assert isinstance(function, FunctionType)
     code = function.__code__
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
-        # A dict of them: Python 3.13's `f_locals.items()` is a list, which knows no subsets (PEP 667).
+        # A dict of them: Python 3.13's `f_locals.items()` is a list, which knows no subsets (PEP
+        # 667).
         if frame.f_code is code and dict(frame.f_locals).items() >= given.items():
             sys.settrace(None)
             act()
@@ -120,8 +128,11 @@ def doing_before(function: Callable[..., Any], act: Callable[[], object], **give
 
 
 @contextmanager
-def raising_at(line: int, rooms: Collection[str], make: Callable[[], BaseException]) -> Iterator[Met]:
-    """Within, the n-th line that these parts of the product run (e.g. "lake/staging.py") raises; 0: none does."""
+def raising_at(
+    line: int, rooms: Collection[str], make: Callable[[], BaseException]
+) -> Iterator[Met]:
+    """Within, the n-th line that these parts of the product run (e.g. "lake/staging.py") raises; 0:
+    none does."""
     met, left = Met(), line
     wanted, known = tuple(f"{PACKAGE}/{room}" for room in rooms), dict[CodeType, bool]()
 

@@ -1,9 +1,9 @@
-"""A way to an object store on which answers are lost, come as errors after the request was done or instead of it, and
-on which listings are old.
+"""A way to an object store on which answers are lost, come as errors after the request was done or
+instead of it, and on which listings are old.
 
-Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python. Does not live here:
-any assertion. A share of the requests meets a fault that chance draws. Listings of Azure's language begin where they
-are asked to, which Azurite does not do by itself.
+Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python.
+Does not live here: any assertion. A share of the requests meets a fault that chance draws. Listings
+of Azure's language begin where they are asked to, which Azurite does not do by itself.
 """
 
 import http.client
@@ -24,9 +24,19 @@ import requests
 
 from backfill_assets_tests.processes import PIPES, start
 
-LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = "lost answer", "500 after success", "503", "409", "old listing"
+LOST, DONE_500, BUSY_503, BUSY_409, OLD_LIST = (
+    "lost answer",
+    "500 after success",
+    "503",
+    "409",
+    "old listing",
+)
 SLOW, SLOW_SECONDS = "slow answer", (2.0, 20.0)
-CODES = {DONE_500: (500, "InternalError"), BUSY_503: (503, "SlowDown"), BUSY_409: (409, "ConditionalRequestConflict")}
+CODES = {
+    DONE_500: (500, "InternalError"),
+    BUSY_503: (503, "SlowDown"),
+    BUSY_409: (409, "ConditionalRequestConflict"),
+}
 BLOB = re.compile(rb"<Blob>.*?</Blob>", re.DOTALL)
 BLOB_NAME = re.compile(rb"<Name>(.*?)</Name>")
 BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
@@ -34,17 +44,30 @@ SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 
 
 class Faults:
-    """Draws a fault for a share of the requests: 409 only for writes, an old listing only for listings."""
+    """Draws a fault for a share of the requests: 409 only for writes, an old listing only for
+    listings."""
 
     def __init__(self, seed: int, share: float, is_slow: bool) -> None:
         self.share, self.is_slow = share, is_slow
-        self.chance, self.met, self.in_a_row = random.Random(seed), Counter[str](), Counter[tuple[str, str]]()
+        self.chance, self.met, self.in_a_row = (
+            random.Random(seed),
+            Counter[str](),
+            Counter[tuple[str, str]](),
+        )
 
     def __call__(self, method: str, path: str) -> str:
-        known = [LOST, BUSY_503, DONE_500] + [BUSY_409] * (method == "PUT") + [OLD_LIST] * ("list-type" in path)
+        known = (
+            [LOST, BUSY_503, DONE_500]
+            + [BUSY_409] * (method == "PUT")
+            + [OLD_LIST] * ("list-type" in path)
+        )
         known += [SLOW] * self.is_slow
         in_a_row = self.in_a_row[method, path]
-        fault = self.chance.choice(known) if self.chance.random() < self.share and in_a_row < MOST_IN_A_ROW else ""
+        fault = (
+            self.chance.choice(known)
+            if self.chance.random() < self.share and in_a_row < MOST_IN_A_ROW
+            else ""
+        )
         self.in_a_row[method, path] = in_a_row + 1 if fault else 0
         self.met[fault] += 1
         return fault
@@ -95,8 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
             content = answer.read()
             if first := parse_qs(urlsplit(self.path).query).get("startFrom"):
-                content = BLOB.sub(lambda blob: blob[0] if _name(blob[0]) >= first[0] else b"", content)
-            return answer.status, [*headers, ("Content-Length", length or str(len(content)))], content
+                content = BLOB.sub(
+                    lambda blob: blob[0] if _name(blob[0]) >= first[0] else b"", content
+                )
+            return (
+                answer.status,
+                [*headers, ("Content-Length", length or str(len(content)))],
+                content,
+            )
         finally:
             store.close()
 
@@ -122,9 +151,18 @@ def _name(blob: bytes) -> str:
 
 
 @contextmanager
-def faulty(endpoint: str, seed: int = 7, share: float = SHARE, *, is_slow: bool = False) -> Iterator[str]:
+def faulty(
+    endpoint: str, seed: int = 7, share: float = SHARE, *, is_slow: bool = False
+) -> Iterator[str]:
     """The address of a proxy to a store on which a request may meet a fault."""
-    words = ("-m", "backfill_assets_tests.faulty_store", endpoint, str(seed), str(share), "slow" * is_slow)
+    words = (
+        "-m",
+        "backfill_assets_tests.faulty_store",
+        endpoint,
+        str(seed),
+        str(share),
+        "slow" * is_slow,
+    )
     with start(*words, fresh=True, **(PIPES | {"stderr": subprocess.DEVNULL})) as process:
         try:
             assert process.stdout is not None

@@ -1,5 +1,6 @@
 """Parquet files staged by hand, laid out as Spark would, for tests of everything after the engine.
-Here: staging plain rows without an engine, and committing them in one go. Not here: frames of Spark."""
+Here: staging plain rows without an engine, and committing them in one go. Not here: frames of
+Spark."""
 
 import json
 from collections import defaultdict
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Cells = Mapping[str, Any]
-SMALLEST = 'start_date = 2024-02-26\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "*"\n'
+SMALLEST = (
+    'start_date = 2024-02-26\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "*"\n'
+)
 
 
 def bare_lake(root: Path) -> Lake:
@@ -43,7 +46,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def arrow_schema(contract: Contract, without: str = "") -> pa.Schema:
     """The contract's columns as Arrow, all nullable as Spark writes files."""
-    return pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != without])
+    return pa.schema(
+        [pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != without]
+    )
 
 
 def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Staged:
@@ -55,9 +60,15 @@ def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Stag
     schema = arrow_schema(contract, without=column)
     files = []
     for value, mine in groups.items():
-        folder = staged.folder / f"{column}={NO_VALUE if value is None else value}" if column else staged.folder
+        folder = (
+            staged.folder / f"{column}={NO_VALUE if value is None else value}"
+            if column
+            else staged.folder
+        )
         folder.mkdir(exist_ok=True)
-        data = pa.Table.from_pylist([{k: v for k, v in r.items() if k != column} for r in mine], schema)
+        data = pa.Table.from_pylist(
+            [{k: v for k, v in r.items() if k != column} for r in mine], schema
+        )
         pq.write_table(data, folder / "part-0.parquet")
         files.append(staged.file(folder / "part-0.parquet", None if value is None else str(value)))
     staged.files = tuple(files)
@@ -72,11 +83,14 @@ def publish_by_hand(
     meanwhile: Callable[[], object] = lambda: None,
     **tags: str,
 ) -> Published:
-    """The rows published for the days they name, by the product's own writer. `meanwhile`: done in its critical section
-    before each try, where the days were written before. `tags`: of its receipt."""
+    """The rows published for the days they name, by the product's own writer. `meanwhile`: done in
+    its critical section before each try, where the days were written before. `tags`: of its
+    receipt."""
     staged = stage_by_hand(lake, contract, rows)
     found = audit(lake, staged.paths, contract)
-    entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
+    entries = {
+        d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None
+    }
     write = Write(contract, staged, entries, -1, Provenance("test", tags=tags))
 
     def digests_now(days: Iterable[date]) -> dict[date, str]:
@@ -92,7 +106,16 @@ def publish_by_hand(
 
 def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
     """The staged rows as a frame of the contract's columns, read by Spark."""
-    types = {c.name: "STRING" if c.name == contract.partition_column else c.type for c in contract.columns}
+    types = {
+        c.name: "STRING" if c.name == contract.partition_column else c.type
+        for c in contract.columns
+    }
     schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
-    found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
-    return found.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in contract.columns))
+    found = (
+        session.read.schema(schema)
+        .option("basePath", str(staged.folder))
+        .parquet(str(staged.folder))
+    )
+    return found.selectExpr(
+        *(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in contract.columns)
+    )

@@ -1,5 +1,6 @@
-"""A lake of two tables as plain values: `orders`, whose days have a number each, and `total`, made from keys of it.
-Here: corrections, writes as the IO manager signs them, and what is right. Not here: tests, and Dagster's mappings."""
+"""A lake of two tables as plain values: `orders`, whose days have a number each, and `total`, made
+from keys of it. Here: corrections, writes as the IO manager signs them, and what is right. Not
+here: tests, and Dagster's mappings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,12 +40,17 @@ class KeyedLake:
 
     def states(self, wanted: Input, **made: Any) -> States:
         """The states of today, or of a write that is made from `wanted`."""
-        contracts = [ORDERS, Contract("total", "", COLUMNS, "day", (), (wanted,), made_by="total", **made)]
+        contracts = [
+            ORDERS,
+            Contract("total", "", COLUMNS, "day", (), (wanted,), made_by="total", **made),
+        ]
         tables = {"orders": TableView(0, self.orders), "total": TableView(0, self.totals)}
         view = LakeView(date(2000, 1, 1), None, timedelta(), tables, {})
         return States(contracts, view, {"orders": CODES, "total": CODES})
 
-    def make(self, wanted: Input, loaded: Mapping[date, list[date]], *, unpinned: tuple[str, ...] = ()) -> None:
+    def make(
+        self, wanted: Input, loaded: Mapping[date, list[date]], *, unpinned: tuple[str, ...] = ()
+    ) -> None:
         """Make days of `total` in one commit from the `loaded` days, as the IO manager signs it."""
         now = self.states(wanted, is_being_made=True, unpinned=unpinned)
         text = parameters_of(now.contracts["total"], now.view).to_json()
@@ -54,7 +60,9 @@ class KeyedLake:
             entry = DayEntry(1, "", now.digests.of("total", at), now.built_as("total", at))
             self.totals[at] = DayReceipt(entry, 0, "", "code", "settings", "", parameters=text)
 
-    def make_by_keys(self, window: Input, keys: Mapping[date, Keys], *, unpinned: tuple[str, ...] = ()) -> None:
+    def make_by_keys(
+        self, window: Input, keys: Mapping[date, Keys], *, unpinned: tuple[str, ...] = ()
+    ) -> None:
         """Make days of `total` from keys that are others than the window's."""
         self.keys |= keys
         wanted = replace(window, keys=grouped(keys))

@@ -1,7 +1,7 @@
-"""Small lakes for tests of what goes wrong: landed in, run with or without Dagster, then read as receipts and files.
-Here: deliveries as dicts, a lake of a few days, one run of the job `rebuild`, and three ways to look at tables. Also
-a toy pipeline that misbehaves on demand. Not here: what the contents must be (`oracle`), and lakes of every format
-and rule (`end_to_end.worlds`)."""
+"""Small lakes for tests of what goes wrong: landed in, run with or without Dagster, then read as
+receipts and files. Here: deliveries as dicts, a lake of a few days, one run of the job `rebuild`,
+and three ways to look at tables. Also a toy pipeline that misbehaves on demand. Not here: what the
+contents must be (`oracle`), and lakes of every format and rule (`end_to_end.worlds`)."""
 
 import os
 import sys
@@ -43,7 +43,9 @@ if TYPE_CHECKING:  # programs that load without Dagster do not import it
 Delivery = dict[str, Any]
 Cells = tuple[Any, ...]
 SELECT = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
-SHARED: Mapping[str, Any] = {"memory": "2g"}  # the `spark` fixture's server serves what says no more
+SHARED: Mapping[str, Any] = {
+    "memory": "2g"
+}  # the `spark` fixture's server serves what says no more
 
 
 DAY = Column("event_date", "DATE", "the day of the event")
@@ -66,17 +68,24 @@ SUMS = Contract(
 
 
 def toy(behaviour: str = "good") -> TablesOf:
-    """raw -> echo -> sums. `behaviour` of echo: good, twice (repeats keys), stray (a row of the day after too)."""
+    """raw -> echo -> sums. `behaviour` of echo: good, twice (repeats keys), stray (a row of the day
+    after too)."""
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
-        echo = Table(ECHO, partial(_echo, behaviour), {"behaviour": behaviour}, (sys.modules[__name__],))
+        echo = Table(
+            ECHO, partial(_echo, behaviour), {"behaviour": behaviour}, (sys.modules[__name__],)
+        )
         return (Table(contract("raw")), echo, Table(SUMS, _sums))
 
     return tables_of
 
 
 def _echo(behaviour: str, frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-    raw = frames["raw"].where("op = 'upsert'").selectExpr("event_key", "value", "to_date(event_ts) event_date")
+    raw = (
+        frames["raw"]
+        .where("op = 'upsert'")
+        .selectExpr("event_key", "value", "to_date(event_ts) event_date")
+    )
     rows = raw.where(raw.event_date.between(chunk.days.start, chunk.days.last))
     if behaviour == "stray":
         return rows.union(rows.selectExpr("event_key", "value", "date_add(event_date, 1)"))
@@ -90,7 +99,9 @@ def _echo(behaviour: str, frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "D
 
 
 def _sums(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-    return frames["echo"].groupBy("event_date").agg({"value": "try_sum"}).toDF("event_date", "total")  # so on Sail, too
+    return (
+        frames["echo"].groupBy("event_date").agg({"value": "try_sum"}).toDF("event_date", "total")
+    )  # so on Sail, too
 
 
 def delivery(
@@ -106,9 +117,16 @@ def delivery(
 ) -> Delivery:
     """One delivery as a JSON object; `event` None means: it happened when it arrived."""
     return {
-        "seq": seq, "arrival_ts": arrival, "version_ts": version or arrival, "event_ts": event or arrival,
-        "event_key": key, "op": op, "entity": entity, "value": value, "flag": flag,
-    }  # fmt: skip
+        "seq": seq,
+        "arrival_ts": arrival,
+        "version_ts": version or arrival,
+        "event_ts": event or arrival,
+        "event_key": key,
+        "op": op,
+        "entity": entity,
+        "value": value,
+        "flag": flag,
+    }
 
 
 def make_lake(
@@ -117,10 +135,11 @@ def make_lake(
     start: date | str,
     **settings: Any,
 ) -> Lake:
-    """A lake at `folder` with these deliveries landed: per file as given, else one file per day of arrival.
+    """A lake at `folder` with these deliveries landed: per file as given, else one file per day of
+    arrival.
 
-    `settings` are keys of `lake.toml`; a dict is a section (`gates={"tables": {...}}`). The engine is the `spark`
-    fixture's unless `spark` says otherwise.
+    `settings` are keys of `lake.toml`; a dict is a section (`gates={"tables": {...}}`). The engine
+    is the `spark` fixture's unless `spark` says otherwise.
     """
     (folder / "landing").mkdir(parents=True, exist_ok=True)
     configure(folder, start, **settings)
@@ -161,17 +180,21 @@ def request(
     *,
     force: bool = False,
 ) -> RebuildRequest:
-    """What asks the load path for these days of a table, with the settings as they are in the file now."""
+    """What asks the load path for these days of a table, with the settings as they are in the file
+    now."""
     fresh = open_lake(lake.root)
     pipeline = make_pipeline(tables_of(fresh.settings))
     days = from_inclusive(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
     known = Known(fresh, pipeline)
-    return RebuildRequest(LakeSession(fresh), known, pipeline.table(table), days, Provenance("manual"), force)
+    return RebuildRequest(
+        LakeSession(fresh), known, pipeline.table(table), days, Provenance("manual"), force
+    )
 
 
 @contextmanager
 def prepared(asked: RebuildRequest) -> Iterator[Rebuild]:
-    """A rebuild built and judged, ready to publish; raises ContractBroken where a finding refuses."""
+    """A rebuild built and judged, ready to publish; raises ContractBroken where a finding
+    refuses."""
     rebuild = Rebuild(asked)
     try:
         if any(f.refuses for f in rebuild.prepare()):
@@ -189,17 +212,22 @@ def backfill(
     tables_of: TablesOf = our_tables,
     force: bool = False,
 ) -> dict[str, Published]:
-    """The load path of every table (or `tables`) over the days, without Dagster; raises what a run would fail with."""
+    """The load path of every table (or `tables`) over the days, without Dagster; raises what a run
+    would fail with."""
     done = {}
     for name in [t.name for t in tables_of(lake.settings) if tables is None or t.name in tables]:
-        with load_lock(lake.place), prepared(request(lake, name, first, last, tables_of, force=force)) as rebuild:
+        with (
+            load_lock(lake.place),
+            prepared(request(lake, name, first, last, tables_of, force=force)) as rebuild,
+        ):
             done[name] = rebuild.publish()
     return done
 
 
 @contextmanager
 def death_before_the_ledger() -> Iterator[None]:
-    """Whoever loads raw meanwhile dies, and has to, once raw is written and before its ledger says so."""
+    """Whoever loads raw meanwhile dies, and has to, once raw is written and before its ledger says
+    so."""
     import pytest  # which programs that load have no use for
 
     def dies(*_: object) -> None:
@@ -219,17 +247,31 @@ def run_rebuild(
     assets: Collection[str] | None = None,
     tables_of: TablesOf = our_tables,
 ) -> "dg.ExecuteInProcessResult":
-    """One run of the job `rebuild` over the days, in this process; a failure is a result, not an exception."""
-    return run_days(lake, first, last, tables=assets, tables_of=tables_of, instance=instance, raise_on_error=False)
+    """One run of the job `rebuild` over the days, in this process; a failure is a result, not an
+    exception."""
+    return run_days(
+        lake,
+        first,
+        last,
+        tables=assets,
+        tables_of=tables_of,
+        instance=instance,
+        raise_on_error=False,
+    )
 
 
-def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[date, tuple[int, str]]]:
+def snapshot(
+    lake: Lake, tables_of: TablesOf = our_tables
+) -> dict[str, dict[date, tuple[int, str]]]:
     """Per table (ledgers too) and day the rows and fingerprint that the newest receipt names."""
     contracts = [t.contract for t in tables_of(lake.settings)]
     view = read_view(lake, contracts)
     found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
     found[QUARANTINE.name] = LOGS.state(lake.table_place(QUARANTINE.name), QUARANTINE.day_column)
-    return {n: {d: (r.entry.rows, r.entry.fingerprint) for d, r in v.latest.items()} for n, v in found.items()}
+    return {
+        n: {d: (r.entry.rows, r.entry.fingerprint) for d, r in v.latest.items()}
+        for n, v in found.items()
+    }
 
 
 def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[date, set[str]]:
@@ -237,7 +279,9 @@ def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[d
     files: dict[date, set[str]] = defaultdict(set)
     if version(lake, table) < 0:
         return {}
-    for action in pa.table(DeltaTable(str(lake.table_place(table).local())).get_add_actions(flatten=True)).to_pylist():
+    for action in pa.table(
+        DeltaTable(str(lake.table_place(table).local())).get_add_actions(flatten=True)
+    ).to_pylist():
         files[date.fromisoformat(str(action[f"partition.{day_column}"]))].add(str(action["path"]))
     return dict(files)
 
@@ -258,12 +302,16 @@ def land_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def content(lake: Lake, table: str) -> list[Cells]:
-    """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty where there is none."""
+    """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty
+    where there is none."""
     place = lake.table_place(table)
     if not place.names("_delta_log"):
         return []
     rows = DeltaTable(place.uri()).to_pyarrow_table().to_pylist()
-    return sorted((tuple(map(_plain, row.values())) for row in rows), key=lambda row: [str(cell) for cell in row])
+    return sorted(
+        (tuple(map(_plain, row.values())) for row in rows),
+        key=lambda row: [str(cell) for cell in row],
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What the tables of a lake must hold, computed apart from Spark and from the package.
-Here: which deliveries count under a lake's rules, the ledger `arrivals` by hand, and seeded deliveries that are as
-unruly as real ones. Not here: the SQL of the tables (`pipeline.oracle`, the only one), and writing deliveries to
-files and running a lake (`worlds`)."""
+"""What the tables of a lake must hold, computed apart from Spark and from the package. Here: which
+deliveries count under a lake's rules, the ledger `arrivals` by hand, and seeded deliveries that are
+as unruly as real ones. Not here: the SQL of the tables (`pipeline.oracle`, the only one), and
+writing deliveries to files and running a lake (`worlds`)."""
 
 import random
 from collections import defaultdict
@@ -18,20 +18,37 @@ from backfill_assets_tests.pipeline import oracle as content
 from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, engine, staging_of
 
 Row = dict[str, Any]
-COLUMNS = ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op", "entity", "value", "flag")
+COLUMNS = (
+    "seq",
+    "arrival_ts",
+    "version_ts",
+    "event_ts",
+    "event_key",
+    "op",
+    "entity",
+    "value",
+    "flag",
+)
 _INSTANT = pa.timestamp("us")
 SCHEMA = pa.schema(
     [
-        ("seq", pa.int64()), ("arrival_ts", _INSTANT), ("version_ts", _INSTANT), ("event_ts", _INSTANT),
-        ("event_key", pa.string()), ("op", pa.string()), ("entity", pa.string()), ("value", pa.int64()),
+        ("seq", pa.int64()),
+        ("arrival_ts", _INSTANT),
+        ("version_ts", _INSTANT),
+        ("event_ts", _INSTANT),
+        ("event_key", pa.string()),
+        ("op", pa.string()),
+        ("entity", pa.string()),
+        ("value", pa.int64()),
         ("flag", pa.int32()),
     ]
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What `lake.toml` says, as far as it decides content. `until`: the frontier, and the end of what is loaded."""
+    """What `lake.toml` says, as far as it decides content. `until`: the frontier, and the end of
+    what is loaded."""
 
     start: date
     until: datetime
@@ -49,30 +66,47 @@ class Rules:
         """The same as the tables' SQL asks for them."""
         days = from_inclusive(self.start, self.last_day)
         return content.Rules(
-            days, self.windows_days, self.grace_hours, self.horizon_days, self.maturity_days, self.measure, self.rule,
+            days,
+            self.windows_days,
+            self.grace_hours,
+            self.horizon_days,
+            self.maturity_days,
+            self.measure,
+            self.rule,
             self.until,
-        )  # fmt: skip
+        )
 
 
 def delivery(seq: int, arrival: str, event: str | None = None, key: str = "k", **facts: Any) -> Row:
-    """A delivery; its event happened on arrival and its version is its arrival's unless said otherwise."""
+    """A delivery; its event happened on arrival and its version is its arrival's unless said
+    otherwise."""
     moment = datetime.fromisoformat(arrival)
     happened = datetime.fromisoformat(event) if event else moment
     plain: Row = {
-        "seq": seq, "arrival_ts": moment, "version_ts": moment, "event_ts": happened, "event_key": key,
-        "op": "upsert", "entity": "A", "value": 1, "flag": 0,
-    }  # fmt: skip
+        "seq": seq,
+        "arrival_ts": moment,
+        "version_ts": moment,
+        "event_ts": happened,
+        "event_key": key,
+        "op": "upsert",
+        "entity": "A",
+        "value": 1,
+        "flag": 0,
+    }
     return plain | facts
 
 
 def unruly(seed: int, start: date, days: int = 12, rows: int = 90, keys: int = 30) -> list[Row]:
-    """Deliveries that repeat keys, arrive late and out of order, tie, move, vanish, and name no entity."""
+    """Deliveries that repeat keys, arrive late and out of order, tie, move, vanish, and name no
+    entity."""
     chance = random.Random(seed)
     origin = datetime.fromisoformat(str(start))
     made: list[Row] = []
     for seq in range(rows):
         arrival = origin + timedelta(
-            days=chance.randrange(days), hours=chance.randrange(24), seconds=chance.choice([0, 0, 1, 59])
+            days=chance.randrange(days),
+            hours=chance.randrange(24),
+            seconds=chance.choice([0, 0, 1, 59]),
         )
         late = chance.choice([0, 0, 0, 1, 3, 30, 80, 150, -12])
         event = max(origin, min(arrival - timedelta(hours=late), origin + timedelta(days=days)))
@@ -80,7 +114,11 @@ def unruly(seed: int, start: date, days: int = 12, rows: int = 90, keys: int = 3
         if chance.random() < 0.1:
             event = event.replace(hour=0, minute=0, second=0)
         key = f"k{int(keys * chance.random() ** 2)}"
-        facts: Row = {"version_ts": version, "value": chance.randrange(-5, 50), "flag": chance.randrange(2)}
+        facts: Row = {
+            "version_ts": version,
+            "value": chance.randrange(-5, 50),
+            "flag": chance.randrange(2),
+        }
         facts["entity"] = chance.choice(["A", "A", "A", "B", "C", "NA", None])
         if chance.random() < 0.1:
             facts |= {
@@ -112,7 +150,8 @@ def expected(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[str, list[
 
 
 def staged(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """All of staging, with no rule about which deliveries count but that each number counts once."""
+    """All of staging, with no rule about which deliveries count but that each number counts
+    once."""
     unique = {row["seq"]: row for row in rows}
     return _rows_of(staging_of(table_of(unique.values())).table("staging"))
 
@@ -134,8 +173,8 @@ def ordered(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 def arrivals_of(
     rows: Sequence[Mapping[str, Any]], day_of_key: Callable[[str], date] | None = None
 ) -> dict[tuple[date, date], tuple[int, int, int, int | None]]:
-    """The ledger by hand: (arrival day, event day) -> deliveries, keys, moved keys, greatest lateness in seconds. Where
-    keys name their event days, a delete has one, too."""
+    """The ledger by hand: (arrival day, event day) -> deliveries, keys, moved keys, greatest
+    lateness in seconds. Where keys name their event days, a delete has one, too."""
     days: dict[str, set[date]] = defaultdict(set)
     for row in rows:
         if row["op"] == "upsert":
@@ -150,6 +189,8 @@ def arrivals_of(
     for (arrival, event), mine in found.items():
         keys = {r["event_key"] for r in mine}
         own = [r for r in mine if r["op"] == "upsert" and r["event_ts"].date() == event]
-        late = max((((r["arrival_ts"] - r["event_ts"]) // timedelta(seconds=1)) for r in own), default=None)
+        late = max(
+            (((r["arrival_ts"] - r["event_ts"]) // timedelta(seconds=1)) for r in own), default=None
+        )
         ledger[arrival, event] = (len(mine), len(keys), sum(len(days[k]) > 1 for k in keys), late)
     return ledger

@@ -15,8 +15,11 @@ import pytest
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """The address of a server that knows a user and a password; skips the test where none is installed."""
-    pytest.importorskip("adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed")
+    """The address of a server that knows a user and a password; skips the test where none is
+    installed."""
+    pytest.importorskip(
+        "adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed"
+    )
     if (initdb := shutil.which("initdb")) is None:
         pytest.skip("no PostgreSQL server is installed (initdb)")
     user = "postgres" if os.geteuid() == 0 else None  # the server does not run as root

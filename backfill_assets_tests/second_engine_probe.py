@@ -1,10 +1,13 @@
-"""Asks an engine the questions of the catalogue, and keeps what it answers: how the list of what differs is made.
+"""Asks an engine the questions of the catalogue, and keeps what it answers: how the list of what
+differs is made.
 
-Lives here: asking over Spark Connect, answers in one form for both engines, and the answers of Spark that are kept
-beside (`second_engine_answers.json`), digests of their parts. Does not live here: the questions
-(`second_engine_catalogue`) and the list (`backfill_assets.landing.sail_differences`).
+Lives here: asking over Spark Connect, answers in one form for both engines, and the answers of
+Spark that are kept beside (`second_engine_answers.json`), digests of their parts. Does not live
+here: the questions (`second_engine_catalogue`) and the list
+(`backfill_assets.landing.sail_differences`).
 
-usage: python -m backfill_assets_tests.second_engine_probe embedded  # asks Spark (minutes), keeps its answers
+usage: python -m backfill_assets_tests.second_engine_probe embedded  # asks Spark (minutes), keeps
+its answers
        python -m backfill_assets_tests.second_engine_probe sail      # asks Sail what Spark answers
 """
 
@@ -23,7 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.sail_differences import DIFFERENT, differences
-from backfill_assets_tests.second_engine_catalogue import COLUMNS, ROWS, aggregates, queries, scalars, windows
+from backfill_assets_tests.second_engine_catalogue import (
+    COLUMNS,
+    ROWS,
+    aggregates,
+    queries,
+    scalars,
+    windows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +42,21 @@ ANSWERS = Path(__file__).with_name("second_engine_answers.json")
 RAISES, ANSWERS_IT = "!", "-"
 KEYS = (frozenset({"id"}),)
 TOGETHER, DIGITS = 20, 2
-SCALAR, GROUPED = "SELECT id, {} FROM rows {} ORDER BY id", "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g"
+SCALAR, GROUPED = (
+    "SELECT id, {} FROM rows {} ORDER BY id",
+    "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g",
+)
 Answers = dict[str, list[str]]
 
 
 def every() -> tuple[str, ...]:
     """All questions."""
-    asked = [q for kind in (scalars(), aggregates(), windows()) for questions in kind.values() for q in questions]
+    asked = [
+        q
+        for kind in (scalars(), aggregates(), windows())
+        for questions in kind.values()
+        for q in questions
+    ]
     return (*dict.fromkeys(asked), *queries())
 
 
@@ -49,8 +67,10 @@ def is_let(question: str) -> bool:
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
-    """The answers to these questions: that it answers or raises, and each row's value or that it raises."""
-    session.client.disable_reattachable_execute()  # no connection breaks; it asks twice more for each query
+    """The answers to these questions: that it answers or raises, and each row's value or that it
+    raises."""
+    # No connection breaks; it asks twice more for each query.
+    session.client.disable_reattachable_execute()
     small_rows(session).createOrReplaceTempView("rows")
     wanted, found = set(questions), Answers()
     for asked, query in ((scalars(), SCALAR), (aggregates(), GROUPED), (windows(), SCALAR)):
@@ -59,9 +79,13 @@ def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
 
 
 def digest(answer: Sequence[str]) -> str:
-    """An answer for keeping: few letters for each part of it. Numbers count as equal whatever their type writes."""
+    """An answer for keeping: few letters for each part of it. Numbers count as equal whatever their
+    type writes."""
     whole, *values = answer
-    told = [RAISES if v == RAISES else hashlib.sha256(_plain(v).encode()).hexdigest()[:DIGITS] for v in values]
+    told = [
+        RAISES if v == RAISES else hashlib.sha256(_plain(v).encode()).hexdigest()[:DIGITS]
+        for v in values
+    ]
     return " ".join([whole, *told])
 
 
@@ -80,12 +104,14 @@ def kept() -> dict[str, str]:
 
 
 def is_silently_other(answer: Sequence[str], of_spark: str) -> bool:
-    """Whether an answer says anything but what Spark says. Where it raises, nobody takes it for an answer; what Spark
-    refuses as a whole was never asked of it."""
+    """Whether an answer says anything but what Spark says. Where it raises, nobody takes it for an
+    answer; what Spark refuses as a whole was never asked of it."""
     spark, other = of_spark.split(), digest(answer).split()
     if RAISES in ([*spark, ""][0], [*other, ""][0]):
         return False
-    return len(spark) != len(other) or any(o not in (s, RAISES) for s, o in zip(spark, other, strict=True))
+    return len(spark) != len(other) or any(
+        o not in (s, RAISES) for s, o in zip(spark, other, strict=True)
+    )
 
 
 def small_rows(session: "SparkSession") -> Any:
@@ -94,7 +120,16 @@ def small_rows(session: "SparkSession") -> Any:
 
     columns = zip(*ROWS, strict=True)
     texts = [
-        pa.array([None if v is None else str(v).lower() if v in (True, False) and name == "o" else str(v) for v in c])
+        pa.array(
+            [
+                None
+                if v is None
+                else str(v).lower()
+                if v in (True, False) and name == "o"
+                else str(v)
+                for v in c
+            ]
+        )
         for name, c in zip(COLUMNS, columns, strict=True)
     ]
     frame = session.createDataFrame(pa.table(texts, names=list(COLUMNS)))
@@ -127,7 +162,8 @@ def _answered(session: "SparkSession", questions: Sequence[str], query: str) -> 
 
 
 def _one_by_one(session: "SparkSession", question: str, query: str) -> list[str]:
-    """A question that raises over all rows, asked of each row or group alone; windows, and what no row has: once."""
+    """A question that raises over all rows, asked of each row or group alone; windows, and what no
+    row has: once."""
     if " OVER (" in question or not _is_analysed(session, query.format(f"({question}) AS c", "")):
         return [RAISES]
     told, column = [], "g" if query is GROUPED else "id"
@@ -201,7 +237,10 @@ def main() -> None:
         found = ask(session, kept().keys() & every() if sys.argv[1] == SAIL else every())
     if sys.argv[1] == "embedded":
         told = json.dumps(
-            {q: digest(a) for q, a in found.items() if a != [RAISES]}, indent=0, sort_keys=True, ensure_ascii=False
+            {q: digest(a) for q, a in found.items() if a != [RAISES]},
+            indent=0,
+            sort_keys=True,
+            ensure_ascii=False,
         )
         ANSWERS.write_text(f"{told}\n", encoding="utf-8")
         return
@@ -209,7 +248,10 @@ def main() -> None:
     other = [q for q, answer in found.items() if is_silently_other(answer, answers.get(q, RAISES))]
     called = {name.lower() for q in other for name in re.findall(r"\w+", q)}
     needless = sorted(DIFFERENT - called)
-    json.dump({"let": [q for q in other if is_let(q)], "needless": needless, "asked": len(found)}, sys.stdout)
+    json.dump(
+        {"let": [q for q in other if is_let(q)], "needless": needless, "asked": len(found)},
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

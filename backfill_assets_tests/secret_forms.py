@@ -1,6 +1,8 @@
-"""Forms in which texts of stores, databases and people hold a secret, for the tests of what is shown.
+"""Forms in which texts of stores, databases and people hold a secret, for the tests of what is
+shown.
 
-Here: the texts. Not here: any assertion (`core.test_texts`, `cli.test_app`, `orchestration.test_alerts`).
+Here: the texts. Not here: any assertion (`core.test_texts`, `cli.test_app`,
+`orchestration.test_alerts`).
 """
 
 SECRET = "SIG-7f3a-SECRET"  # of nothing
@@ -28,10 +30,12 @@ FORMS = {
     "JSON": f'{{"client_secret": "{SECRET}", "x": 1}}',
     "representation of Python": f"{{'token': '{SECRET}'}}",
     "header": f"Authorization: Bearer {SECRET}",
-    "header of AWS": f"Authorization: AWS4-HMAC-SHA256 Credential=AKIA/x, SignedHeaders=host, Signature={SECRET}",
+    "header of AWS": "Authorization: AWS4-HMAC-SHA256 Credential=AKIA/x, SignedHeaders=host, "
+    f"Signature={SECRET}",
     "header of Azure": f"authorization: SharedKey account:{SECRET}",
     "representation of a header": f"{{'Authorization': 'Basic {SECRET}'}}",
     "bearer alone": f"the server refused Bearer {SECRET}",
     "webhook of Slack": f"https://hooks.slack.com/services/T000/B000/{SECRET}",
-    "configuration of Spark": f"fs.azure.account.key.a.dfs.core.windows.net: refused, fs.s3a.secret.key={SECRET}",
+    "configuration of Spark": "fs.azure.account.key.a.dfs.core.windows.net: refused, "
+    f"fs.s3a.secret.key={SECRET}",
 }

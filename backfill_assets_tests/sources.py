@@ -1,6 +1,7 @@
-"""The project's own source files, parsed, for the tests that hold the house to its rules.
-Here: listing files and answering questions about their syntax trees, standard library only. Not here: the rules
-themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can start."""
+"""The project's own source files, parsed, for the tests that hold the house to its rules. Here:
+listing files and answering questions about their syntax trees, standard library only. Not here: the
+rules themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can
+start."""
 
 import ast
 import re
@@ -26,7 +27,8 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 class Import(NamedTuple):
-    """One imported module, absolute, and where: `from a import b` gives `a` and `a.b`, since `b` may be a module."""
+    """One imported module, absolute, and where: `from a import b` gives `a` and `a.b`, since `b`
+    may be a module."""
 
     module: str
     line: int
@@ -34,7 +36,8 @@ class Import(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its place in the checkout and its text; parsed where a rule asks for more than these."""
+    """A Python file: its place in the checkout and its text; parsed where a rule asks for more than
+    these."""
 
     place: str
     text: str
@@ -57,7 +60,8 @@ class Source:
 
     @property
     def room(self) -> str:
-        """The package's folder or file it belongs to, such as `core` or `definitions`; empty for the package itself."""
+        """The package's folder or file it belongs to, such as `core` or `definitions`; empty for
+        the package itself."""
         return [*self.module.split("."), ""][1]
 
     @cached_property
@@ -114,11 +118,15 @@ class Source:
         yield from self.of(ast.AsyncFunctionDef)
 
     def public_definitions(self) -> Iterator[Definition]:
-        """Classes, functions and methods that others may name: not underscored, not nested in a function."""
+        """Classes, functions and methods that others may name: not underscored, not nested in a
+        function."""
         pending: list[ast.Module | ast.ClassDef] = [self.tree]
         while pending:
             for node in pending.pop().body:
-                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+                if (
+                    isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                    and node.name[0] != "_"
+                ):
                     yield node
                     if isinstance(node, ast.ClassDef):
                         pending.append(node)
@@ -127,19 +135,26 @@ class Source:
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """All Python files under some folders of the checkout, in order."""
-    return tuple(sorted((f for folder in folders for f in _parsed(folder)), key=lambda f: Path(f.place)))
+    return tuple(
+        sorted((f for folder in folders for f in _parsed(folder)), key=lambda f: Path(f.place))
+    )
 
 
 @cache
 def _parsed(folder: str) -> tuple[Source, ...]:
-    """The files of one folder: whichever folders a rule looks at, each file is read, and parsed, once."""
+    """The files of one folder: whichever folders a rule looks at, each file is read, and parsed,
+    once."""
     paths = (CHECKOUT / folder).rglob("*.py")
-    return tuple(Source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8")) for path in paths)
+    return tuple(
+        Source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in paths
+    )
 
 
 @cache
 def tracked_files() -> tuple[str, ...]:
-    """What a commit of everything here would hold; skips the test where there is no git or no checkout of it."""
+    """What a commit of everything here would hold; skips the test where there is no git or no
+    checkout of it."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
@@ -151,6 +166,9 @@ def tracked_files() -> tuple[str, ...]:
 
 
 def body_lines(function: Function) -> int:
-    """Lines from the first statement after the docstring to the last, comments and blank lines between included."""
-    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    """Lines from the first statement after the docstring to the last, comments and blank lines
+    between included."""
+    body = (
+        function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    )
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0

@@ -1,9 +1,11 @@
-"""The process that has imported what commands import, and forks one that goes on as each command that tests start.
+"""The process that has imported what commands import, and forks one that goes on as each command
+that tests start.
 
-Lives here: what is imported before, and how a fork becomes the command: environment, folder, words, streams. Does not
-live here: who asks (`starting`), which starts it as `python -m` this, once in each process of pytest. A command begins
-with all that it imports, two seconds of a processor, and ends without taking it apart, which is one more; besides it is
-as one that an interpreter was started for, but that all forks put sets in one order, another one in each run.
+Lives here: what is imported before, and how a fork becomes the command: environment, folder, words,
+streams. Does not live here: who asks (`starting`), which starts it as `python -m` this, once in
+each process of pytest. A command begins with all that it imports, two seconds of a processor, and
+ends without taking it apart, which is one more; besides it is as one that an interpreter was
+started for, but that all forks put sets in one order, another one in each run.
 """
 
 import atexit
@@ -52,11 +54,15 @@ ROOM_FOR_WORDS = 4096  # of a command line, as `ps` shows it
 
 
 def serve(door: socket.socket) -> Callable[[], None]:
-    """Fork for each request that comes through the door, and report each pid and, later, how it ended.
+    """Fork for each request that comes through the door, and report each pid and, later, how it
+    ended.
 
-    Returns in forks alone, with what the fork has to do; ends the process when nobody can ask any more.
+    Returns in forks alone, with what the fork has to do; ends the process when nobody can ask any
+    more.
     """
-    reports: dict[int, tuple[int, int]] = {}  # by the descriptor that tells of its end: a process and who hears of it
+    reports: dict[
+        int, tuple[int, int]
+    ] = {}  # by the descriptor that tells of its end: a process and who hears of it
     while True:
         try:
             ready, _, _ = select.select([door.fileno(), *reports], [], [])
@@ -113,7 +119,9 @@ def _become(asked: dict[str, Any], streams: list[int]) -> Callable[[], None]:
 
 def _show(words: list[str]) -> None:
     """Write the command over the command line of this process, where others look for it."""
-    first, last = (int(word) for word in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    first, last = (
+        int(word) for word in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47]
+    )
     text = b"".join(os.fsencode(word) + b"\0" for word in words)[: last - first - 1]
     with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
         memory.seek(first)
@@ -132,7 +140,9 @@ def _run_code(code: str) -> None:
 
 def main() -> None:
     """Import, then serve; a fork goes on here, and ends as an interpreter does."""
-    code = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
+    code = [
+        1
+    ]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
     atexit.register(_leave, code)  # before anything else is, and so the last
     door = socket.socket(fileno=int(sys.argv[1]))
     before = list(sys.path)

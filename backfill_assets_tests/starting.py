@@ -1,6 +1,6 @@
-"""Starts commands as forks of a process that has imported what they import (`starter`), as if interpreters were begun.
-Here: a `subprocess.Popen` whose process is such a fork. Not here: what a fork becomes (`starter`), and what tests
-call (`processes`)."""
+"""Starts commands as forks of a process that has imported what they import (`starter`), as if
+interpreters were begun. Here: a `subprocess.Popen` whose process is such a fork. Not here: what a
+fork becomes (`starter`), and what tests call (`processes`)."""
 
 import atexit
 import json
@@ -17,20 +17,37 @@ from backfill_assets_tests.starter import ONE_THREAD, ROOM_FOR_WORDS, STATUS
 
 
 class Fork(subprocess.Popen[str]):
-    """A process that the starter forked: not a child of this process, so that the starter tells how it ended."""
+    """A process that the starter forked: not a child of this process, so that the starter tells how
+    it ended."""
 
     def _execute_child(
-        self, args: list[str], executable: object, preexec_fn: object, close_fds: object, pass_fds: object,
-        cwd: Path, env: dict[str, str], *rest: Any,
-    ) -> None:  # fmt: skip
+        self,
+        args: list[str],
+        executable: object,
+        preexec_fn: object,
+        close_fds: object,
+        pass_fds: object,
+        cwd: Path,
+        env: dict[str, str],
+        *rest: Any,
+    ) -> None:
         """Ask for the fork; `rest` as in Python 3.11 to 3.14."""
         pipes, session = rest[3:9], bool(rest[14])
         sys.audit("subprocess.Popen", args[0], args, cwd, env)
-        streams = [own if given == -1 else given for own, given in enumerate((pipes[0], pipes[3], pipes[5]))]
+        streams = [
+            own if given == -1 else given
+            for own, given in enumerate((pipes[0], pipes[3], pipes[5]))
+        ]
         heard, report = os.pipe()
         self._report = os.fdopen(heard, "rb", buffering=0)
         os.umask(umask := os.umask(0o077))
-        asked = {"args": args, "cwd": os.fspath(cwd), "env": env, "session": session, "umask": umask}
+        asked = {
+            "args": args,
+            "cwd": os.fspath(cwd),
+            "env": env,
+            "session": session,
+            "umask": umask,
+        }
         socket.send_fds(_starter(), [json.dumps(asked).encode()], [*streams, report])
         os.close(report)
         self.pid = self._read_number()
@@ -60,11 +77,21 @@ class Fork(subprocess.Popen[str]):
 def _starter() -> socket.socket:
     """The door of the starter of this process, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "backfill_assets_tests.starter", str(theirs.fileno()), " " * ROOM_FOR_WORDS]
+    command = [
+        sys.executable,
+        "-m",
+        "backfill_assets_tests.starter",
+        str(theirs.fileno()),
+        " " * ROOM_FOR_WORDS,
+    ]
     process = subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-    )  # fmt: skip
+        command,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, **ONE_THREAD},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno()],
+    )
     theirs.close()
 
     def end() -> None:

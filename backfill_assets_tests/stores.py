@@ -1,6 +1,7 @@
-"""Object stores of the tests' own: a server on a free port of this machine, and a new bucket for each test.
-Here: starting and stopping moto (everywhere it is installed), versitygw and Azurite (where they are on PATH), and
-what a process has to know of them. Not here: any assertion. Fixtures are taken by importing them."""
+"""Object stores of the tests' own: a server on a free port of this machine, and a new bucket for
+each test. Here: starting and stopping moto (everywhere it is installed), versitygw and Azurite
+(where they are on PATH), and what a process has to know of them. Not here: any assertion. Fixtures
+are taken by importing them."""
 
 import base64
 import hashlib
@@ -26,8 +27,9 @@ from backfill_assets.places.objects import Objects
 from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.processes import until
 
-# moto looks whether an object is there, then writes it: of two requests at once both create it. Here they queue. Its
-# server for all services looks for that of each request in a folder of 175; and each time of a listing is parsed once.
+# moto looks whether an object is there, then writes it: of two requests at once both create it.
+# Here they queue. Its server for all services looks for that of each request in a folder of 175;
+# and each time of a listing is parsed once.
 MOTO = """
 import functools, json, sys, threading
 from urllib.parse import parse_qs
@@ -48,7 +50,9 @@ def app(environ, start_response):
         return [b"".join(inner(environ, start_response))]
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
 """
-TESTS_STORE = "BACKFILL_ASSETS_TESTS_STORE"  # versitygw or azurite: tests of lakes in a bucket run on it
+TESTS_STORE = (
+    "BACKFILL_ASSETS_TESTS_STORE"  # versitygw or azurite: tests of lakes in a bucket run on it
+)
 KEY, SECRET, REGION = "test", "testtest", "us-east-1"
 
 
@@ -57,18 +61,24 @@ class StoreServer:
     """A running server that speaks S3."""
 
     endpoint: str
-    buckets: Path | None  # the folder whose folders are the buckets; None: they are made by a request
+    buckets: (
+        Path | None
+    )  # the folder whose folders are the buckets; None: they are made by a request
 
     @property
     def environment(self) -> Mapping[str, str]:
         """What a process needs to reach it."""
         return {
-            "AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_REGION": REGION, "AWS_ALLOW_HTTP": "true",
-        }  # fmt: skip
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
+        }
 
     def seen(self) -> list[str]:
-        """The requests since the last call, as `METHOD /bucket/key`; a listing is LIST. Of moto only."""
+        """The requests since the last call, as `METHOD /bucket/key`; a listing is LIST. Of moto
+        only."""
         told: list[str] = requests.get(f"{self.endpoint}/seen", timeout=60).json()
         return told
 
@@ -89,7 +99,9 @@ class StoreServer:
 
 
 ACCOUNT = "devstoreaccount1"  # of Azurite's, with the key that everybody knows
-ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+ACCOUNT_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 
 
 @dataclass(frozen=True)
@@ -99,9 +111,11 @@ class AzureServer(StoreServer):
     @property
     def environment(self) -> Mapping[str, str]:
         return {
-            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
-            "AZURE_STORAGE_ENDPOINT": self.endpoint, "AZURE_ALLOW_HTTP": "true",
-        }  # fmt: skip
+            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
+            "AZURE_STORAGE_ENDPOINT": self.endpoint,
+            "AZURE_ALLOW_HTTP": "true",
+        }
 
     def new_bucket(self, name: str = "") -> str:
         name = name or f"b{uuid.uuid4().hex[:12]}"
@@ -110,7 +124,9 @@ class AzureServer(StoreServer):
         text += f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
         digest = hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256)
         told["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
-        requests.put(f"{self.endpoint}/{name}?restype=container", headers=told, timeout=60).raise_for_status()
+        requests.put(
+            f"{self.endpoint}/{name}?restype=container", headers=told, timeout=60
+        ).raise_for_status()
         return f"az://{name}"
 
 
@@ -144,7 +160,8 @@ def moto() -> Iterator[StoreServer]:
 
 @contextmanager
 def versitygw() -> Iterator[StoreServer]:
-    """A server that keeps objects as files; skips the test where it, or the client, is not installed."""
+    """A server that keeps objects as files; skips the test where it, or the client, is not
+    installed."""
     program, port = _installed("versitygw"), _free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "--port", f"127.0.0.1:{port}", "posix", folder]
@@ -178,8 +195,11 @@ def _running(command: list[str], port: int, **more: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def moto_server(processes: None) -> Iterator[StoreServer]:
-    """The server of this process: moto's, unless the environment names another one for a whole run."""
-    with {"moto": moto, "versitygw": versitygw, "azurite": azurite}[os.environ.get(TESTS_STORE, "moto")]() as server:
+    """The server of this process: moto's, unless the environment names another one for a whole
+    run."""
+    with {"moto": moto, "versitygw": versitygw, "azurite": azurite}[
+        os.environ.get(TESTS_STORE, "moto")
+    ]() as server:
         yield server
 
 

@@ -1,5 +1,5 @@
-"""Files of another user, for tests: really another's where the tests run as root, else by what this process takes for
-its own user.
+"""Files of another user, for tests: really another's where the tests run as root, else by what this
+process takes for its own user.
 Here: making them. Not here: what becomes of them (`core.test_ownership`)."""
 
 import os

@@ -1,6 +1,6 @@
-"""Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write their own.
-Here: days, ranges, day entries, receipts, orders of loading, and how many examples a dear property is tried with.
-Not here: frames, and the two profiles (`conftest.py`)."""
+"""Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write
+their own. Here: days, ranges, day entries, receipts, orders of loading, and how many examples a
+dear property is tried with. Not here: frames, and the two profiles (`conftest.py`)."""
 
 from datetime import UTC, date
 
@@ -10,20 +10,29 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 
-CHANCE = "BACKFILL_ASSETS_CHANCE"  # where it is set, chance chooses the examples; else they are the same in every run
-THOROUGH_EXAMPLES = 30  # of a property that does not say otherwise; a run of the quick tests alone tries a fifth
+# Where it is set, chance chooses the examples; else they are the same in every run.
+CHANCE = "BACKFILL_ASSETS_CHANCE"
+THOROUGH_EXAMPLES = (
+    30  # of a property that does not say otherwise; a run of the quick tests alone tries a fifth
+)
 
 
 def examples(thorough: int) -> int:
-    """So many examples of a dear property, or whatever else is counted; a third in a run of the quick tests alone."""
+    """So many examples of a dear property, or whatever else is counted; a third in a run of the
+    quick tests alone."""
     profile = settings.default
     return max(1, thorough * profile.max_examples // THOROUGH_EXAMPLES) if profile else thorough
 
 
-FIRST, LAST = date(1, 1, 1), date(9999, 12, 30)  # the day after the last must exist, since ranges are half-open
+FIRST, LAST = (
+    date(1, 1, 1),
+    date(9999, 12, 30),
+)  # the day after the last must exist, since ranges are half-open
 
 days = st.dates(FIRST, LAST)
-near_days = st.dates(date(2024, 2, 20), date(2024, 3, 10))  # close together, so that runs of days form
+near_days = st.dates(
+    date(2024, 2, 20), date(2024, 3, 10)
+)  # close together, so that runs of days form
 day_ranges = st.builds(
     lambda start, length: DayRange(start, start + ONE_DAY * length),
     st.dates(FIRST, date(9000, 1, 1)),
@@ -31,7 +40,8 @@ day_ranges = st.builds(
 )
 orders_of_loading = st.permutations(range(6))
 lake_steps = st.lists(
-    st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)), max_size=14
+    st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)),
+    max_size=14,
 )
 texts = st.text(max_size=20)
 day_entries = st.builds(

@@ -1,5 +1,5 @@
-"""A Delta table that others write, for the tests of such sources: rows committed at a time that the test chooses.
-Here: commits by delta-rs, and the time in their log. Not here: any lake."""
+"""A Delta table that others write, for the tests of such sources: rows committed at a time that the
+test chooses. Here: commits by delta-rs, and the time in their log. Not here: any lake."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,9 @@ from backfill_assets.lake.log import commit_name
 from backfill_assets.lake.source_log import TableFile, contents, versions
 from backfill_assets.places.choice import others_at
 
-SCHEMA = pa.schema({"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()})
+SCHEMA = pa.schema(
+    {"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()}
+)
 SELECT = "id AS event_key, at AS event_ts, who AS entity, n AS value, 0 AS flag"
 
 
@@ -27,7 +29,9 @@ def rows_of_orders(rows: Iterable[Sequence[Any]], schema: pa.Schema = SCHEMA) ->
     return pa.Table.from_pylist(found, schema)
 
 
-def append(table: Path | str, at: str, *rows: Sequence[Any], schema: pa.Schema = SCHEMA, **options: Any) -> None:
+def append(
+    table: Path | str, at: str, *rows: Sequence[Any], schema: pa.Schema = SCHEMA, **options: Any
+) -> None:
     """Append rows by a commit of that time."""
     write_deltalake(str(table), rows_of_orders(rows, schema), **{"mode": "append", **options})
     committed(table, at)
@@ -72,5 +76,7 @@ def compacted(table: Path | str, at: str) -> None:
 
 def vacuumed(table: Path | str, at: str) -> None:
     """Take every data file that the table has no more; the log says so in two commits."""
-    DeltaTable(str(table)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    DeltaTable(str(table)).vacuum(
+        retention_hours=0, enforce_retention_duration=False, dry_run=False
+    )
     committed(table, at, last=2)

@@ -1,6 +1,6 @@
 """Who may know what, beyond the order of the rooms, which import-linter holds (`pyproject.toml`).
-Not here: sizes, signs and the top level of the repository (`test_house.py`). Only syntax trees are read: nothing is
-imported, nothing starts."""
+Not here: sizes, signs and the top level of the repository (`test_house.py`). Only syntax trees are
+read: nothing is imported, nothing starts."""
 
 import ast
 import re
@@ -20,7 +20,12 @@ def _within(module: str, parents: Iterable[str]) -> bool:
 def _offences(files: Iterable[Source], forbidden: Iterable[str]) -> list[str]:
     parents = tuple(forbidden)
     return sorted(
-        {f"{f.place}:{i.line} imports {i.module}" for f in files for i in f.imports if _within(i.module, parents)}
+        {
+            f"{f.place}:{i.line} imports {i.module}"
+            for f in files
+            for i in f.imports
+            if _within(i.module, parents)
+        }
     )
 
 
@@ -35,16 +40,21 @@ def _room(*rooms: str) -> list[Source]:
 
 def test_the_package_itself_imports_none_of_its_rooms_unless_a_name_is_asked_for() -> None:
     (package,) = [f for f in sources(PACKAGE) if not f.room]
-    when_imported = [node for node in package.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    when_imported = [
+        node for node in package.tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     light = {
         *sys.stdlib_module_names,
         "backfill_assets.core.process",
     }  # which imports the names once they are asked for
-    assert not [ast.unparse(node) for node in when_imported if getattr(node, "module", "") not in light]
+    assert not [
+        ast.unparse(node) for node in when_imported if getattr(node, "module", "") not in light
+    ]
 
 
 def test_the_rooms_do_not_go_through_the_public_surface() -> None:
-    """It names what users may import; a room that went through it would hide which room it needs."""
+    """It names what users may import; a room that went through it would hide which room it
+    needs."""
     offences = [
         f"{f.place}:{node.lineno}"
         for f in sources(PACKAGE)
@@ -80,11 +90,13 @@ def test_transforms_know_core_and_pyspark_only() -> None:
 
 
 def test_only_the_front_doors_import_the_pipeline() -> None:
-    """Processes that Dagster's rooms start ask `pipeline.chosen` which tables a lake has; they know none by name."""
+    """Processes that Dagster's rooms start ask `pipeline.chosen` which tables a lake has; they know
+    none by name."""
     others = [
         f
         for f in sources(PACKAGE)
-        if f.room not in ("", "definitions", "cli", "dagster", "labs", "reading", "testing", "pipeline")
+        if f.room
+        not in ("", "definitions", "cli", "dagster", "labs", "reading", "testing", "pipeline")
     ]
     asking = [f for f in others if f.room == "orchestration"]
     chosen = tuple(f"{PACKAGE}.pipeline.chosen{name}" for name in ("", ".tables_at"))
@@ -93,8 +105,15 @@ def test_only_the_front_doors_import_the_pipeline() -> None:
 
 
 def test_dagsters_private_modules_stay_in_one_adapter() -> None:
-    elsewhere = [f for f in _naming("import", "dagster", "_") if f.place not in DAGSTER_PRIVATE_ADAPTER]
-    offences = [f"{f.place}:{i.line}" for f in elsewhere for i in f.imports if i.module.startswith("dagster._")]
+    elsewhere = [
+        f for f in _naming("import", "dagster", "_") if f.place not in DAGSTER_PRIVATE_ADAPTER
+    ]
+    offences = [
+        f"{f.place}:{i.line}"
+        for f in elsewhere
+        for i in f.imports
+        if i.module.startswith("dagster._")
+    ]
     assert not offences
 
 
@@ -104,9 +123,14 @@ def test_spark_connects_own_modules_stay_in_the_engine() -> None:
 
 
 def test_of_the_second_engine_only_its_plug_and_the_list_of_engines_know() -> None:
-    """The others ask an engine's abilities (`core.engines`), so that a third one is a file and its line in the list."""
+    """The others ask an engine's abilities (`core.engines`), so that a third one is a file and its
+    line in the list."""
     plug = {"sail", "sail_differences", "sail_plans"}
-    knowing = {f.module.split(".")[-1] for f in sources(PACKAGE) if re.search(r"\bsail\b", f.text, re.IGNORECASE)}
+    knowing = {
+        f.module.split(".")[-1]
+        for f in sources(PACKAGE)
+        if re.search(r"\bsail\b", f.text, re.IGNORECASE)
+    }
     assert knowing == plug | {"confs", "server"}
 
 
@@ -122,12 +146,28 @@ def test_files_that_dagster_inspects_have_real_annotations() -> None:
 
 
 def test_contracts_have_no_floating_point_types() -> None:
-    """Sums of floats depend on their order, and so would fingerprints: our own contracts hold integers, text and times.
+    """Sums of floats depend on their order, and so would fingerprints: our own contracts hold
+    integers, text and times.
 
-    What a person declares may hold them: such columns are summed as decimals (`transforms.measures`).
+    What a person declares may hold them: such columns are summed as decimals
+    (`transforms.measures`).
     """
-    named = ("contract", "model", "tables", "features", "labels", "sums", "windows", "training", "staging")
-    contracts = [f for f in _room("pipeline", "core", "lake") if any(n in f.place.split("/")[-1] for n in named)]
+    named = (
+        "contract",
+        "model",
+        "tables",
+        "features",
+        "labels",
+        "sums",
+        "windows",
+        "training",
+        "staging",
+    )
+    contracts = [
+        f
+        for f in _room("pipeline", "core", "lake")
+        if any(n in f.place.split("/")[-1] for n in named)
+    ]
     floating = {"float", "double", "real"}
     offences = [
         f"{f.place}:{node.lineno} {node.value!r}"
@@ -137,16 +177,22 @@ def test_contracts_have_no_floating_point_types() -> None:
     ]
     assert not offences
     assert not [
-        f"{f.place}:{i.line}" for f in contracts for i in f.imports if i.module.endswith((".FloatType", ".DoubleType"))
+        f"{f.place}:{i.line}"
+        for f in contracts
+        for i in f.imports
+        if i.module.endswith((".FloatType", ".DoubleType"))
     ]
 
 
 LEDGER_NAMES = f"{PACKAGE}/core/ledgers.py"  # the one place that spells the machinery's own tables
-NAMING = r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside SQL, a command or an error
+NAMING = (
+    r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside SQL, a command or an error
+)
 
 
 def _table_names() -> frozenset[str]:
-    """The first text of every contract that the product makes, and the names of the machinery's tables."""
+    """The first text of every contract that the product makes, and the names of the machinery's
+    tables."""
     tables = [f for f in sources(PACKAGE) if f.place.startswith(f"{PACKAGE}/pipeline/daily/")]
     calls = [n for table in tables for n in table.of(ast.Call)]
     named = [c.args[0] for c in calls if ast.unparse(c.func) == "Contract"]
@@ -154,14 +200,17 @@ def _table_names() -> frozenset[str]:
     first = [n.value for text in named for n in ast.walk(text) if isinstance(n, ast.Constant)]
     ledgers = next(f for f in sources(PACKAGE) if f.place == LEDGER_NAMES)
     assigned = [
-        n.value.value for n in ledgers.tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)
+        n.value.value
+        for n in ledgers.tree.body
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)
     ]
     return frozenset(map(str, [*first, *assigned]))
 
 
 def _spelled(source: Source, names: frozenset[str]) -> list[str]:
-    """Where a text is a table's name, or names one to an engine or a person. Spared are docstrings, keys of dicts in
-    the making (names of what is told, as in JSON) and choices of a setting (`Literal`)."""
+    """Where a text is a table's name, or names one to an engine or a person. Spared are docstrings,
+    keys of dicts in the making (names of what is told, as in JSON) and choices of a setting
+    (`Literal`)."""
     spared = {id(k) for n in source.of(ast.Dict) for k in n.keys}
     spared |= {id(n.value) for n in source.of(ast.Expr)}
     choices = [n for n in source.of(ast.Subscript) if ast.unparse(n.value) == "Literal"]
@@ -175,14 +224,16 @@ def _spelled(source: Source, names: frozenset[str]) -> list[str]:
 
 
 def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
-    """They are known by facts of their contracts (`is_landed`, `first_reading`), the ledgers by `core.ledgers`."""
+    """They are known by facts of their contracts (`is_landed`, `first_reading`), the ledgers by
+    `core.ledgers`."""
     names = _table_names()
     assert {"raw", "features_as_known", "training", "too_late"} <= names
     rooms = [f for f in sources(PACKAGE) if f.room != "pipeline" and f.place != LEDGER_NAMES]
     assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f, names)]
 
 
-# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
+# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`)
+# may know.
 PIECES = ("committer", "log", "log_state", "state_files")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
 LOG = "_delta_log"
@@ -197,22 +248,43 @@ def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> N
     imported = _offences(others, ("deltalake", *KEEPING))
     offences = [o for o in imported if not o.endswith(UNOPENED)]
     for file in others:
-        offences += [f"{file.place}:{n.lineno} {n.attr}" for n in file.of(ast.Attribute) if n.attr in KEPT]
+        offences += [
+            f"{file.place}:{n.lineno} {n.attr}" for n in file.of(ast.Attribute) if n.attr in KEPT
+        ]
         offences += [f"{file.place}:{n.lineno} {n.id}" for n in file.of(ast.Name) if n.id in KEPT]
-        offences += [f"{file.place}:{n.lineno} {n.value!r}" for n in file.of(ast.Constant) if LOG in str(n.value)]
+        offences += [
+            f"{file.place}:{n.lineno} {n.value!r}"
+            for n in file.of(ast.Constant)
+            if LOG in str(n.value)
+        ]
     assert not offences
 
 
-SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")
+SPARKS_WRITERS = (
+    "save",
+    "saveAsTable",
+    "insertInto",
+    "writeTo",
+    "createOrReplace",
+    "overwritePartitions",
+)
 COMMITS = ("create_write_transaction", "write_deltalake")
 # Their statements are for a database or a catalog elsewhere, never for a table of the lake.
 ELSEWHERE = ("operations/export_sinks", "cli/sql", "labs/loads", "lake/catalog")
 WRITES_ELSEWHERE = tuple(f"{PACKAGE}/{place}.py" for place in ELSEWHERE)
-STATEMENTS_THAT_WRITE = ("replaceWhere", "INSERT INTO", "MERGE INTO", "CREATE TABLE", "DELETE FROM", "RESTORE TABLE")
+STATEMENTS_THAT_WRITE = (
+    "replaceWhere",
+    "INSERT INTO",
+    "MERGE INTO",
+    "CREATE TABLE",
+    "DELETE FROM",
+    "RESTORE TABLE",
+)
 
 
 def test_only_the_committer_writes_tables() -> None:
-    """Spark writes plain Parquet (`staging`); tables change by commits of `lake.committer` alone."""
+    """Spark writes plain Parquet (`staging`); tables change by commits of `lake.committer`
+    alone."""
     offences = [
         f"{f.place}:{node.lineno} {node.attr}"
         for f in sources(PACKAGE)
@@ -226,31 +298,69 @@ def test_only_the_committer_writes_tables() -> None:
         for word in STATEMENTS_THAT_WRITE
         if word in str(node.value) and f.place not in WRITES_ELSEWHERE
     ]
-    committing = {f.place for f in sources(PACKAGE) for n in f.of(ast.Attribute) if n.attr in COMMITS}
+    committing = {
+        f.place for f in sources(PACKAGE) for n in f.of(ast.Attribute) if n.attr in COMMITS
+    }
     assert not offences
     assert committing == {f"{PACKAGE}/lake/committer.py"}
 
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
     knowing = {
-        "data_files", "folder", "housekeeping", "inspection", "observing", "restore", "staging", "store", "too_late",
-        "writing", "committer", "kept_files", "adoptable", "adopting", "forgotten",
-    }  # fmt: skip
-    named = {f.module.split(".")[-1] for f in sources(PACKAGE) if f.room == "lake" and ".table_place(" in f.text}
+        "data_files",
+        "folder",
+        "housekeeping",
+        "inspection",
+        "observing",
+        "restore",
+        "staging",
+        "store",
+        "too_late",
+        "writing",
+        "committer",
+        "kept_files",
+        "adoptable",
+        "adopting",
+        "forgotten",
+    }
+    named = {
+        f.module.split(".")[-1]
+        for f in sources(PACKAGE)
+        if f.room == "lake" and ".table_place(" in f.text
+    }
     assert named - knowing == set(), "ask `lake.store` for the table by its name"
 
 
-WRITERS_VERBS = ("mode", "format", "option", "options", "partitionBy", "parquet", "save", "saveAsTable", "insertInto")
+WRITERS_VERBS = (
+    "mode",
+    "format",
+    "option",
+    "options",
+    "partitionBy",
+    "parquet",
+    "save",
+    "saveAsTable",
+    "insertInto",
+)
 
 
 def test_frames_are_written_only_where_their_rows_are_counted() -> None:
-    """What machines elsewhere write without a count is lost in silence where one of them sees another folder
-    (`engine.workers`). Further writers hand their write to `engine.session.written_rows`, too, and stand here."""
-    counted = {"engine/workers", "engine/foreign", "lake/writing", "lake/given_rows", "load/landed_rows"}
+    """What machines elsewhere write without a count is lost in silence where one of them sees
+    another folder (`engine.workers`). Further writers hand their write to
+    `engine.session.written_rows`, too, and stand here."""
+    counted = {
+        "engine/workers",
+        "engine/foreign",
+        "lake/writing",
+        "lake/given_rows",
+        "load/landed_rows",
+    }
     writers = {
         f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py")
         for f in sources(PACKAGE)
         for node in f.of(ast.Attribute)
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "write" and node.attr in WRITERS_VERBS
+        if isinstance(node.value, ast.Attribute)
+        and node.value.attr == "write"
+        and node.attr in WRITERS_VERBS
     }
     assert writers == counted

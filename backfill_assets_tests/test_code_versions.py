@@ -1,7 +1,8 @@
-"""The versions of the package's own code: whoever changes what makes a built-in table decides whether rows can differ.
-Not here: what a version does to days (`lake/test_model.py`). Where a test fails: if the new code can give other rows
-from the same inputs, raise the version (`code_version` of the table, or `lake.model.LOADER_VERSION`), which makes
-days of before outdated; else only correct the digest below."""
+"""The versions of the package's own code: whoever changes what makes a built-in table decides
+whether rows can differ. Not here: what a version does to days (`lake/test_model.py`). Where a test
+fails: if the new code can give other rows from the same inputs, raise the version (`code_version`
+of the table, or `lake.model.LOADER_VERSION`), which makes days of before outdated; else only
+correct the digest below."""
 
 import ast
 from collections.abc import Iterator
@@ -19,12 +20,21 @@ from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
 LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
-# What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is too late.
+# What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is
+# too late.
 LOADERS = (
     LOADER,
     *(
         f"{LOAD}.{name}"
-        for name in ("counting", "declared_totals", "deliveries", "dumps", "landed_rows", "placing", "table_changes")
+        for name in (
+            "counting",
+            "declared_totals",
+            "deliveries",
+            "dumps",
+            "landed_rows",
+            "placing",
+            "table_changes",
+        )
     ),
     "backfill_assets.lake.source_log",
     "backfill_assets.lake.source_position",
@@ -33,7 +43,10 @@ LOADERS = (
     f"{LANDING}.key_texts",
     f"{LANDING}.session_free",
     f"{LANDING}.limited_decoding",
-    *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "dialect", "ingest", "json_lines", "parquet_files")),
+    *(
+        f"{LANDING}.{name}"
+        for name in ("batches", "csv_records", "dialect", "ingest", "json_lines", "parquet_files")
+    ),
     f"{LANDING}.tasks",
     f"{LANDING}.text_lines",
     "backfill_assets.engine.sail",
@@ -45,19 +58,60 @@ LOADERS = (
 )
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
-    "engine.cache", "engine.confs", "engine.loss", "engine.sail_differences", "engine.sail_plans",
-    "engine.server", "engine.session", "engine.supervisor", "engine.workers",
-    "lake.audit", "lake.auditor", "lake.committer", "lake.data_files", "lake.embedded", "lake.engine_paths",
-    "lake.adopted", "lake.file_names", "lake.folder", "lake.home", "lake.log_bounds",
-    "lake.kept_files", "lake.numbers", "lake.whole",
-    "lake.landings", "lake.log", "places.bucket", "places.choice", "places.leases", "places.store_errors",
+    "engine.cache",
+    "engine.confs",
+    "engine.loss",
+    "engine.sail_differences",
+    "engine.sail_plans",
+    "engine.server",
+    "engine.session",
+    "engine.supervisor",
+    "engine.workers",
+    "lake.audit",
+    "lake.auditor",
+    "lake.committer",
+    "lake.data_files",
+    "lake.embedded",
+    "lake.engine_paths",
+    "lake.adopted",
+    "lake.file_names",
+    "lake.folder",
+    "lake.home",
+    "lake.log_bounds",
+    "lake.kept_files",
+    "lake.numbers",
+    "lake.whole",
+    "lake.landings",
+    "lake.log",
+    "places.bucket",
+    "places.choice",
+    "places.leases",
+    "places.store_errors",
     "lake.replace",
-    "lake.session", "lake.settings",
-    "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
-    "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "landing.column_kinds", "landing.object_listing", "lake.decoding", "lake.sections", "load.judging",
-    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
-}  # fmt: skip
+    "lake.session",
+    "lake.settings",
+    "lake.staging",
+    "lake.store",
+    "lake.versions",
+    "lake.view",
+    "lake.writing",
+    "landing.files",
+    "landing.listing",
+    "lake.fingerprints",
+    "landing.declared",
+    "load.arrivals",
+    "load.candidate",
+    "load.derived",
+    "landing.column_kinds",
+    "landing.object_listing",
+    "lake.decoding",
+    "lake.sections",
+    "load.judging",
+    "lake.traces",
+    "load.landed_changes",
+    "load.scan",
+    "load.steadiness",
+}
 PINNED = {
     "raw 1": "68b58a44b8416c388c2acab127e15948",
     "staging 2": "53bef20906033c0df3532cc9bc5cacf8",
@@ -97,7 +151,9 @@ def _content(module: str) -> bytes:
 
 def _built_in(folder: Path) -> Iterator[Table]:
     for more in ({"source": OF_TABLE}, {}, DECLARED):
-        settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": SOURCE, **more})
+        settings = LakeSettings.model_validate(
+            {"start_date": "2024-03-01", "source": SOURCE, **more}
+        )
         yield from (t for t in tables(settings) if not t.is_landed)
     for known in ("true", "false"):
         path = folder / f"known_{known}.sql"
@@ -111,14 +167,20 @@ def digests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     sources = {LOADER_VERSION: {*LOADERS}}
     for table in _built_in(tmp_path_factory.mktemp("sql")):
         assert table.code_version, f"{table.name} has no version"
-        sources.setdefault(table.code_version, set()).update(s for s in table.sources if isinstance(s, str))
+        sources.setdefault(table.code_version, set()).update(
+            s for s in table.sources if isinstance(s, str)
+        )
     return {
-        version: sha256("".join(sorted(python_digest(_content(m)) for m in modules)).encode()).hexdigest()[:32]
+        version: sha256(
+            "".join(sorted(python_digest(_content(m)) for m in modules)).encode()
+        ).hexdigest()[:32]
         for version, modules in sources.items()
     }
 
 
-def test_the_code_of_every_version_is_as_it_was_when_it_was_last_looked_at(digests: dict[str, str]) -> None:
+def test_the_code_of_every_version_is_as_it_was_when_it_was_last_looked_at(
+    digests: dict[str, str],
+) -> None:
     assert digests == PINNED, "rows can differ: raise the version; else: correct PINNED"
 
 
@@ -128,11 +190,15 @@ def test_no_module_that_a_loader_uses_is_forgotten() -> None:
     used: set[str] = set()
     for name in loaders:
         for node in ast.walk(ast.parse(_content(f"backfill_assets.{name}"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backfill_assets."):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "backfill_assets."
+            ):
                 room = str(node.module).removeprefix("backfill_assets.")
                 used |= {room} if "." in room else {f"{room}.{a.name}" for a in node.names}
     assert {u for u in used if not u.startswith("core.")} - loaders - DECIDES_NO_ROW == set()
-    assert [m for m in sorted(DECIDES_NO_ROW) if find_spec(f"backfill_assets.{m}") is None] == [], "they are gone"
+    assert [m for m in sorted(DECIDES_NO_ROW) if find_spec(f"backfill_assets.{m}") is None] == [], (
+        "they are gone"
+    )
 
 
 def test_days_of_a_table_that_were_loaded_without_the_order_of_its_log_stay_as_good() -> None:

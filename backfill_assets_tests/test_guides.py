@@ -1,5 +1,6 @@
 """The guides do what they say: settings are read; commands, options and links exist.
-Not here: the blocks that are run (`end_to_end.test_guide_steps`), and the README's own (`end_to_end.test_readme`)."""
+Not here: the blocks that are run (`end_to_end.test_guide_steps`), and the README's own
+(`end_to_end.test_readme`)."""
 
 import ast
 import re
@@ -17,11 +18,17 @@ from backfill_assets_tests.sources import CHECKOUT
 
 GUIDES = sorted((CHECKOUT / "backfill_assets" / "guides").glob("*.md"))
 LONGEST = 200  # lines, terminal excerpts included: what is longer is two guides
-SUPERSEDED = re.compile(r"\bdagster (?:asset materialize|definitions validate|dev|job execute|project scaffold)\b")
+SUPERSEDED = re.compile(
+    r"\bdagster (?:asset materialize|definitions validate|dev|job execute|project scaffold)\b"
+)
 
 
 def _blocks(language: str) -> list[str]:
-    return [b for g in GUIDES for b in re.findall(rf"^```{language}\n(.*?)^```", g.read_text("utf-8"), re.M | re.S)]
+    return [
+        b
+        for g in GUIDES
+        for b in re.findall(rf"^```{language}\n(.*?)^```", g.read_text("utf-8"), re.M | re.S)
+    ]
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
@@ -36,14 +43,21 @@ def test_blocks_that_no_test_runs_say_what_they_need() -> None:
 
 def test_no_text_tells_to_call_what_dagster_calls_superseded() -> None:
     texts = (CHECKOUT / "README.md", *GUIDES, *CHECKOUT.glob("backfill_assets/examples/*/*.md"))
-    assert {str(p): found for p in texts if (found := SUPERSEDED.findall(p.read_text("utf-8")))} == {}
+    assert {
+        str(p): found for p in texts if (found := SUPERSEDED.findall(p.read_text("utf-8")))
+    } == {}
 
 
-@pytest.mark.parametrize("block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]"))
+@pytest.mark.parametrize(
+    "block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]")
+)
 def test_the_settings_of_the_guides_are_read(block: str, tmp_path: Path) -> None:
     text = f"{SMALLEST}\n{block}"
     if "payload" in block:  # columns of one's own need features over them
-        text += '[features]\nentity = ["customer_id"]\n[[features.columns]]\nname = "n"\nagg = "count"\ndays = 7\n'
+        text += (
+            '[features]\nentity = ["customer_id"]\n[[features.columns]]\nname = "n"\nagg = '
+            '"count"\ndays = 7\n'
+        )
         text += '[labels]\nlabel = "sum_ahead(total) > 2"\n'
     (tmp_path / "lake.toml").write_text(text)
     assert load_settings(tmp_path).source is not None
@@ -60,7 +74,8 @@ def _of_prose(text: str) -> list[str]:
 
 
 def _of_console(text: str) -> list[str]:
-    """The commands of the blocks that no test can run: lines behind `$`, or all lines where there is no `$`."""
+    """The commands of the blocks that no test can run: lines behind `$`, or all lines where there
+    is no `$`."""
     found = []
     for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
         lines = block.replace("\\\n", " ").splitlines()
@@ -80,7 +95,11 @@ def test_the_commands_that_no_test_runs_exist_and_so_do_their_options(words: lis
     context = click.Context(app)
     if words[0] == "--lake":
         words = words[2:]
-    while isinstance(command, click.Group) and words and not (command.invoke_without_command and words[0][0] == "-"):
+    while (
+        isinstance(command, click.Group)
+        and words
+        and not (command.invoke_without_command and words[0][0] == "-")
+    ):
         found = command.get_command(context, words[0])
         assert found is not None, words
         command, words = found, words[1:]
@@ -92,4 +111,6 @@ def test_links_between_readme_and_guides_lead_to_headings() -> None:
     for file in (CHECKOUT / "README.md", *GUIDES):
         for target, anchor in re.findall(r"\]\(([\w/.-]+\.md)#([\w-]+)\)", file.read_text("utf-8")):
             headings = re.findall(r"^#+ (.+)$", (file.parent / target).read_text("utf-8"), re.M)
-            assert anchor in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings], anchor
+            assert anchor in [
+                re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+            ], anchor

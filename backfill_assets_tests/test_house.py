@@ -1,6 +1,6 @@
 """The budget of the house: sizes, signs on doors, and what lies in the repository.
-Not here: who may import whom (`test_architecture.py`). Each failure lists every offender, so that one run is enough
-to tidy up."""
+Not here: who may import whom (`test_architecture.py`). Each failure lists every offender, so that
+one run is enough to tidy up."""
 
 import ast
 import re
@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.sources import CHECKOUT, PACKAGE, TESTS, Function, Source, body_lines, sources, tracked_files
+from backfill_assets_tests.sources import (
+    CHECKOUT,
+    PACKAGE,
+    TESTS,
+    Function,
+    Source,
+    body_lines,
+    sources,
+    tracked_files,
+)
 
 MOST_LINES_PER_FILE = 600
 MOST_LINES_PER_BODY = 40
@@ -23,7 +32,9 @@ SENTENCE_END = re.compile(r"[.!?…](?=\s|$|[`\"')])")
 SIGNPOST = re.compile(r"`([a-z_]+)\.(?!toml`|yaml`)([a-z_]+)(?:\.\w+)*`")
 # Written in pieces, so that this file does not offend against its own rule.
 MACHINE_PATH = re.compile(
-    r"(?<![\w.$}/-])/(?:" + "|".join(("tmp", "root", "work", "farm", "opt", "home", "Users")) + r")/[\w.-]+"
+    r"(?<![\w.$}/-])/(?:"
+    + "|".join(("tmp", "root", "work", "farm", "opt", "home", "Users"))
+    + r")/[\w.-]+"
 )
 REGISTRY_HOSTS = tuple(
     ".".join(parts)
@@ -35,12 +46,15 @@ REGISTRY_HOSTS = tuple(
         ("registry", "npmjs"),
     )
 )
-INDEX_ADDRESS = re.compile(r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url")
+INDEX_ADDRESS = re.compile(
+    r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url"
+)
 
 CALLED_BY_PYTHON = {"__dir__"}
 NAMED_IN_DAGSTER_YAML = {"BatchedEventLogStorage"}
-# A test that swaps a name of the product's knows its inside: constructors, parameters and the assembler take what it
-# needs instead. These are left; whoever takes one away lowers the number, and nobody raises it.
+# A test that swaps a name of the product's knows its inside: constructors, parameters and the
+# assembler take what it needs instead. These are left; whoever takes one away lowers the number,
+# and nobody raises it.
 MOST_PATCHES = 29
 # Full disks, power cuts, other libraries.
 NEIGHBOURS = {
@@ -58,7 +72,8 @@ NEIGHBOURS = {
 PUBLIC_DOORS = (f"{PACKAGE}/__init__.py", f"{PACKAGE}/dagster/__init__.py", f"{PACKAGE}/testing.py")
 EVERYWHERE = (PACKAGE, TESTS, ".ci")
 
-# What a stranger stumbles over: times without a noun, a licence that is none, numbers of a tracker nobody else has.
+# What a stranger stumbles over: times without a noun, a licence that is none, numbers of a tracker
+# nobody else has.
 STUMBLING_BLOCKS = re.compile(r"\bof before\b|\'s licence\b|\bS\d-\d\d\b")
 
 
@@ -68,8 +83,11 @@ def _is_empty_door(source: Source) -> bool:
 
 
 def test_every_module_of_a_room_has_its_test_file() -> None:
-    """`room/module.py` has `room/test_module.py` in the tests, where a reader looks first; transforms likewise."""
-    modules = [Path(f.place).relative_to(PACKAGE) for f in sources(PACKAGE) if f.room and not _is_door(f)]
+    """`room/module.py` has `room/test_module.py` in the tests, where a reader looks first;
+    transforms likewise."""
+    modules = [
+        Path(f.place).relative_to(PACKAGE) for f in sources(PACKAGE) if f.room and not _is_door(f)
+    ]
     tests = {f.place for f in sources(TESTS)}
     missing = {str(m) for m in modules if f"{TESTS}/{m.parent}/test_{m.name}" not in tests}
     assert missing == set(), "write one beside its neighbours"
@@ -107,7 +125,8 @@ def test_every_module_has_a_sign_of_two_sentences_or_more() -> None:
 
 
 def test_signs_lead_to_modules_that_exist() -> None:
-    """`room.module` in a sign: whoever moves a module takes its name along, also where others send a reader to it."""
+    """`room.module` in a sign: whoever moves a module takes its name along, also where others send
+    a reader to it."""
     files = {tuple(Path(f.place).with_suffix("").parts[:3]) for f in sources(PACKAGE, TESTS)}
     rooms = {parts[1] for parts in files if len(parts) > 2}
     offences = [
@@ -139,24 +158,38 @@ def test_no_two_classes_of_the_package_share_a_name() -> None:
 
 
 def test_texts_hold_no_phrase_that_only_their_author_understands() -> None:
-    texts = {f.place: f.text for f in sources(PACKAGE)} | {"README.md": (CHECKOUT / "README.md").read_text("utf-8")}
-    lines = [(place, n, line) for place, text in texts.items() for n, line in enumerate(text.splitlines(), 1)]
-    assert not [f"{place}:{n} {line.strip()}" for place, n, line in lines if STUMBLING_BLOCKS.search(line)]
+    texts = {f.place: f.text for f in sources(PACKAGE)} | {
+        "README.md": (CHECKOUT / "README.md").read_text("utf-8")
+    }
+    lines = [
+        (place, n, line)
+        for place, text in texts.items()
+        for n, line in enumerate(text.splitlines(), 1)
+    ]
+    assert not [
+        f"{place}:{n} {line.strip()}" for place, n, line in lines if STUMBLING_BLOCKS.search(line)
+    ]
 
 
 def test_what_the_package_defines_it_also_uses() -> None:
-    """Of a module's functions and classes; what only tests call is dead code with a test. Decorators call by name."""
+    """Of a module's functions and classes; what only tests call is dead code with a test.
+    Decorators call by name."""
     used = {name for f in sources(PACKAGE) for name in _names_used(f)} | CALLED_BY_PYTHON
     used |= NAMED_IN_DAGSTER_YAML
-    used |= {str(text.value) for f in sources(PACKAGE) if f.place in PUBLIC_DOORS for text in f.texts}
+    used |= {
+        str(text.value) for f in sources(PACKAGE) if f.place in PUBLIC_DOORS for text in f.texts
+    }
     defined = [
         (f.place, node)
         for f in sources(PACKAGE)
         for node in f.tree.body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not (isinstance(node, Function) and node.decorator_list)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        and not (isinstance(node, Function) and node.decorator_list)
     ]
     assert [
-        f"{place}:{n.lineno} {n.name}" for place, n in defined if n.name not in used and not n.name.startswith("__")
+        f"{place}:{n.lineno} {n.name}"
+        for place, n in defined
+        if n.name not in used and not n.name.startswith("__")
     ] == []
 
 
@@ -164,16 +197,28 @@ def _names_used(source: Source) -> set[str]:
     """Names that are read, imported attributes of modules, and words of annotations in quotes."""
     found = {n.id for n in source.of(ast.Name)} | {n.attr for n in source.of(ast.Attribute)}
     found |= {a.name for n in source.of(ast.ImportFrom) for a in n.names if a.asname}
-    notes = [*(n.annotation for n in source.of(ast.arg)), *(n.annotation for n in source.of(ast.AnnAssign))]
+    notes = [
+        *(n.annotation for n in source.of(ast.arg)),
+        *(n.annotation for n in source.of(ast.AnnAssign)),
+    ]
     notes += [n.returns for n in source.functions()]
-    quoted = [c.value for note in notes if note for c in ast.walk(note) if isinstance(c, ast.Constant)]
+    quoted = [
+        c.value for note in notes if note for c in ast.walk(note) if isinstance(c, ast.Constant)
+    ]
     return found | {word for text in quoted for word in re.findall(r"\w+", str(text))}
 
 
 def test_tests_swap_names_of_the_product_no_more_often_than_they_did() -> None:
     patching = [f for f in sources(TESTS) if "setattr(" in f.text]
-    found = [f"{f.place}:{ast.unparse(n)}" for f in patching for n in f.of(ast.Call) if _patches_the_product(n)]
-    assert len(found) <= MOST_PATCHES, "\n".join(["take a parameter instead of one of these:", *found])
+    found = [
+        f"{f.place}:{ast.unparse(n)}"
+        for f in patching
+        for n in f.of(ast.Call)
+        if _patches_the_product(n)
+    ]
+    assert len(found) <= MOST_PATCHES, "\n".join(
+        ["take a parameter instead of one of these:", *found]
+    )
 
 
 def _patches_the_product(node: ast.Call) -> bool:
@@ -186,7 +231,9 @@ def _patches_the_product(node: ast.Call) -> bool:
 
 def _is_overload(node: ast.AST) -> bool:
     """Overloads and setters: their docstring is the implementation's and the property's."""
-    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    decorators = (
+        node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    )
     return any(ast.unparse(d).split(".")[-1] in ("overload", "setter") for d in decorators)
 
 
@@ -199,7 +246,9 @@ def test_the_top_level_is_the_six_and_hidden_entries() -> None:
 @pytest.mark.usefixtures("processes")
 def test_no_file_is_too_big_for_a_repository() -> None:
     sizes = {name: (CHECKOUT / name).stat().st_size for name in tracked_files()}
-    too_big = {name: size for name, size in sizes.items() if size > MOST_BYTES_PER_FILE and name != LOCK}
+    too_big = {
+        name: size for name, size in sizes.items() if size > MOST_BYTES_PER_FILE and name != LOCK
+    }
     assert not too_big
     assert sizes.get(LOCK, 0) <= MOST_BYTES_OF_LOCK
 
@@ -212,12 +261,18 @@ def test_no_file_names_a_machines_path_or_a_package_registry() -> None:
             lines = (CHECKOUT / name).read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
             continue
-        offences += [f"{name}:{n} {found}" for n, line in enumerate(lines, 1) for found in _what_binds_to_a_place(line)]
+        offences += [
+            f"{name}:{n} {found}"
+            for n, line in enumerate(lines, 1)
+            for found in _what_binds_to_a_place(line)
+        ]
     assert not offences
 
 
 def _what_binds_to_a_place(line: str) -> list[str]:
-    found = [match[0] for pattern in (MACHINE_PATH, INDEX_ADDRESS) if (match := pattern.search(line))]
+    found = [
+        match[0] for pattern in (MACHINE_PATH, INDEX_ADDRESS) if (match := pattern.search(line))
+    ]
     return found + [host for host in REGISTRY_HOSTS if host in line]
 
 

@@ -1,5 +1,5 @@
-"""The wheel: what lies in it, what its metadata says, and that its commands work far from the checkout.
-Not here: installing it (a person or `.ci/env.py` does), and what the commands do."""
+"""The wheel: what lies in it, what its metadata says, and that its commands work far from the
+checkout. Not here: installing it (a person or `.ci/env.py` does), and what the commands do."""
 
 import importlib.metadata
 import json
@@ -18,7 +18,8 @@ import pytest
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# No line imports them: the one names the jars by its version, the other is found by its name where it is installed.
+# No line imports them: the one names the jars by its version, the other is found by its name where
+# it is installed.
 DECLARED_FOR_OTHER_REASONS = {"delta-spark", "adbc-driver-postgresql"}
 COMES_WITH = {"grpcio": "pyspark", "markupsafe": "jinja2"}  # and is declared there
 
@@ -39,22 +40,32 @@ def _metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    there = {p.relative_to(CHECKOUT).as_posix() for p in (CHECKOUT / PACKAGE).rglob("*") if p.is_file()}
+    there = {
+        p.relative_to(CHECKOUT).as_posix() for p in (CHECKOUT / PACKAGE).rglob("*") if p.is_file()
+    }
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert packed == {name for name in there if "__pycache__" not in name}
-    assert {f"{PACKAGE}/py.typed", f"{PACKAGE}/cli/templates/dagster.yaml", f"{PACKAGE}/CHANGELOG.md"} <= packed
+    assert {
+        f"{PACKAGE}/py.typed",
+        f"{PACKAGE}/cli/templates/dagster.yaml",
+        f"{PACKAGE}/CHANGELOG.md",
+    } <= packed
 
 
 def test_the_licence_and_the_readme_are_in_the_wheels_metadata(wheel: zipfile.ZipFile) -> None:
     metadata = _metadata(wheel)
     assert metadata["License-Expression"] == "MIT"
-    (place,) = [n for n in wheel.namelist() if n.endswith(f".dist-info/licenses/{metadata['License-File']}")]
+    (place,) = [
+        n for n in wheel.namelist() if n.endswith(f".dist-info/licenses/{metadata['License-File']}")
+    ]
     assert wheel.read(place) == (CHECKOUT / PACKAGE / "LICENSE").read_bytes()
     assert wheel.read(place).startswith(b"MIT License")
     assert metadata.get_payload() == (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_commands_of_the_wheel_run_far_from_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_the_commands_of_the_wheel_run_far_from_the_checkout(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
     unpacked, elsewhere = tmp_path / "unpacked", tmp_path / "elsewhere"
     wheel.extractall(unpacked)
     elsewhere.mkdir()
@@ -62,11 +73,18 @@ def test_the_commands_of_the_wheel_run_far_from_the_checkout(wheel: zipfile.ZipF
 
     def said(*args: str) -> str:
         done = subprocess.run(
-            [sys.executable, *args], cwd=elsewhere, env=env, capture_output=True, text=True, check=True
+            [sys.executable, *args],
+            cwd=elsewhere,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout
 
-    assert Path(said("-c", f"import {PACKAGE} as p; print(p.__file__)").strip()).is_relative_to(unpacked)
+    assert Path(said("-c", f"import {PACKAGE} as p; print(p.__file__)").strip()).is_relative_to(
+        unpacked
+    )
     said("-m", PACKAGE, "init", "--lake", "lake")
     assert json.loads(said("-m", PACKAGE, "status", "--lake", "lake", "--json"))["totals"]
 
@@ -80,7 +98,10 @@ def test_the_changelog_tells_of_this_version_and_of_every_one_before() -> None:
 
 def _lines_of_packages() -> list[str]:
     """What the package needs, and what its extras bring."""
-    return [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+    return [
+        *PROJECT["dependencies"],
+        *(line for extra in PROJECT["optional-dependencies"].values() for line in extra),
+    ]
 
 
 @pytest.mark.slow

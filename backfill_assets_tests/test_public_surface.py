@@ -1,5 +1,6 @@
-"""What a user may import from `backfill_assets`: the names, their signatures, and that asking for none costs nothing.
-Not here: what the names do (`end_to_end/test_own_tables.py` uses them as a user does)."""
+"""What a user may import from `backfill_assets`: the names, their signatures, and that asking for
+none costs nothing. Not here: what the names do (`end_to_end/test_own_tables.py` uses them as a user
+does)."""
 
 import ast
 import inspect
@@ -13,22 +14,26 @@ import backfill_assets
 from backfill_assets_tests.sources import PACKAGE, sources
 
 ERROR = "(object, culprit, consequence, fix)"
-SIGNATURES = {  # names, order and defaults; the types are held by mypy, which reads the own pipeline of our tests
+# Names, order and defaults; the types are held by mypy, which reads the own pipeline of our tests.
+SIGNATURES = {
     "BackfillError": ERROR,
     "ContractBroken": ERROR,
     "SettingsError": ERROR,
     "TransientError": ERROR,
     "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
-    "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
+    "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, "
+    "matures_after_days=None, "
     "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, "
     "external='', beside=(), unpinned=(), is_being_made=False, asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
     "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
-    "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
-    "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
+    "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, "
+    "facts=None, "
+    "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', "
+    "earlier_versions=(), "
     "settings_read=<factory>, expressions=(), counts_alike=False)",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
@@ -45,7 +50,12 @@ WITHOUT_SIGNATURE = {
     "LakeSettings": "a file's content, see `lake/test_settings.py`",
 }
 
-OF_ENGINES = ("LakeComponent", "as_known", "assemble", "spread_join")  # asking for them imports Dagster or pyspark
+OF_ENGINES = (
+    "LakeComponent",
+    "as_known",
+    "assemble",
+    "spread_join",
+)  # asking for them imports Dagster or pyspark
 EACH = {
     name: pytest.param(name, marks=pytest.mark.slow) if name in OF_ENGINES else name
     for name in sorted([*SIGNATURES, *WITHOUT_SIGNATURE])
@@ -68,7 +78,12 @@ def test_what_is_public_says_what_it_is(name: str) -> None:
 
 
 def test_an_input_is_of_one_of_four_kinds() -> None:
-    assert [k.name for k in backfill_assets.InputKind] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
+    assert [k.name for k in backfill_assets.InputKind] == [
+        "CONTENT",
+        "KNOWN_AT_CUT",
+        "ARRIVALS",
+        "FILES",
+    ]
 
 
 def test_type_checkers_see_the_names_that_python_gives() -> None:
@@ -92,7 +107,9 @@ def test_importing_the_package_imports_neither_dagster_nor_spark() -> None:
     shown = "print(*(m for m in sys.modules if m.partition('.')[0] in sys.argv[1:]))"
     asked = f"import sys, backfill_assets.dagster; dir(backfill_assets); {shown}"
     heavy = ["dagster", "pyspark", "deltalake", "duckdb", "pyarrow", "pydantic"]
-    done = subprocess.run([sys.executable, "-c", asked, *heavy], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", asked, *heavy], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == []
 
 

@@ -1,8 +1,10 @@
-"""Names of this package that stand in files of others: their settings, Dagster's, their queries and what pip installed.
+"""Names of this package that stand in files of others: their settings, Dagster's, their queries and
+what pip installed.
 
-Tested here: console scripts, entry points and extras, modules that `lake.toml`, `dagster.yaml` and `workspace.yaml` of
-anybody name, and the columns of system tables; pinned in `recorded_names.txt`. Not tested here: public names and their
-signatures (`test_public_surface.py`), commands (`cli/words.txt`), keys of `--json` and a lake's files (`end_to_end`).
+Tested here: console scripts, entry points and extras, modules that `lake.toml`, `dagster.yaml` and
+`workspace.yaml` of anybody name, and the columns of system tables; pinned in `recorded_names.txt`.
+Not tested here: public names and their signatures (`test_public_surface.py`), commands
+(`cli/words.txt`), keys of `--json` and a lake's files (`end_to_end`).
 """
 
 import importlib
@@ -28,7 +30,11 @@ def installed_names() -> list[str]:
     """What pip writes down when it installs the package."""
     scripts = [f"script: {name} = {target}" for name, target in PROJECT["scripts"].items()]
     groups = PROJECT["entry-points"].items()
-    points = [f"entry point: {group}: {name} = {target}" for group, of in groups for name, target in of.items()]
+    points = [
+        f"entry point: {group}: {name} = {target}"
+        for group, of in groups
+        for name, target in of.items()
+    ]
     return [*scripts, *points, *(f"extra: {extra}" for extra in PROJECT["optional-dependencies"])]
 
 
@@ -42,12 +48,16 @@ def system_columns(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_names_that_stand_in_files_of_others_are_the_same(tmp_path: Path) -> None:
-    modules = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if RECORDED.match(line)]
+    modules = [
+        line for line in PINNED.read_text(encoding="utf-8").splitlines() if RECORDED.match(line)
+    ]
     hold_pin(PINNED, [*installed_names(), *modules, *system_columns(tmp_path)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", [line for line in PINNED.read_text("utf-8").splitlines() if RECORDED.match(line)])
+@pytest.mark.parametrize(
+    "line", [line for line in PINNED.read_text("utf-8").splitlines() if RECORDED.match(line)]
+)
 def test_modules_that_stand_in_files_of_others_are_found_there(line: str) -> None:
     found = RECORDED.match(line)
     assert found is not None

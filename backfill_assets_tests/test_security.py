@@ -1,4 +1,5 @@
-"""The table of security checks, `security.md`: every row names tests that exist, or says why it has none.
+"""The table of security checks, `security.md`: every row names tests that exist, or says why it has
+none.
 
 Not here: the checks themselves, which lie beside what they check.
 """
@@ -35,7 +36,9 @@ def test_every_test_that_the_table_names_exists() -> None:
 
 def test_every_row_names_tests_or_says_why_it_has_none() -> None:
     unsaid = [number for number, _, cell in ROWS if not TEST.findall(cell)]
-    reasons = {number for number, _, cell in ROWS if len(cell.removeprefix(WITHOUT)) < len(cell) > 30}
+    reasons = {
+        number for number, _, cell in ROWS if len(cell.removeprefix(WITHOUT)) < len(cell) > 30
+    }
     assert set(unsaid) == reasons
 
 

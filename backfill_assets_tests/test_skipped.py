@@ -31,18 +31,23 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 def report(folder: Path, name: str, text: str) -> Path:
-    """The report of a run of these tests, in a folder of its own, so that nothing of this suite's settings holds."""
+    """The report of a run of these tests, in a folder of its own, so that nothing of this suite's
+    settings holds."""
     (folder / "test_x.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
     words = ["-q", "-p", "no:randomly", f"--junitxml={name}.xml"]
-    subprocess.run([sys.executable, "-m", "pytest", *words], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=folder, check=True, capture_output=True
+    )
     return folder / f"{name}.xml"
 
 
 def run(verb: str, *reports: Path) -> tuple[int, list[str]]:
     """How the program ended that was started beside the tests, and its lines."""
     command = [sys.executable, str(PROGRAM), verb, *map(str, reports)]
-    done = subprocess.run(command, cwd=reports[0].parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=reports[0].parent, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout.splitlines()
 
 
@@ -66,7 +71,10 @@ def test_a_test_that_no_run_ran_needs_a_reason(tmp_path: Path) -> None:
 
 def test_a_test_that_ran_once_needs_none(tmp_path: Path) -> None:
     first = report(tmp_path, "first", TESTS)
-    assert run("judge", first, report(tmp_path, "second", TESTS.replace("pytest.skip", "str"))) == (0, [])
+    assert run("judge", first, report(tmp_path, "second", TESTS.replace("pytest.skip", "str"))) == (
+        0,
+        [],
+    )
 
 
 def test_every_reason_is_of_a_file_that_exists() -> None:

@@ -1,5 +1,5 @@
-"""A fork of the starter is as an interpreter that was started, as far as the commands and their tests can tell.
-Not here: what is tested with the one or the other."""
+"""A fork of the starter is as an interpreter that was started, as far as the commands and their
+tests can tell. Not here: what is tested with the one or the other."""
 
 import json
 import os
@@ -39,14 +39,25 @@ def test_a_fork_finds_what_a_new_interpreter_finds(tmp_path: Path, session: bool
     before = os.umask(0o057)  # of this process, as it is when the other is started
     around = {"PYTHONPATH": f"/first{os.pathsep}/second", "TZ": "Pacific/Kiritimati", "MINE": "ä"}
     told = [
-        run("-c", TELL, "a b", "--c", env=around, cwd=tmp_path, start_new_session=session, fresh=fresh)
+        run(
+            "-c",
+            TELL,
+            "a b",
+            "--c",
+            env=around,
+            cwd=tmp_path,
+            start_new_session=session,
+            fresh=fresh,
+        )
         for fresh in (True, False)
     ]
     os.umask(before)
     assert [done.returncode for done in told] == [0, 0], told[1].stderr
     real, fork = (json.loads(done.stdout) for done in told)
     for read in (real, fork):
-        read["environment"].pop("LC_CTYPE", None)  # what an interpreter sets for itself in an environment without any
+        read["environment"].pop(
+            "LC_CTYPE", None
+        )  # what an interpreter sets for itself in an environment without any
     assert fork == real
     assert [done.stderr for done in told] == ["", ""]
 
@@ -59,7 +70,12 @@ def test_a_fork_finds_what_a_new_interpreter_finds(tmp_path: Path, session: bool
         ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
         ("raise KeyboardInterrupt", -signal.SIGINT, "KeyboardInterrupt\n"),
         ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
-        ("import threading, time; threading.Thread(target=lambda: time.sleep(0.2) or print(2)).start()", 0, ""),
+        (
+            "import threading, time; threading.Thread(target=lambda: time.sleep(0.2) or "
+            "print(2)).start()",
+            0,
+            "",
+        ),
     ],
 )
 def test_a_fork_ends_as_a_new_interpreter_does(code: str, status: int, said: str) -> None:
@@ -72,7 +88,9 @@ def test_a_fork_ends_as_a_new_interpreter_does(code: str, status: int, said: str
 
 
 def test_a_fork_is_seen_interrupted_and_killed_as_any_process() -> None:
-    with start("-c", "print('ready', flush=True); input()", "word", **(PIPES | {"stdin": subprocess.PIPE})) as waiting:
+    with start(
+        "-c", "print('ready', flush=True); input()", "word", **(PIPES | {"stdin": subprocess.PIPE})
+    ) as waiting:
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "ready\n"
         assert waiting.poll() is None

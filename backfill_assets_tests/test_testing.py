@@ -1,5 +1,6 @@
-"""What users test their tables with: landing, running, asserting rows, a stopped clock, computing days again.
-Not here: what runs do (`orchestration`, `dagster`), and the proof of a rerun (`operations.test_prove`)."""
+"""What users test their tables with: landing, running, asserting rows, a stopped clock, computing
+days again. Not here: what runs do (`orchestration`, `dagster`), and the proof of a rerun
+(`operations.test_prove`)."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,13 @@ BEN = delivery(2, f"{DAYS[0]}T11:00:00Z", None, "two", entity="ben")
 @pytest.fixture
 def own(tmp_path: Path, spark: "SparkSession", storages: None) -> Lake:
     """A lake with the table `totals`, one day of which is made."""
-    lake = new_lake(tmp_path, DAYS[0], source=SOURCE, spark=dict(SHARED), pipeline={"tables": "pipeline.py:tables"})
+    lake = new_lake(
+        tmp_path,
+        DAYS[0],
+        source=SOURCE,
+        spark=dict(SHARED),
+        pipeline={"tables": "pipeline.py:tables"},
+    )
     (tmp_path / "pipeline.py").write_text(OWN_PIPELINE)
     land(lake, "one.jsonl", [ADA, BEN])
     return lake
@@ -52,11 +59,15 @@ def test_a_day_of_an_own_table_is_run_asserted_and_replayed_by_changed_code(own:
     assert_rows(own, "totals", DAYS[0], expected)
     assert [row["entity"] for row in rows_of(own, "totals", DAYS[0])] == ["ada", "ben"]
     with pytest.raises(AssertionError) as failed:
-        assert_rows(own, "totals", DAYS[0], [{"entity": "ada", "events": 2}, {"entity": "cid", "events": 1}])
+        assert_rows(
+            own, "totals", DAYS[0], [{"entity": "ada", "events": 2}, {"entity": "cid", "events": 1}]
+        )
     assert str(failed.value).splitlines() == [
-        f"totals of {DAYS[0]} has other rows:", "  entity='ada': events is 1, not 2",
-        "  missing: {'entity': 'cid', 'events': 1}", "  unexpected: {'entity': 'ben', 'events': 1}",
-    ]  # fmt: skip
+        f"totals of {DAYS[0]} has other rows:",
+        "  entity='ada': events is 1, not 2",
+        "  missing: {'entity': 'cid', 'events': 1}",
+        "  unexpected: {'entity': 'ben', 'events': 1}",
+    ]
     (same,) = replay(own, "totals", [DAYS[0]])
     assert (same.equal, str(same.day)) == (True, DAYS[0])
     doubled = ".count().selectExpr('entity', 'day', 'count * 2 AS count')"
@@ -76,7 +87,10 @@ def test_a_day_of_an_own_table_is_run_asserted_and_replayed_by_changed_code(own:
         ([{"id": "a"}], "unexpected: {'id': 'b'}"),
         ([{"id": "a"}, {"id": "b"}, {"id": "b"}], "missing: {'id': 'b'}"),
         ([{"amount": 1}, {"amount": 3}], "missing: {'amount': 3}\n  unexpected: {'amount': 2}"),
-        ([{"id": "a", "colour": 1}], "orders of 2024-03-01 has no column colour, but day, id, amount"),
+        (
+            [{"id": "a", "colour": 1}],
+            "orders of 2024-03-01 has no column colour, but day, id, amount",
+        ),
         ([], "unexpected: {"),
     ],
 )
@@ -90,7 +104,9 @@ def test_days_of_assets_are_materialized_and_differing_rows_are_named(
     with pytest.raises(AssertionError) as failed:
         assert_rows(kept, "orders", DAYS[0], expected)
     assert told in str(failed.value)
-    with pytest.raises(BackfillError, match=r"the asset orders returns its rows\. Nothing was computed"):
+    with pytest.raises(
+        BackfillError, match=r"the asset orders returns its rows\. Nothing was computed"
+    ):
         replay(Lake(kept, load_settings(kept)), "orders", [DAYS[0]])
 
 

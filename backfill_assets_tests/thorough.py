@@ -1,8 +1,9 @@
-"""Runs what `.ci/run` leaves out for its time: `python -m backfill_assets_tests.thorough`, for hours.
+"""Runs what `.ci/run` leaves out for its time: `python -m backfill_assets_tests.thorough`, for
+hours.
 
-Here: everything on the engine that `.ci/run` does not run it on, the big variants of tests, and the simulations. Not
-here: the tests. With names only these run, as in `python -m backfill_assets_tests.thorough races plan-kills`; `--list`
-shows the names.
+Here: everything on the engine that `.ci/run` does not run it on, the big variants of tests, and the
+simulations. Not here: the tests. With names only these run, as in `python -m
+backfill_assets_tests.thorough races plan-kills`; `--list` shows the names.
 """
 
 import os
@@ -31,7 +32,8 @@ class Variant:
 
 
 def stories(name: str, file: str, variable: str, value: str, what: str) -> Variant:
-    """A file of tests that a variable makes big, in one process: hypothesis tells how many examples ran."""
+    """A file of tests that a variable makes big, in one process: hypothesis tells how many examples
+    ran."""
     command = (*PYTEST, "-n0", "--hypothesis-show-statistics", f"{TESTS}/end_to_end/{file}")
     return Variant(name, command, f"{value} {what}", {variable: value})
 
@@ -42,15 +44,45 @@ def benchmark(name: str, module: str, what: str, *words: str) -> Variant:
 
 
 VARIANTS = (
-    stories("fault-stories", "test_fault_stories.py", "BACKFILL_ASSETS_STORIES", "1000", "stories of exceptions"),
-    stories("plan-stories", "test_plan_stories.py", "BACKFILL_ASSETS_STORIES", "300", "stories of plans and kills"),
-    stories("plan-kills", "test_plan_killed.py", "BACKFILL_ASSETS_PLAN_KILLS", "10", "kills per plan, of 12 days"),
     stories(
-        "chunks-at-once", "test_plan_at_once.py", "BACKFILL_ASSETS_AT_ONCE", "all", "of one, two and three at a time"
+        "fault-stories",
+        "test_fault_stories.py",
+        "BACKFILL_ASSETS_STORIES",
+        "1000",
+        "stories of exceptions",
+    ),
+    stories(
+        "plan-stories",
+        "test_plan_stories.py",
+        "BACKFILL_ASSETS_STORIES",
+        "300",
+        "stories of plans and kills",
+    ),
+    stories(
+        "plan-kills",
+        "test_plan_killed.py",
+        "BACKFILL_ASSETS_PLAN_KILLS",
+        "10",
+        "kills per plan, of 12 days",
+    ),
+    stories(
+        "chunks-at-once",
+        "test_plan_at_once.py",
+        "BACKFILL_ASSETS_AT_ONCE",
+        "all",
+        "of one, two and three at a time",
     ),
     stories("races", "test_races.py", "BACKFILL_ASSETS_RACE_COMMITS", "300", "commits per process"),
-    stories("late-data", "test_late_data.py", "BACKFILL_ASSETS_REPLAYS", "5", "random orders of landing"),
-    stories("wrong-select", "test_plan_wrong_select.py", "BACKFILL_ASSETS_WRONG_DAYS", "45", "days in chunks of seven"),
+    stories(
+        "late-data", "test_late_data.py", "BACKFILL_ASSETS_REPLAYS", "5", "random orders of landing"
+    ),
+    stories(
+        "wrong-select",
+        "test_plan_wrong_select.py",
+        "BACKFILL_ASSETS_WRONG_DAYS",
+        "45",
+        "days in chunks of seven",
+    ),
     Variant(
         "write-states",
         (*PYTEST, "-n0", f"{TESTS}/lake/test_write_states.py"),
@@ -58,22 +90,39 @@ VARIANTS = (
         {"BACKFILL_ASSETS_HISTORIES": "100000"},
     ),
     stories(
-        "histories", "test_histories.py", "BACKFILL_ASSETS_SEEDS", "100", "random histories, each against a new lake"
+        "histories",
+        "test_histories.py",
+        "BACKFILL_ASSETS_SEEDS",
+        "100",
+        "random histories, each against a new lake",
     ),
     benchmark("years", "years", "400 simulated days of use, within bounds", "400"),
     benchmark(
-        "session-matrix", "session_matrix", "clocks, accounts, locales, zones on both engines", "sail", "embedded"
+        "session-matrix",
+        "session_matrix",
+        "clocks, accounts, locales, zones on both engines",
+        "sail",
+        "embedded",
     ),
     benchmark("reconciling", "reconciling", "12 planted differences among 10⁷ rows"),
     Variant(
-        "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
+        "spark",
+        (*PYTEST, "-m", "spark and not on_spark"),
+        "every test that Sail runs otherwise",
+        {TESTS_ENGINE: SPARK},
     ),
-    Variant("sail", (*PYTEST, "-m", f"{USERS_DO} and not on_spark"), "what users do, on Sail", {TESTS_ENGINE: SAIL}),
+    Variant(
+        "sail",
+        (*PYTEST, "-m", f"{USERS_DO} and not on_spark"),
+        "what users do, on Sail",
+        {TESTS_ENGINE: SAIL},
+    ),
 )
 
 
 def main(names: list[str]) -> int:
-    """Run the named variants (none: all), each to its end, and print a line of each; 1 if any failed."""
+    """Run the named variants (none: all), each to its end, and print a line of each; 1 if any
+    failed."""
     known = {v.name: v for v in VARIANTS}
     if names == ["--list"] or not known.keys() >= set(names):
         print(*(f"{v.name:15} {v.what}" for v in VARIANTS), sep="\n")
@@ -84,9 +133,13 @@ def main(names: list[str]) -> int:
         print(f"\n=== {variant.name}: {' '.join([*set_first, *variant.command[1:]])}", flush=True)
         began = time.monotonic()
         environment = {**os.environ, CHANCE: "1", **variant.environment}
-        code = subprocess.run(variant.command, cwd=CHECKOUT, env=environment, check=False).returncode
+        code = subprocess.run(
+            variant.command, cwd=CHECKOUT, env=environment, check=False
+        ).returncode
         failed = failed or code
-        verdict = f"{time.monotonic() - began:6.0f} s  {f'FAILED (exit code {code})' if code else 'ok'}"
+        verdict = (
+            f"{time.monotonic() - began:6.0f} s  {f'FAILED (exit code {code})' if code else 'ok'}"
+        )
         summary.append(f"{variant.name:15} {variant.what:44} {verdict}")
     print("\n=== summary", *summary, sep="\n")
     return int(bool(failed))

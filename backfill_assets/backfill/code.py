@@ -1,10 +1,13 @@
-"""The older code of a plan (`plan --code REF`): the pipeline's files of one git commit, frozen in the lake.
+"""The older code of a plan (`plan --code REF`): the pipeline's files of one git commit, frozen in
+the lake.
 
-Elsewhere: which files these are (`[pipeline]` in lake.toml), reading them (`pipeline`), pins (`preflight`).
+Elsewhere: which files these are (`[pipeline]` in lake.toml), reading them (`pipeline`), pins
+(`preflight`).
 
-Frozen are the pipeline file, the files beside it that it imports, directly or through others, and the SQL files, in a
-folder named by a digest over them; installed packages are today's. Environment variables override the lake's settings
-for the plan's processes, so that they all find the older tables. Such days show as outdated under today's code.
+Frozen are the pipeline file, the files beside it that it imports, directly or through others, and
+the SQL files, in a folder named by a digest over them; installed packages are today's. Environment
+variables override the lake's settings for the plan's processes, so that they all find the older
+tables. Such days show as outdated under today's code.
 """
 
 import contextlib
@@ -30,13 +33,15 @@ SUFFIXES = (".py", ".sql")
 DIGEST_CHARS = 16
 GIT_SECONDS = 30.0  # of one call; the file system may be slow
 COMMIT_IT = "Commit the file, and name a commit, branch or tag that holds it"
-Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
+Reach = Callable[
+    [Path], tuple[Path, ...]
+]  # a Python file and all that it imports from beside it, itself first
 Files = Mapping[str, bytes]  # content by path below the frozen folder
 
 
 def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
-    """Freeze the files that make the lake's tables as of `ref` (commit, branch or tag); `reached` (of
-    `pipeline.own_files`) gives a file and its imports.
+    """Freeze the files that make the lake's tables as of `ref` (commit, branch or tag); `reached`
+    (of `pipeline.own_files`) gives a file and its imports.
 
     Raises BackfillError if git has no such files at `ref`.
     """
@@ -45,16 +50,20 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     if not place.endswith(".py") and (place or not pipeline.sql):
         what = f"they are made by the module {place}" if place else "they are those of this product"
         raise _refused(
-            "the tables of this lake", f"{what}, no file beside lake.toml, so that there is no older version to take",
-            "Install the older version in an environment of its own and plan there, or name a file of yours in "
+            "the tables of this lake",
+            f"{what}, no file beside lake.toml, so that there is no older version to take",
+            "Install the older version in an environment of its own and plan there, or name a "
+            "file of yours in "
             "`[pipeline] tables`",
-        )  # fmt: skip
+        )
     if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
         raise _refused(
-            f"the tables of {lake.address}", "git knows no file of a bucket",
-            "Put the older files into a candidate (`candidate create`) and publish it, or name files of a repository "
+            f"the tables of {lake.address}",
+            "git knows no file of a bucket",
+            "Put the older files into a candidate (`candidate create`) and publish it, or name "
+            "files of a repository "
             "on this machine in [pipeline], by absolute paths",
-        )  # fmt: skip
+        )
     named = [(lake.root / place).resolve()] if place else []
     named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
     folder = _repository(named)
@@ -69,27 +78,41 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
         if sql:
             files |= (queries := {*export.glob(sql)})
             if not queries:
-                raise _refused(f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT)
-        digest = _freeze(lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files})
+                raise _refused(
+                    f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT
+                )
+        digest = _freeze(
+            lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files}
+        )
     frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
-        ref, commit, f"{frozen}/{tables}:{name}" if place else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
+        ref,
+        commit,
+        f"{frozen}/{tables}:{name}" if place else "",
+        f"{frozen}/{sql}" if sql else "",
+        digest,
+        len(files),
     )
 
 
 def _resolved(root: Path, pattern: str) -> Path:
-    """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its first wildcard."""
+    """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its
+    first wildcard."""
     parts = Path(pattern).parts
     fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
     return root.joinpath(*parts[:fixed]).resolve().joinpath(*parts[fixed:])
 
 
 def _repository(files: Sequence[Path]) -> Path:
-    """The top folder of the git repository of the files (they need not exist); raises BackfillError for several."""
+    """The top folder of the git repository of the files (they need not exist); raises BackfillError
+    for several."""
     places = [next(folder for folder in file.parents if folder.is_dir()) for file in files]
     tops = {_git(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
     if len(tops) > 1:
-        why = f"they lie in {len(tops)} git repositories ({', '.join(sorted(tops))}); one commit cannot hold both"
+        why = (
+            f"they lie in {len(tops)} git repositories ({', '.join(sorted(tops))}); one commit "
+            "cannot hold both"
+        )
         raise _refused("the pipeline file and the SQL files", why, "Move them into one repository")
     return Path(tops.pop())
 
@@ -102,7 +125,9 @@ def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
         return {*reached(file)}
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}"
-        raise _refused(f"{today} at {ref}", f"it is no Python ({where})", "Name another commit") from None
+        raise _refused(
+            f"{today} at {ref}", f"it is no Python ({where})", "Name another commit"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -117,8 +142,11 @@ def _exported(folder: Path, commit: str) -> Iterator[Path]:
 
 
 def _freeze(lake: Place, files: Files) -> str:
-    """Write the files into a folder named by a digest over them, and so never to anything else; gives the digest."""
-    listed = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
+    """Write the files into a folder named by a digest over them, and so never to anything else;
+    gives the digest."""
+    listed = "".join(
+        f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items())
+    )
     digest = sha256(listed.encode()).hexdigest()[:DIGEST_CHARS]
     for name, content in files.items():
         with contextlib.suppress(AlreadyThere):  # also what a process that was killed has written
@@ -149,7 +177,9 @@ def _git(folder: Path, *words: str) -> bytes:
         command = ("git", "-C", path, *words)
         result = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
     except FileNotFoundError:
-        raise _refused(path, "git is not installed here", "Install git, or plan without --code") from None
+        raise _refused(
+            path, "git is not installed here", "Install git, or plan without --code"
+        ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         fix = "Try again, or plan with the file as it is"
         raise _refused(path, f"git gave no answer ({error})", fix) from None

@@ -1,8 +1,8 @@
 """The program `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
-A new command is an entry in `SECTIONS` and a function of its name, with `_` for `-`, in the module that it names.
-Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told to, 130
-interrupted (143 by TERM).
+A new command is an entry in `SECTIONS` and a function of its name, with `_` for `-`, in the module
+that it names. Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a
+plan waits as it was told to, 130 interrupted (143 by TERM).
 """
 
 import contextlib
@@ -25,7 +25,8 @@ from backfill_assets.core.texts import did_you_mean, scrub
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
-SECTIONS = {  # in the order of a lake's life: by command its module in this room, and its line in the list
+# In the order of a lake's life: by command its module in this room, and its line in the list.
+SECTIONS = {
     "Begin": {
         "guide": ("practice", "Guides: list them, or print one."),
         "demo": ("demo", "Make a sample lake, load it twice."),
@@ -87,7 +88,8 @@ COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in com
 
 
 class _Group(click.Group):
-    """The commands, each imported when used; the product's own errors and interrupts take one line, no traceback."""
+    """The commands, each imported when used; the product's own errors and interrupts take one line,
+    no traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -103,11 +105,14 @@ class _Group(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the name, the command and what is left of `args`; raises SettingsError for an unknown name."""
+        """Return the name, the command and what is left of `args`; raises SettingsError for an
+        unknown name."""
         if (name := args[0]) in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
         fix = f"{did_you_mean(name, COMMANDS)}`backfill-assets --help` lists all commands"
-        raise SettingsError(f"the command {name!r}", "there is none of that name", "Nothing was done", fix)
+        raise SettingsError(
+            f"the command {name!r}", "there is none of that name", "Nothing was done", fix
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
@@ -123,7 +128,9 @@ class _Group(click.Group):
             raise
         except (Exception, KeyboardInterrupt) as error:
             if interrupt := _interrupt_of(error):
-                written = getattr(interrupt, "written", "") or "what was not committed is not written"
+                written = (
+                    getattr(interrupt, "written", "") or "what was not committed is not written"
+                )
                 click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
                 ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
             if isinstance(error, BackfillError):
@@ -133,7 +140,9 @@ class _Group(click.Group):
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 remark(f"Error: {unusable(error)}")
                 ctx.exit(1)
-            if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            if isinstance(error, click.UsageError) and not isinstance(
+                error, click.exceptions.NoArgsIsHelpError
+            ):
                 said = broken(scrub(error.format_message()), len("Error: "))
                 raise click.UsageError(said, error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
@@ -141,8 +150,9 @@ class _Group(click.Group):
 
 @contextlib.contextmanager
 def _interrupts_end_it() -> Iterator[None]:
-    """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python loses an interrupt at
-    the end of an import: there it runs in the callback of a weak reference, whose errors are only printed.
+    """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python
+    loses an interrupt at the end of an import: there it runs in the callback of a weak reference,
+    whose errors are only printed.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -156,8 +166,9 @@ def _interrupts_end_it() -> Iterator[None]:
 
 
 def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the interrupt that an error is or came from: Python 3.11 turns one during the creation of a class into a
-    RuntimeError, libraries turn one during an import into errors of their own, and DuckDB one during a query."""
+    """Return the interrupt that an error is or came from: Python 3.11 turns one during the creation
+    of a class into a RuntimeError, libraries turn one during an import into errors of their own,
+    and DuckDB one during a query."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         if isinstance(behind, RuntimeError) and str(behind) == "Query interrupted":
@@ -166,14 +177,16 @@ def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
     return behind
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
 @lake_option
 @click.version_option(package_name="backfill-assets")
 def app() -> None:
     """Rebuild any day of any table of a lake: in any order, any number of times.
 
-    Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told
-    to, 130 interrupted.
+    Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits
+    as it was told to, 130 interrupted.
     """
 
 
@@ -188,12 +201,15 @@ def main() -> None:
         if ended.code in INTERRUPTED:
             _die_of(int(ended.code) - 128)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # one that arrives while Python ends would print a traceback
+            signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            )  # one that arrives while Python ends would print a traceback
         raise
 
 
 def _open_streams() -> None:
-    """Point a closed standard stream at the null device: else the next opened file would get its text."""
+    """Point a closed standard stream at the null device: else the next opened file would get its
+    text."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -202,7 +218,8 @@ def _open_streams() -> None:
 
 
 def _die_of(number: int) -> None:
-    """End this process by the signal that interrupted it, as shells expect of a program that was interrupted.
+    """End this process by the signal that interrupted it, as shells expect of a program that was
+    interrupted.
 
     The interpreter's own way out can hang: gRPC may still wait for answers.
     """

@@ -1,5 +1,5 @@
-"""`backfill-assets backfill`: any days of any tables again, as one run of Dagster, or as none where receipts, ledgers
-and the landing folder say that nothing will change. In doubt there is a run.
+"""`backfill-assets backfill`: any days of any tables again, as one run of Dagster, or as none where
+receipts, ledgers and the landing folder say that nothing will change. In doubt there is a run.
 
 Not here: the run itself (`runner`), the states (`core.states`) and the gates (`load.judging`).
 """
@@ -54,19 +54,27 @@ from backfill_assets.operations.check_history import warnings
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
 @target_option
 @json_and_lake
-def backfill(days: DayRange, named: str | None, force: bool, keep_good_days: bool, note: str, profile: bool) -> None:
-    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
+def backfill(
+    days: DayRange, named: str | None, force: bool, keep_good_days: bool, note: str, profile: bool
+) -> None:
+    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run
+    fails.
 
     Where all of them are as their inputs say, no run is made.
     """
     lake, pipeline = opened_now()
     days = allowed(days, lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, named)
-    request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))
+    request = Work(
+        days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force)
+    )
     known = Known(lake, pipeline)
     outcome = run_if_needed(known, request)
     phases = [partial(draw_phases, outcome)] if profile else []
-    answer({**days.to_dict(), **outcome.to_dict()}, [partial(_draw_outcome, lake, request, outcome), *phases])
+    answer(
+        {**days.to_dict(), **outcome.to_dict()},
+        [partial(_draw_outcome, lake, request, outcome), *phases],
+    )
     say_unusable(lake)
     if outcome.success:
         say_warnings(known, dict.fromkeys(tables, days))
@@ -77,7 +85,8 @@ def backfill(days: DayRange, named: str | None, force: bool, keep_good_days: boo
 
 
 def say_warnings(known: Known, days: Mapping[str, Collection[date]]) -> None:
-    """Name on stderr what the checks find on these days of tables, in one line; nothing where all pass."""
+    """Name on stderr what the checks find on these days of tables, in one line; nothing where all
+    pass."""
     if days and (line := warnings(known.lake, known.states, days)):
         remark(line)
 
@@ -89,7 +98,10 @@ def allowed(days: DayRange, start: date) -> DayRange:
         wrong = f"the lake's first day, {start}, is not over yet (UTC), so that no day can be made"
         fix = "Correct start_date in lake.toml, or wait until that day is over"
     elif days.start < start:
-        wrong, fix = f"{days.start} lies before the lake's first day, {start}", f"Start with --from {start}"
+        wrong, fix = (
+            f"{days.start} lies before the lake's first day, {start}",
+            f"Start with --from {start}",
+        )
     elif days.last > newest:
         wrong = f"{days.last} is not over yet (UTC)"
         fix = f"End with --to {newest}, and build the others once they are over"
@@ -103,15 +115,22 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
     unknown = sorted(wanted - set(known))
     if unknown or not wanted:
-        culprit = f"no table {', '.join(unknown) or 'is named'}. {known_names(''.join(unknown[:1]), known)}"
+        culprit = (
+            f"no table {', '.join(unknown) or 'is named'}. "
+            f"{known_names(''.join(unknown[:1]), known)}"
+        )
         raise click.BadParameter(culprit, param_hint="--tables")
     return tuple(n for n in known if n in wanted)
 
 
 def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[str, ...]:
-    """Return the named tables in the lake's order (None: all that are made); raise click's error for an unknown one,
-    BackfillError for one that others write."""
-    known = [t for t in pipeline.tables if lake.writes(t.name) and (named is not None or not t.contract.external)]
+    """Return the named tables in the lake's order (None: all that are made); raise click's error
+    for an unknown one, BackfillError for one that others write."""
+    known = [
+        t
+        for t in pipeline.tables
+        if lake.writes(t.name) and (named is not None or not t.contract.external)
+    ]
     tables = chosen(named, [t.name for t in known])
     for name in tables:
         refuse_external(pipeline.table(name).contract)
@@ -119,8 +138,8 @@ def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[s
 
 
 def run_if_needed(known: Known, request: Work) -> RunOutcome:
-    """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark. Readers
-    then see what stands together, also what a killed run left."""
+    """Run the request; if every day is as a run would leave it, return that outcome without Dagster
+    and Spark. Readers then see what stands together, also what a killed run left."""
     outcome = _run_if_needed(known, request)
     if unwritable_folder(known.lake) is None:
         record(known.lake, known.pipeline.contracts, request.reason)
@@ -134,13 +153,15 @@ def _run_if_needed(known: Known, request: Work) -> RunOutcome:
     forecast = foreseen(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:
         return work(known, request, begin=forecast.needs_engine)
-    tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items())
+    tables = tuple(
+        TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items()
+    )
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
 def work(known: Known, request: Work, begin: bool = True) -> RunOutcome:
-    """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is imported, as it is sure
-    to be needed; rows that assets of a project return need none."""
+    """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is
+    imported, as it is sure to be needed; rows that assets of a project return need none."""
     if (instead := overrides().work) is not None:
         return instead(known, request)
     if begin and is_computed(known.lake, request):
@@ -153,12 +174,14 @@ def work(known: Known, request: Work, begin: bool = True) -> RunOutcome:
 
 
 def is_computed(lake: Lake, request: Work) -> bool:
-    """Whether the lake's engine computes any of the tables: not where assets of a project return all of them."""
+    """Whether the lake's engine computes any of the tables: not where assets of a project return
+    all of them."""
     return not {*request.tables} <= {table.contract.name for table in declared(lake.root)}
 
 
 def draw_phases(outcome: RunOutcome) -> None:
-    """Draw seconds per table and phase; `Dagster` is the rest: its events, and looking up what it knew."""
+    """Draw seconds per table and phase; `Dagster` is the rest: its events, and looking up what it
+    knew."""
     names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
     rows = []
     for t in outcome.tables:
@@ -169,7 +192,8 @@ def draw_phases(outcome: RunOutcome) -> None:
 
 
 def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = True) -> None:
-    """Draw what the runs did to each table that did not fail; `with_span`: also which days each run was for."""
+    """Draw what the runs did to each table that did not fail; `with_span`: also which days each run
+    was for."""
     rows = []
     for request, outcome in runs:
         for t in outcome.tables:
@@ -179,30 +203,47 @@ def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = Tru
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
     for t in (t for _, outcome in runs for t in outcome.tables if t.kept_back):
-        remark(f"Note: {t.table} {ranges(t.kept_back)} refused: stayed as they were, the others were made")
+        remark(
+            f"Note: {t.table} {ranges(t.kept_back)} refused: stayed as they were, the others were "
+            "made"
+        )
     for t in (t for _, outcome in runs for t in outcome.tables if t.incomplete):
         why = "input days are missing, or were made without a column that is read"
-        remark(f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status --why`")
+        remark(
+            f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status "
+            "--why`"
+        )
 
 
 def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.irreproducible):
         days = ", ".join(map(str, contiguous(t.irreproducible)))
-        say(f"{t.table} {days}: other rows than the same inputs, code and settings gave before: see `status`")
+        say(
+            f"{t.table} {days}: other rows than the same inputs, code and settings gave before: "
+            "see `status`"
+        )
     if not outcome.run_id:
-        say("Nothing changed: every day is as its inputs say, so that no run was made (--force makes one).")
+        say(
+            "Nothing changed: every day is as its inputs say, so that no run was made (--force "
+            "makes one)."
+        )
         return
     from backfill_assets.cli.dagster_home import lake_words
 
-    verdict, command = "succeeded" if outcome.success else "failed", f"backfill-assets {lake_words(lake)}ui"
-    click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {command}")
+    verdict, command = (
+        "succeeded" if outcome.success else "failed",
+        f"backfill-assets {lake_words(lake)}ui",
+    )
+    click.echo(
+        f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {command}"
+    )
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The outcome of a backfill: `rows` per table where a run would compute, write and refuse nothing; else None, and
-    whether the run surely needs the engine."""
+    """The outcome of a backfill: `rows` per table where a run would compute, write and refuse
+    nothing; else None, and whether the run surely needs the engine."""
 
     rows: Mapping[str, int] | None
     needs_engine: bool = False
@@ -213,7 +254,9 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
     lake, states = known.lake, known.states
     lands = any(states.contracts[name].is_landed for name in names)
     comparison = landed(LakeSession(lake)) if lands else None
-    to_compute = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
+    to_compute = [
+        name for name in names if force or not all(states.is_settled(name, d) for d in days)
+    ]
     refused = _is_unsound(states, names) or (comparison is not None and bool(comparison.disputed))
     if to_compute or refused or not (comparison is None or comparison.is_scanned):
         counts = comparison is not None and comparison.counts_rows
@@ -226,9 +269,12 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
 
 
 def _is_unsound(states: States, names: Sequence[str]) -> bool:
-    """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its inputs say."""
+    """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its
+    inputs say."""
     repairs = any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
-    doubted = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
+    doubted = any(
+        source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values()
+    )
     return repairs or doubted or bool(states.before_start())
 
 
@@ -243,7 +289,9 @@ def _is_buildable(states: States, name: str, days: DayRange) -> bool:
 def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> bool:
     gates = lake.settings.gates
     if name not in gates.tables and gates.incomplete != "refuse":
-        return _is_buildable(states, name, days)  # what was written passed all that no setting moves
+        return _is_buildable(
+            states, name, days
+        )  # what was written passed all that no setting moves
     findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
     refuses = any(finding.refuses for of_day in findings.values() for finding in of_day)
     return _is_buildable(states, name, days) and not refuses

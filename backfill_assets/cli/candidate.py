@@ -1,7 +1,8 @@
-"""`backfill-assets candidate` and `snapshot`: other versions of a lake's tables, built apart or kept under a name.
+"""`backfill-assets candidate` and `snapshot`: other versions of a lake's tables, built apart or
+kept under a name.
 
-Not here: building a candidate (every command takes it by `--lake`), publishing it (`operations.publications`), and
-keeping a snapshot's files (`operations.snapshots`).
+Not here: building a candidate (every command takes it by `--lake`), publishing it
+(`operations.publications`), and keeping a snapshot's files (`operations.snapshots`).
 """
 
 import shlex
@@ -52,17 +53,20 @@ from backfill_assets.pipeline.own_files import reached
 @click.group()
 @lake_option
 def candidate() -> None:
-    """Other versions of the lake's tables, with code or settings of their own, until `publish` makes them current."""
+    """Other versions of the lake's tables, with code or settings of their own, until `publish`
+    makes them current."""
 
 
 @candidate.command("create", short_help="Make an empty one.")
 @click.argument("name")
-@click.option("--tables", "named", required=True, help="The tables that it builds, comma-separated.")
+@click.option(
+    "--tables", "named", required=True, help="The tables that it builds, comma-separated."
+)
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the candidate.")
 @json_and_lake
 def create(name: str, named: str, note: str) -> None:
-    """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed there. All tables
-    that it does not build it reads from the lake, as they are.
+    """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed
+    there. All tables that it does not build it reads from the lake, as they are.
     """
     created = _make(name, named, note)
     lines = (
@@ -74,7 +78,8 @@ def create(name: str, named: str, note: str) -> None:
 
 
 def make_target(named: str | None) -> None:
-    """Make the candidate that `--target` names, of the named tables, if there is none of that name."""
+    """Make the candidate that `--target` names, of the named tables, if there is none of that
+    name."""
     meta = click.get_current_context().meta
     target = meta.pop(TARGET_KEY, None)
     if target is None:
@@ -87,13 +92,16 @@ def make_target(named: str | None) -> None:
 def _make(name: str, named: str, note: str = "") -> Lake:
     """Make an empty candidate of the named tables."""
     lake, pipeline = opened()
-    return create_candidate(lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note)
+    return create_candidate(
+        lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note
+    )
 
 
 @candidate.command("list", short_help="All candidates of the lake.")
 @json_and_lake
 def list_candidates() -> None:
-    """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
+    """Name all candidates of the lake with their folders, tables and built days, and what is
+    behind."""
     found = candidate_statuses(opened()[0], chosen_pipeline)
     lines = (f"{status} in {address_of(status.folder)}" for status in found)
     answer(found, lines, "This lake has no candidates.")
@@ -103,17 +111,21 @@ def list_candidates() -> None:
 @click.argument("name")
 @days_options(default="all it built")
 @click.option("--catch-up", is_flag=True, help="Bring the candidate up to date first.")
-@click.option("--no-compare", is_flag=True, help="Do not compare days that no gate of a finished plan passed.")
+@click.option(
+    "--no-compare", is_flag=True, help="Do not compare days that no gate of a finished plan passed."
+)
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def publish_candidate(name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str) -> None:
-    """Make the days of the candidate NAME current: per table one commit that names its files, upstream first. Shows
-    them first.
+def publish_candidate(
+    name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str
+) -> None:
+    """Make the days of the candidate NAME current: per table one commit that names its files,
+    upstream first. Shows them first.
 
-    Days that a finished plan of the candidate made have passed its gates; the rows of all others are compared with
-    the lake's, and the outcome is shown and kept in the receipts. It is refused where a day there is not up to date, or
-    the lake's own code is not the candidate's yet.
+    Days that a finished plan of the candidate made have passed its gates; the rows of all others
+    are compared with the lake's, and the outcome is shown and kept in the receipts. It is refused
+    where a day there is not up to date, or the lake's own code is not the candidate's yet.
     """
     lake, pipeline = opened()
     candidate_lake = find_candidate(lake, name)
@@ -145,10 +157,15 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
         return
     folder = shlex.quote(lake.address)
     if publication.has_written:
-        yield f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}"
+        yield (
+            f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake "
+            f"{folder}"
+        )
     else:
         yield "Nothing was written: the lake holds these days so already."
-    yield f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
+    yield (
+        f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
+    )
 
 
 @candidate.command("discard", short_help="Delete it (--yes).")
@@ -167,7 +184,8 @@ def discard(name: str, yes: bool) -> None:
 @click.group()
 @lake_option
 def snapshot() -> None:
-    """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or vacuumed."""
+    """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or
+    vacuumed."""
 
 
 @snapshot.command("create", short_help="Keep the newest versions.")
@@ -176,15 +194,23 @@ def snapshot() -> None:
 @click.option("--tables", "named", help="Comma-separated. [default: all]")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
 @click.option(
-    "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
-    help="What to do about days that are missing, stale, incomplete or pending, or that will change.",
-)  # fmt: skip
+    "--unfit",
+    type=click.Choice(["refuse", "warn", "take"]),
+    default="refuse",
+    show_default=True,
+    help="What to do about days that are missing, stale, incomplete or pending, or that will "
+    "change.",
+)
 @newest_option
 @json_and_lake
-def create_snapshot_now(name: str, days: DayRange | None, named: str | None, note: str, **options: Any) -> None:
-    """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
+def create_snapshot_now(
+    name: str, days: DayRange | None, named: str | None, note: str, **options: Any
+) -> None:
+    """Keep the newest versions of tables under NAME: the days --from through --to, or all that they
+    hold.
 
-    The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
+    The files are copied, and their rows read once and held against the receipts; their SHA-256 are
+    proven at reads.
     """
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
@@ -198,9 +224,16 @@ def list_snapshots() -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
     lake, _ = opened()
     snapshots = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
-    document = [{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots]
-    rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in snapshots]
-    table = TextTable(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
+    document = [
+        {**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots
+    ]
+    rows = [
+        (s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note)
+        for s, held in snapshots
+    ]
+    table = TextTable(
+        ["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows
+    )
     answer(document, [table] if rows else [], "This lake has no snapshot.")
 
 
@@ -222,20 +255,26 @@ def show_snapshot(name: str) -> None:
 @click.option("--yes", is_flag=True, help="Do it.")
 @json_and_lake
 def drop(name: str, yes: bool) -> None:
-    """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
+    """Let go of a snapshot and of the files that only it holds. What names it can no longer be
+    read."""
     lake, _ = opened()
     held = held_bytes(lake, name)
     if yes:
         drop_snapshot(lake, name)
     size = f"{number(held)} bytes"
-    line = f"dropped {name}; {size} are free" if yes else f"would drop {name}, and free {size}; do it with --yes"
+    line = (
+        f"dropped {name}; {size} are free"
+        if yes
+        else f"would drop {name}, and free {size}; do it with --yes"
+    )
     answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
 
 
 def _answer_snapshot(shown: "Snapshot") -> None:
     made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}"
     rows = [
-        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in shown.tables.items()
+        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days))
+        for name, t in shown.tables.items()
     ]
     table = TextTable(["table", "version", "rows", "days", "data files", "which days"], rows)
     answer(shown, [f"snapshot {shown.name}, made {made}", table, f"digest {shown.digest}"])

@@ -1,4 +1,5 @@
-"""`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run per request.
+"""`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run
+per request.
 
 Not here: which days need it, and their requests (`core.needs`), and the sensors, which do the same.
 """
@@ -50,9 +51,13 @@ class CaughtUp:
     """What a catch-up did, and what it left."""
 
     runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
-    left: dict[str, list[str]] = field(default_factory=dict)  # per table the days that still need a rebuild
+    left: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # per table the days that still need a rebuild
     why: dict[str, str] = field(default_factory=dict)  # per table the reason
-    blocked: Collection[date] = ()  # days whose landed files are altered or missing: they wait for a person
+    blocked: Collection[
+        date
+    ] = ()  # days whose landed files are altered or missing: they wait for a person
     held_back: Sequence[str] = ()  # a line for each idle plan with days that need a rebuild
     waits: bool = False  # whether all these plans wait as `plan --stop-after` asks
     fruitless: Sequence[str] = ()  # see `Unusable`
@@ -70,11 +75,12 @@ class CaughtUp:
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
 def catch_up(keep_good_days: bool, note: str) -> None:
-    """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
+    """Load what landed and rebuild every day that needs it, level by level: what the sensors do by
+    themselves.
 
-    Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, a source
-    cannot be scanned (the others are loaded), or not one row of a source is usable; 3 if only plans that wait at their
-    `--stop-after` hold days back.
+    Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold
+    days back, a source cannot be scanned (the others are loaded), or not one row of a source is
+    usable; 3 if only plans that wait at their `--stop-after` hold days back.
     """
     lake = named_lake()
     blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
@@ -87,21 +93,32 @@ def catch_up(keep_good_days: bool, note: str) -> None:
 
 
 def _look() -> tuple[Known, Needs]:
-    lake, pipeline = opened()  # of one reading: lake.toml may change meanwhile, and what makes rows must sign them
+    lake, pipeline = (
+        opened()
+    )  # of one reading: lake.toml may change meanwhile, and what makes rows must sign them
     known = Known(lake, pipeline)
     found = needs(known.states, {}, utc_today())
     if lake.shared is not None:  # a candidate's other tables are the lake's beside it
-        own = {name: days if lake.writes(name) else frozenset[date]() for name, days in found.needed.items()}
-        found = replace(found, needed=own, ready={name: found.ready[name] & days for name, days in own.items()})
+        own = {
+            name: days if lake.writes(name) else frozenset[date]()
+            for name, days in found.needed.items()
+        }
+        found = replace(
+            found, needed=own, ready={name: found.ready[name] & days for name, days in own.items()}
+        )
     return known, found
 
 
 def until_settled(
-    lake: Lake, note: str, reason: str, left_alone: Collection[Day] = (), tags: Mapping[str, str] | None = None
+    lake: Lake,
+    note: str,
+    reason: str,
+    left_alone: Collection[Day] = (),
+    tags: Mapping[str, str] | None = None,
 ) -> CaughtUp:
-    """Run one request after the other, with these `tags`, reading the states again after each. Days that a run kept
-    back are left. Days of a failed run are tried again in halves, down to days that fail alone; a day that succeeds
-    and still needs a rebuild, `[lateness] attempts` times."""
+    """Run one request after the other, with these `tags`, reading the states again after each. Days
+    that a run kept back are left. Days of a failed run are tried again in halves, down to days that
+    fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
     rebuilt = Counter[Day]()
 
@@ -114,7 +131,9 @@ def until_settled(
         days = [day for day in sorted(found.needed_days) if (found.table, day) not in kept_back]
         if outcome.success or outcome.only_kept_back:
             rebuilt.update((found.table, day) for day in days)
-            in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
+            in_vain.update(
+                day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts
+            )
         elif len(days) == 1 or _is_hopeless(found.table, outcome):
             in_vain.update((found.table, day) for day in days)
         else:
@@ -135,13 +154,16 @@ def until_settled(
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             done.left[name] = list(map(str, left))
-            done.why[name] = _why_remaining(still, name, [day for day in left if (name, day) in in_vain])
+            done.why[name] = _why_remaining(
+                still, name, [day for day in left if (name, day) in in_vain]
+            )
     done.held_back, done.waits = _held_back(lake, still)
     return done
 
 
 def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
-    """Whether the table's code or contract was refused whatever the rows: fewer days would fail alike."""
+    """Whether the table's code or contract was refused whatever the rows: fewer days would fail
+    alike."""
     causes = [failed.cause for failed in outcome.tables if failed.table == table]
     return any(
         any(text in cause for text in (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE))
@@ -151,10 +173,20 @@ def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
 
 
 def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
-    """Return a line per idle plan with days that need a rebuild, and whether all of them wait at their `stop_after`."""
-    idle = [(find_plan(lake, plan_id), line) for plan_id, line in held_back(lake, also_idle=True).items()]
-    found = [(plan, line) for plan, line in idle if any({*plan.days} & still.needed.get(t, set()) for t in plan.tables)]
-    return [line for _, line in found], bool(found) and all(state_of(lake, plan) == "waiting" for plan, _ in found)
+    """Return a line per idle plan with days that need a rebuild, and whether all of them wait at
+    their `stop_after`."""
+    idle = [
+        (find_plan(lake, plan_id), line)
+        for plan_id, line in held_back(lake, also_idle=True).items()
+    ]
+    found = [
+        (plan, line)
+        for plan, line in idle
+        if any({*plan.days} & still.needed.get(t, set()) for t in plan.tables)
+    ]
+    return [line for _, line in found], bool(found) and all(
+        state_of(lake, plan) == "waiting" for plan, _ in found
+    )
 
 
 def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
@@ -162,7 +194,9 @@ def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
     reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
         day = min(waiting)
-        reasons.append(f"{len(waiting)} wait for their inputs, {day} for {' '.join(map(str, waiting[day]))}")
+        reasons.append(
+            f"{len(waiting)} wait for their inputs, {day} for {' '.join(map(str, waiting[day]))}"
+        )
     return "; ".join(reasons)
 
 
@@ -170,7 +204,10 @@ def _planned(lake: Lake) -> set[Day]:
     """Return the days of active plans, which are left to these plans."""
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
-        remark(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
+        remark(
+            f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see "
+            "`plan list`)"
+        )
     return {(name, day) for name, days in planned.items() for day in days}
 
 
@@ -185,12 +222,16 @@ def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list
 
 
 def report(done: CaughtUp) -> None:
-    """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit code 1 if a run
-    failed or a day is left."""
+    """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit
+    code 1 if a run failed or a day is left."""
     runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-    found = [partial(draw_outcomes, done.runs)] if done.runs or done.held_back or done.unscanned else []
+    found = (
+        [partial(draw_outcomes, done.runs)] if done.runs or done.held_back or done.unscanned else []
+    )
     document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
-    answer(document, found, "Nothing to do: every day before today (UTC) that can be is up to date.")
+    answer(
+        document, found, "Nothing to do: every day before today (UTC) that can be is up to date."
+    )
     failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
     for request, cause in failed:
         remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
@@ -216,10 +257,16 @@ def _warn_of_written_days(done: CaughtUp) -> None:
 
 @click.command("replay-late")
 @days_options(required=True)
-@click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
+@click.option(
+    "--note",
+    type=TEXT,
+    required=True,
+    help="Why these rows count after all; it is kept in the receipts.",
+)
 @json_and_lake
 def replay_late(days: DayRange, note: str) -> None:
-    """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
+    """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and
+    rebuild those days only.
 
     Exit code 1 if a run fails or a day still needs making afterwards.
     """

@@ -1,6 +1,8 @@
-"""Commands that look for what is wrong in a lake: `controls`, `drift` and `prove`. None of them commits anything.
+"""Commands that look for what is wrong in a lake: `controls`, `drift` and `prove`. None of them
+commits anything.
 
-Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and `doctor`.
+Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and
+`doctor`.
 """
 
 from dataclasses import replace
@@ -29,12 +31,17 @@ from backfill_assets.operations.standing import unproven
 def controls(names: tuple[str, ...]) -> Output:
     """Judge the controls NAMES of `[controls]` in lake.toml; without names all of them.
 
-    Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is gone.
+    Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is
+    gone.
     """
     lake, pipeline = opened()
     outcomes = judge_controls(lake, pipeline, names)
-    none = "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
-    return Output(outcomes, [*map(str, outcomes)] or [none], failed=not all(o.holds for o in outcomes))
+    none = (
+        "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
+    )
+    return Output(
+        outcomes, [*map(str, outcomes)] or [none], failed=not all(o.holds for o in outcomes)
+    )
 
 
 SHOWN = 20
@@ -46,11 +53,12 @@ SHOWN = 20
 @days_options(default="all that were made")
 @reporting("html")
 def drift(table: str | None, column: str | None, days: "DayRange | None") -> Output:
-    """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
+    """Rank the days whose values differ from the 28 days before, the same weekday, or what the day
+    held before.
 
-    By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The measure is the
-    population stability index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0,
-    whatever was found.
+    By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The
+    measure is the population stability index; a day is off where the first two, or the third,
+    exceed 0.25 plus chance. Exit code 0, whatever was found.
     """
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
@@ -66,7 +74,10 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     off = report.off
     headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
     if report.unjudged:
-        headline += f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few rows"
+        headline += (
+            f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few "
+            "rows"
+        )
     if count is not None and len(off) > count:
         headline += f"; the {count} that are off most are shown, --json has all"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
@@ -74,27 +85,37 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
         (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)
         for d in off[:count]
     ]
-    title = "population stability index against the 28 days before, four same weekdays, what the day held before"
+    title = (
+        "population stability index against the 28 days before, four same weekdays, what the day "
+        "held before"
+    )
     return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
 
 
 def drift_sections(report: "DriftReport") -> list[PageSection]:
-    """Return the sections of a page: plots of the columns that are off most, then all that are off, neighbouring days
-    of a column in one row; every day by itself is folded."""
+    """Return the sections of a page: plots of the columns that are off most, then all that are off,
+    neighbouring days of a column in one row; every day by itself is folded."""
     every = drift_section(report)
     plots = PageSection("Drift", about=every.lines, figures=drift_figures(report))
     if not every.tables:
         return [plots]
-    spans = {(t, c): contiguous(d.day for d in report.off if (d.table, d.column) == (t, c))
-             for t, c in dict.fromkeys((d.table, d.column) for d in report.off)}  # fmt: skip
+    spans = {
+        (t, c): contiguous(d.day for d in report.off if (d.table, d.column) == (t, c))
+        for t, c in dict.fromkeys((d.table, d.column) for d in report.off)
+    }
     rows = []
     for (table, column), found in spans.items():
         for span in found:
-            off = [d for d in report.off if (d.table, d.column) == (table, column) and d.day in span]
+            off = [
+                d for d in report.off if (d.table, d.column) == (table, column) and d.day in span
+            ]
             least, most = (_index(pick(map(_greatest, off))) for pick in (min, max))
             index = most if least == most else f"{least}..{most}"
             rows.append((index, f"{table}.{column}", f"{span} ({len(span)})", off[0].moved))
-    title = "population stability index: the greatest of those against the 28 days before, same weekdays, and before"
+    title = (
+        "population stability index: the greatest of those against the 28 days before, same "
+        "weekdays, and before"
+    )
     grouped = TextTable(("index", "column", "days", "moved most"), rows, title)
     folded = [replace(table, title=f"Every day by itself: {table.title}") for table in every.tables]
     return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
@@ -110,17 +131,33 @@ def _index(value: float | None) -> str:
 
 @click.command()
 @days_options(default="all that were made")
-@click.option("--random", type=click.IntRange(min=1), default=None, help="Prove this many days, drawn by --seed.")
+@click.option(
+    "--random",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Prove this many days, drawn by --seed.",
+)
 @click.option("--seed", default="0", help="Which days are drawn. [default: 0]")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
-@click.option("--chunk", type=click.IntRange(min=1), default=1, help="Compute this many days at once. [default: 1]")
-@click.option("--due", is_flag=True, help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Compute this many days at once. [default: 1]",
+)
+@click.option(
+    "--due",
+    is_flag=True,
+    help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.",
+)
 @reporting()
 def prove(tables: str | None, due: bool, **options: Any) -> Output:
-    """Compute days again from the inputs that their receipts pin, in another order, and compare fingerprints.
+    """Compute days again from the inputs that their receipts pin, in another order, and compare
+    fingerprints.
 
-    Inputs come in another physical order, rows are grouped in another number of partitions, days are computed alone.
-    Nothing is committed. Exit code 1 where a day differs or a table could not be computed.
+    Inputs come in another physical order, rows are grouped in another number of partitions, days
+    are computed alone. Nothing is committed. Exit code 1 where a day differs or a table could not
+    be computed.
     """
     from backfill_assets.operations.prove import ProofRequest, keep_proof
     from backfill_assets.operations.prove import prove as prove_days

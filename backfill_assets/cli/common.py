@@ -1,4 +1,5 @@
-"""Options, argument types and JSON output of all commands; imports only click and `core`, so that `--help` is quick.
+"""Options, argument types and JSON output of all commands; imports only click and `core`, so that
+`--help` is quick.
 
 Not here: drawing for people (`drawing`).
 """
@@ -29,12 +30,19 @@ if TYPE_CHECKING:
     from backfill_assets.lake.view import Known
     from backfill_assets.operations.rejected import Unusable
 
-LAKE_KEY, TARGET_KEY, JSON_KEY = "backfill_assets.lake", "backfill_assets.target", "backfill_assets.json"
+LAKE_KEY, TARGET_KEY, JSON_KEY = (
+    "backfill_assets.lake",
+    "backfill_assets.target",
+    "backfill_assets.json",
+)
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def _kept_option(key: str, *spelled: str, **words: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """An option whose value is kept under `key` in click's `meta`, and no argument of the command."""
+def _kept_option(
+    key: str, *spelled: str, **words: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option whose value is kept under `key` in click's `meta`, and no argument of the
+    command."""
 
     def keep(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value:
@@ -43,11 +51,16 @@ def _kept_option(key: str, *spelled: str, **words: Any) -> Callable[[Callable[..
     return click.option(*spelled, expose_value=False, callback=keep, **words)
 
 
-# Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
+# Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read
+# last.
 lake_help = "The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]"
 lake_option = _kept_option(LAKE_KEY, LAKE_OPTION, metavar="DIR", help=lake_help)
-target_option = _kept_option(TARGET_KEY, "--target", metavar="NAME", help="A candidate of the lake, in its place.")
-json_option = _kept_option(JSON_KEY, "--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+target_option = _kept_option(
+    TARGET_KEY, "--target", metavar="NAME", help="A candidate of the lake, in its place."
+)
+json_option = _kept_option(
+    JSON_KEY, "--json", "as_json", is_flag=True, help="One JSON document on stdout."
+)
 
 
 def json_and_lake(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,12 +69,15 @@ def json_and_lake(command: Callable[..., None]) -> Callable[..., None]:
 
 
 newest_option = click.option(
-    "--newest", is_flag=True, help="Each table at its newest commit, also while a run writes others."
+    "--newest",
+    is_flag=True,
+    help="Each table at its newest commit, also while a run writes others.",
 )
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """A value that `parse` makes of a text; its BackfillError or ValueError is click's error about the option."""
+    """A value that `parse` makes of a text; its BackfillError or ValueError is click's error about
+    the option."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self.parse = name, parse
@@ -78,7 +94,9 @@ def _utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:  # no receipt could keep it
-        raise ValueError(f"'{plain(text)}' is not UTF-8. Nothing was done. Write it in UTF-8.") from None
+        raise ValueError(
+            f"'{plain(text)}' is not UTF-8. Nothing was done. Write it in UTF-8."
+        ) from None
     return text
 
 
@@ -101,36 +119,40 @@ def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_days(*args: Any, listed: DayRange | None, **options: Any) -> None:
         if listed is not None and options["days"] is not None:
-            raise click.UsageError("--days-from says the days already: leave --from, --to and --days away.")
+            raise click.UsageError(
+                "--days-from says the days already: leave --from, --to and --days away."
+            )
         if listed is None and options["days"] is None:
             raise click.UsageError("which days? Say --from DAY --to DAY, or --days.")
         command(*args, **{**options, "days": listed or options["days"]})
 
     which = "Days that are no range, e.g. 2024-03-01,2024-03-05..07."
-    several = click.option("--days", "--partitions", "span", type=Parsed("DAYS", parse_days), help=which)
+    several = click.option(
+        "--days", "--partitions", "span", type=Parsed("DAYS", parse_days), help=which
+    )
     listing = "A file with such days; # begins a comment."
     listed = click.option("--days-from", "listed", type=Parsed("FILE", _days_in), help=listing)
     return days_options(several=several)(listed(with_days))
 
 
 keep_good_option = click.option(
-    "--keep-good-days",
-    is_flag=True,
-    help="Write the days that pass though others are refused.",
+    "--keep-good-days", is_flag=True, help="Write the days that pass though others are refused."
 )
 
 
 def days_options(
     required: bool = False, default: str = "", several: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds `--from` and `--to`, both days included; the command gets them as `days` (None
-    without them, unless they are `required`). `default`: the days without them, for `--help`. `--days A..B` and
-    `--partitions A..B`, as some commands of earlier releases have it, mean the same everywhere and are hidden, unless
-    `several` is an option in their place."""
+    """Return a decorator that adds `--from` and `--to`, both days included; the command gets them
+    as `days` (None without them, unless they are `required`). `default`: the days without them, for
+    `--help`. `--days A..B` and `--partitions A..B`, as some commands of earlier releases have it,
+    mean the same everywhere and are hidden, unless `several` is an option in their place."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def with_days(*args: Any, first: date | None, last: date | None, span: DayRange | None, **options: Any) -> None:
+        def with_days(
+            *args: Any, first: date | None, last: date | None, span: DayRange | None, **options: Any
+        ) -> None:
             days = _days(first, last, span)
             if days is None and required:
                 raise click.UsageError("which days? Say --from DAY --to DAY.")
@@ -138,7 +160,9 @@ def days_options(
 
         usual = f"  [default: {default}]" if default else ""
         hidden = several or click.option("--days", "--partitions", "span", type=SPAN, hidden=True)
-        last = click.option("--to", "last", type=DAY, help="The last day, included.  [default: that of --from]")
+        last = click.option(
+            "--to", "last", type=DAY, help="The last day, included.  [default: that of --from]"
+        )
         first = click.option("--from", "first", type=DAY, help=f"The first day.{usual}")
         return first(last(hidden(with_days)))
 
@@ -146,7 +170,8 @@ def days_options(
 
 
 def _days(first: date | None, last: date | None, span: DayRange | None) -> DayRange | None:
-    """Return the days of `--from` and `--to`, or of `--days`; raise click's error where they contradict each other."""
+    """Return the days of `--from` and `--to`, or of `--days`; raise click's error where they
+    contradict each other."""
     if span is not None and (first or last):
         raise click.UsageError("--days says the days already: leave --from and --to away.")
     if last and not first:
@@ -164,14 +189,15 @@ def usage() -> Iterator[None]:
 
 
 def inclusive(first: date, last: date) -> DayRange:
-    """Return the range `first` through `last`; raise click's error where it ends before it starts."""
+    """Return the range `first` through `last`; raise click's error where it ends before it
+    starts."""
     with usage():
         return from_inclusive(first, last)
 
 
 def lake_root() -> Path:
-    """Return the absolute folder of the chosen lake, which need not exist, or of the candidate that `--target` names.
-    Raises BackfillError if there is no such candidate."""
+    """Return the absolute folder of the chosen lake, which need not exist, or of the candidate that
+    `--target` names. Raises BackfillError if there is no such candidate."""
     meta = click.get_current_context().meta
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:
@@ -182,22 +208,26 @@ def lake_root() -> Path:
     folder: Path = root / CANDIDATES / target
     if home_of(folder) == folder:
         raise BackfillError(
-            f"the candidate {target}", f"the lake {address_of(root)} has none of that name", "Nothing was done",
+            f"the candidate {target}",
+            f"the lake {address_of(root)} has none of that name",
+            "Nothing was done",
             f"`backfill-assets candidate create {target} --tables NAMES` makes one",
-        )  # fmt: skip
+        )
     return folder
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Replacements for opening the lake and running a backfill (None: the usual functions), click's `obj`."""
+    """Replacements for opening the lake and running a backfill (None: the usual functions), click's
+    `obj`."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
     work: "Callable[[Known, Work], RunOutcome] | None" = None
 
 
 def overrides() -> Overrides:
-    """Return the functions that the command's caller put in place of the usual ones (`Overrides`; usually none)."""
+    """Return the functions that the command's caller put in place of the usual ones (`Overrides`;
+    usually none)."""
     return click.get_current_context().find_object(Overrides) or Overrides()
 
 
@@ -227,12 +257,14 @@ def wants_json() -> bool:
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
     text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False, allow_nan=False)
-    click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
+    click.echo(
+        NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text)
+    )
 
 
 def say_unusable(lake: "Lake") -> "Unusable":
-    """Name the rows that landed and that no table gets, or that there is no file where lake.toml says, in one line on
-    stderr; return the former."""
+    """Name the rows that landed and that no table gets, or that there is no file where lake.toml
+    says, in one line on stderr; return the former."""
     from backfill_assets.cli.drawing import remark
     from backfill_assets.lake.ledger import FILES, of_source
     from backfill_assets.operations.rejected import unusable
@@ -248,7 +280,8 @@ def say_unusable(lake: "Lake") -> "Unusable":
 
 
 def say_why_readers_wait(lake: "Lake") -> str:
-    """Say in one line on stderr for which runs readers wait; return it, "" where they wait for none."""
+    """Say in one line on stderr for which runs readers wait; return it, "" where they wait for
+    none."""
     from backfill_assets.cli.drawing import remark
     from backfill_assets.lake.versions import why_readers_wait
 
@@ -258,13 +291,17 @@ def say_why_readers_wait(lake: "Lake") -> str:
 
 
 def _landed(lake: "Lake") -> bool:
-    """Whether something lies where one of the sources says, or cannot be read, which its error says."""
+    """Whether something lies where one of the sources says, or cannot be read, which its error
+    says."""
     from backfill_assets.engine.loss import failing_alone
     from backfill_assets.lake.source_log import list_source
 
     try:
         with failing_alone(f"the deliveries of {lake.address}"):
-            listings = [list_source(source, lake.shared or lake.root) for source in lake.settings.delivered.values()]
+            listings = [
+                list_source(source, lake.shared or lake.root)
+                for source in lake.settings.delivered.values()
+            ]
     except TransientError:
         raise
     except BackfillError:

@@ -27,16 +27,32 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.view import Known
 from backfill_assets.operations import example_lakes as samples
-from backfill_assets.operations.example_lakes import FEWEST_DAYS, MARKER, STEPS, examples, make_example
+from backfill_assets.operations.example_lakes import (
+    FEWEST_DAYS,
+    MARKER,
+    STEPS,
+    examples,
+    make_example,
+)
 from backfill_assets.operations.rejected import kinds, refused_rows
 from backfill_assets.operations.status import DayStatus, StatusReport, status
 
 
 @click.command()
 @click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one.")
-@click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
+@click.option(
+    "--days",
+    type=click.IntRange(FEWEST_DAYS, 366),
+    default=30,
+    show_default=True,
+    help="Of a fresh sample.",
+)
 @click.option("--to", "last", type=DAY, help="Last day of a fresh sample. [default: yesterday]")
-@click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
+@click.option(
+    "--engine",
+    type=click.Choice(OWN_SERVERS),
+    help="Of a fresh sample; embedded (Spark) unless said.",
+)
 @json_and_lake
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None) -> None:
@@ -47,7 +63,12 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         remark(title)
-        outcomes.append(work(Known(lake, pipeline), Work(span, tuple(t.name for t in pipeline.tables), note="demo")))
+        outcomes.append(
+            work(
+                Known(lake, pipeline),
+                Work(span, tuple(t.name for t in pipeline.tables), note="demo"),
+            )
+        )
         if not outcomes[-1].success:
             remark(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)
@@ -58,9 +79,9 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
 
 
 def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) -> DayRange:
-    """Return the days of the sample lake at `root`, first made over `days` if there is none; a lake without the
-    sample's marker is left alone. Raises SettingsError for another's lake, and for one that was made with another
-    engine than `engine`."""
+    """Return the days of the sample lake at `root`, first made over `days` if there is none; a lake
+    without the sample's marker is left alone. Raises SettingsError for another's lake, and for one
+    that was made with another engine than `engine`."""
     refuse_foreign(root)
     known = samples.sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
@@ -68,9 +89,12 @@ def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) ->
     if known is not None and not new:
         if engine not in (None, has := load_settings(root).spark.engine):
             raise SettingsError(
-                f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
-                f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its days stay as they are',
-            )  # fmt: skip
+                f"the sample lake {root}",
+                f"its engine is {scrub(has)}, not {engine}",
+                "Nothing was done",
+                f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its '
+                "days stay as they are",
+            )
         remark(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
         return known
     if known is not None:
@@ -81,7 +105,8 @@ def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) ->
 
 
 def _remove(root: Path) -> None:
-    """Remove the old sample, its server first and its marker last: an interrupted removal can be done again."""
+    """Remove the old sample, its server first and its marker last: an interrupted removal can be
+    done again."""
     stop_server(root)
     for path in sorted(root.iterdir()):
         if path.is_dir() and not path.is_symlink():
@@ -91,7 +116,9 @@ def _remove(root: Path) -> None:
     (root / MARKER).unlink()
 
 
-def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
+def _draw(
+    lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]
+) -> None:
     from backfill_assets.cli.dagster_home import lake_words
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
@@ -99,12 +126,20 @@ def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: l
     rows.append(["all", *(sum(d.rows or 0 for d in column) for column in report.tables.values())])
     draw_table(["rows of", *report.tables], rows)
     click.echo()
-    draw_table(["lines", "in quarantine because"], [[n, reason] for reason, n in kinds(refused).shown])
+    draw_table(
+        ["lines", "in quarantine because"], [[n, reason] for reason, n in kinds(refused).shown]
+    )
     click.echo()
     names = [t.table for t in outcomes[0].tables]
     parts = {o.run_id: {t.table: t for t in o.tables} for o in outcomes}
     took = [
-        [name, *(f"{p[name].seconds:.1f} s, {p[name].changed} of {p[name].days} changed" for p in parts.values())]
+        [
+            name,
+            *(
+                f"{p[name].seconds:.1f} s, {p[name].changed} of {p[name].days} changed"
+                for p in parts.values()
+            ),
+        ]
         for name in names
     ]
     took.append(["the whole run", *(f"{o.seconds:.1f} s" for o in outcomes)])
@@ -114,19 +149,24 @@ def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: l
     week = f"--from {max(lines[0][0].day, day - timedelta(days=6))} --to {day}"
     click.echo(f"See both runs in Dagster:  backfill-assets {words}ui")
     click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
-    click.echo(f"Correct a week:            backfill-assets {words}plan {week} --tables {table} --force")
+    click.echo(
+        f"Correct a week:            backfill-assets {words}plan {week} --tables {table} --force"
+    )
 
 
 def _cell(day: DayStatus) -> str:
     """Return the rows, and the state where it is not fresh."""
-    return number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
+    return (
+        number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
+    )
 
 
 @click.command()
 @click.argument("name", required=False)
 @json_and_lake
 def example(name: str | None) -> None:
-    """List the lakes to learn from, or make the one called NAME in the folder of --lake, which must be empty.
+    """List the lakes to learn from, or make the one called NAME in the folder of --lake, which must
+    be empty.
 
     Each tells in its STEPS.md what it shows, which commands to run, and what comes out.
     """
@@ -137,6 +177,9 @@ def example(name: str | None) -> None:
         return
     root = lake_root()
     make_example(name, root)
-    read = f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of its own."
+    read = (
+        f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of "
+        "its own."
+    )
     document = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
     answer(document, [f"made {root}: {known[name]}", read])

@@ -1,7 +1,8 @@
-"""`backfill-assets doctor`, `verify`, `checklist`, `mend`, `maintain`, `copy-lake`: checks and upkeep of a lake.
+"""`backfill-assets doctor`, `verify`, `checklist`, `mend`, `maintain`, `copy-lake`: checks and
+upkeep of a lake.
 
-Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`), the damage
-(`lake.inspection`) and the files that can be deleted (`operations.maintain`).
+Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`), the
+damage (`lake.inspection`) and the files that can be deleted (`operations.maintain`).
 """
 
 from collections.abc import Sequence
@@ -36,10 +37,13 @@ HANG = 6  # characters: the level and a space
 
 
 @click.command()
-@click.option("--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte.")
+@click.option(
+    "--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte."
+)
 @reporting()
 def doctor(deep: bool) -> Output:
-    """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
+    """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code
+    1 if one is odd."""
     from backfill_assets.cli.dagster_home import examine_sharing
     from backfill_assets.operations.doctor import doctor as examine
 
@@ -52,29 +56,41 @@ def doctor(deep: bool) -> Output:
 @click.command()
 @days_options(default="the rows of all")
 @click.option("--tables", help="These tables only, comma-separated; else all, with the ledgers.")
-@click.option("--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs.")
+@click.option(
+    "--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs."
+)
 @reporting()
 def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
-    """Hold every log, file and row against the receipts, by a second reader; shows only what is wrong, with the way
-    back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
+    """Hold every log, file and row against the receipts, by a second reader; shows only what is
+    wrong, with the way back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
     """
     from backfill_assets.operations.doctor import VerifyRequest
     from backfill_assets.operations.doctor import verify as examine
 
     lake, pipeline = opened()
-    request = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
+    request = VerifyRequest(
+        names_of(tables) or (), None if days is None else frozenset(days), deep=deep
+    )
     findings = examine(lake, pipeline.contracts, request)
     wrong = [d for d in findings if d.level.value != "ok"]
-    counted = f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
-    return Output({"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong))
+    counted = (
+        f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
+    )
+    return Output(
+        {"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong)
+    )
 
 
 def _draw(findings: "Sequence[Diagnosis]") -> None:
     for diagnosis in findings:
-        click.echo(click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False)
+        click.echo(
+            click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False
+        )
         say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
         if diagnosis.advice:
-            click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy
+            click.echo(
+                f"{' ' * HANG}{plain(diagnosis.advice)}"
+            )  # on one line: it holds commands to copy
 
 
 @click.command()
@@ -82,8 +98,9 @@ def _draw(findings: "Sequence[Diagnosis]") -> None:
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
 @reporting()
 def mend(table: str, yes: bool) -> Output:
-    """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a ledger (files,
-    arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up` makes again what is lacking then.
+    """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a
+    ledger (files, arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up`
+    makes again what is lacking then.
 
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
@@ -92,10 +109,19 @@ def mend(table: str, yes: bool) -> Output:
     ledgers = {c.name: c for c in (*ledgers_of(pipeline.contracts), *late)}
     if not table:
         damaged = [c.name for c in (*pipeline.contracts, *ledgers.values()) if _is_damaged(lake, c)]
-        raise click.UsageError(f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it.")
+        raise click.UsageError(
+            f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it."
+        )
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
-    damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
-    document = {"done": yes, "table": table, "aside": damage.torn, "lost": [f.path for f in damage.lost]}
+    damage = (
+        inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
+    )
+    document = {
+        "done": yes,
+        "table": table,
+        "aside": damage.torn,
+        "lost": [f.path for f in damage.lost],
+    }
     then = "Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it."
     return Output(document, [f"{table}: {damage.steps}", then])
 
@@ -111,9 +137,11 @@ def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
 @click.command()
 @reporting()
 def checklist() -> Output:
-    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its newest plan.
+    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its
+    newest plan.
 
-    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0, whatever holds.
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0,
+    whatever holds.
     """
     from backfill_assets.operations.checklist import checklist as judged
 
@@ -134,15 +162,18 @@ def _draw_items(items: "Sequence[Item]") -> None:
 
 
 @click.command()
-@click.option("--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]")
+@click.option(
+    "--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]"
+)
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @json_and_lake
 def maintain(named: str, yes: bool) -> None:
-    """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
-    checkpoints; and ledgers and days in many small files, or in too large
+    """Show what can go: data files replaced so long ago that no rollback is promised, files that no
+    version names, old checkpoints; and ledgers and days in many small files, or in too large
     ones. With --yes it is done.
 
-    No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
+    No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it
+    needs.
     """
     from backfill_assets.operations.maintain import maintain as do
 
@@ -161,12 +192,14 @@ def maintain(named: str, yes: bool) -> None:
 @click.argument("target", metavar="TO")
 @json_option
 def copy_lake(source: str, target: str) -> None:
-    """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every byte.
+    """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every
+    byte.
 
-    TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A lake that is
-    written meanwhile is copied as of one moment after the last write, or refused. FROM stays; landing folders elsewhere
-    stay where they are; Dagster's runs, locks and scratch are not copied. No link is followed: one in FROM or in TO is
-    refused by name, as is a TO that others own or may write.
+    TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A
+    lake that is written meanwhile is copied as of one moment after the last write, or refused. FROM
+    stays; landing folders elsewhere stay where they are; Dagster's runs, locks and scratch are not
+    copied. No link is followed: one in FROM or in TO is refused by name, as is a TO that others own
+    or may write.
     """
     copied = do(open_lake(local_root(source)), local_root(target))
     answer(copied, [copied])

@@ -1,8 +1,10 @@
-"""Tables, lines and sections of a report: on a terminal or in a pipe for people, or written as one HTML page.
+"""Tables, lines and sections of a report: on a terminal or in a pipe for people, or written as one
+HTML page.
 
-Terminals get colours, pipes plain text; text of a lake is escaped (`core.texts`). Data goes to stdout, remarks to
-stderr. A page escapes every text of a lake, runs no script and fetches nothing; its content policy forbids both. Not
-here: what sections say (each command), and the plots (`plots`).
+Terminals get colours, pipes plain text; text of a lake is escaped (`core.texts`). Data goes to
+stdout, remarks to stderr. A page escapes every text of a lake, runs no script and fetches nothing;
+its content policy forbids both. Not here: what sections say (each command), and the plots
+(`plots`).
 """
 
 import os
@@ -28,14 +30,23 @@ if TYPE_CHECKING:
 
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
-    "fresh": {"fg": "green"}, "stale": {"fg": "yellow"}, "missing": {"fg": "red"}, "pending": {"dim": True},
+    "fresh": {"fg": "green"},
+    "stale": {"fg": "yellow"},
+    "missing": {"fg": "red"},
+    "pending": {"dim": True},
     "unpinned": {"fg": "magenta"},
-    "incomplete": {"fg": "magenta"}, "outdated": {"fg": "cyan"}, "held": {"fg": "blue"}, "ok": {"fg": "green"},
-    "warn": {"fg": "yellow"}, "error": {"fg": "red", "bold": True},
-}  # fmt: skip
+    "incomplete": {"fg": "magenta"},
+    "outdated": {"fg": "cyan"},
+    "held": {"fg": "blue"},
+    "ok": {"fg": "green"},
+    "warn": {"fg": "yellow"},
+    "error": {"fg": "red", "bold": True},
+}
 GAP = "  "
 COMMAND = re.compile(r"(^|: +)backfill-assets ")
-PROSE_CHARS = 30  # a longer cell with spaces in it is a sentence, which may be broken between its words
+PROSE_CHARS = (
+    30  # a longer cell with spaces in it is a sentence, which may be broken between its words
+)
 NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -56,7 +67,10 @@ class TextTable:
     @cached_property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only, which are aligned to the right."""
-        return [bool(self.rows) and all(_is_number(row[i]) for row in self.cells) for i in range(len(self.columns))]
+        return [
+            bool(self.rows) and all(_is_number(row[i]) for row in self.cells)
+            for i in range(len(self.columns))
+        ]
 
     @staticmethod
     def is_prose(cell: str) -> bool:
@@ -69,7 +83,8 @@ class TextTable:
 
 
 def text_of(value: object) -> str:
-    """Write a whole number with thousands separated, `-` for None, an instant in UTC, and a sequence with commas."""
+    """Write a whole number with thousands separated, `-` for None, an instant in UTC, and a
+    sequence with commas."""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, datetime):
@@ -80,40 +95,52 @@ def text_of(value: object) -> str:
 
 
 def line_width(stream: TextIO | None = None) -> int | None:
-    """Return the characters of a line of `stream` (None: stdout): the screen's, or $COLUMNS; None for a pipe, whose
-    lines stay whole."""
+    """Return the characters of a line of `stream` (None: stdout): the screen's, or $COLUMNS; None
+    for a pipe, whose lines stay whole."""
     if (stream or sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size().columns
     return None
 
 
 def say(text: str, hang: int = 0, first: int = 0) -> None:
-    """Write a line to stdout, broken between words where it does not fit; further lines are indented by `hang`. A line
-    that ends with a command stays whole, to be copied.
+    """Write a line to stdout, broken between words where it does not fit; further lines are
+    indented by `hang`. A line that ends with a command stays whole, to be copied.
 
     `first` characters of the first line are written already.
     """
-    lines = _wrapped(" " * first + plain(text), None if COMMAND.search(text) else line_width(), hang)
+    lines = _wrapped(
+        " " * first + plain(text), None if COMMAND.search(text) else line_width(), hang
+    )
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 
 def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """Draw a table on stdout; the first word of a cell decides its colour.
 
-    Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
-    first column in each of them.
+    Where it is too wide, sentences are broken between words; then the columns are drawn in parts
+    below each other, the first column in each of them.
     """
-    table = TextTable([plain(c) for c in columns], [[plain(text_of(cell)) for cell in row] for row in rows])
+    table = TextTable(
+        [plain(c) for c in columns], [[plain(text_of(cell)) for cell in row] for row in rows]
+    )
     if title:
         say(title)
-    widths, room = [max(map(len, column)) for column in zip(table.columns, *table.cells, strict=True)], line_width()
+    widths, room = (
+        [max(map(len, column)) for column in zip(table.columns, *table.cells, strict=True)],
+        line_width(),
+    )
     if room is not None:
         prose = [any(table.is_prose(row[i]) for row in table.cells) for i in range(len(widths))]
         fixed = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
-        share = max((room - fixed - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE)
+        share = max(
+            (room - fixed - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE
+        )
         cells = zip(table.columns, *table.cells, strict=True)
         words = [max(map(len, " ".join(column).split()), default=0) for column in cells]
-        widths = [min(w, max(share, word)) if p else w for w, word, p in zip(widths, words, prose, strict=True)]
+        widths = [
+            min(w, max(share, word)) if p else w
+            for w, word, p in zip(widths, words, prose, strict=True)
+        ]
     for number, part in enumerate(_parts(widths, room)):
         if number:
             click.echo()
@@ -137,10 +164,16 @@ def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> 
         for texts in zip_longest(*wrapped, fillvalue=""):
             line = []
             for text, i in zip(texts, part, strict=True):
-                style = {"bold": True} if row is table.columns else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
+                style = (
+                    {"bold": True}
+                    if row is table.columns
+                    else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
+                )
                 padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
                 line.append(
-                    click.style(padded.rstrip() if i == part[-1] else padded, **style) if style and text else padded
+                    click.style(padded.rstrip() if i == part[-1] else padded, **style)
+                    if style and text
+                    else padded
                 )
             click.echo(GAP.join(line).rstrip())
 
@@ -149,7 +182,9 @@ def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
     if width is None or len(text) <= width:
         return [text]
     # A word longer than the line stays whole: a screen breaks it, and copying it gives it back.
-    wrap = textwrap.TextWrapper(width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+    )
     return wrap.wrap(text) or [text]
 
 
@@ -173,7 +208,8 @@ def size(value: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share (0..1) in percent, rounded so that neither 0 nor 100 % is claimed where it is not so."""
+    """Write a share (0..1) in percent, rounded so that neither 0 nor 100 % is claimed where it is
+    not so."""
     text = f"{share * 100:.2f}"
     if text == "0.00" and share > 0:
         return "<0.01 %"
@@ -201,7 +237,8 @@ def remark(text: str, to: TextIO | None = None) -> None:
 
 
 def broken(text: str, first: int) -> str:
-    """Break a line for stderr between words where it does not fit; `first` characters of it are written already."""
+    """Break a line for stderr between words where it does not fit; `first` characters of it are
+    written already."""
     return "\n".join(_wrapped(" " * first + text, line_width(sys.stderr), 2))[first:]
 
 
@@ -253,7 +290,13 @@ def environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("backfill_assets.cli")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def html_of(page: Page) -> str:
@@ -267,9 +310,11 @@ def write_page(file: Path, page: Page) -> None:
 
 
 def write_whole(file: Path, text: str, umask: int | None = None) -> None:
-    """Write a file whole or not at all, since a scraper must never see half of it, and name it on stderr.
+    """Write a file whole or not at all, since a scraper must never see half of it, and name it on
+    stderr.
 
-    `umask` decides who may read it; by default `[access]` of the lake does. Raises ClickException if it cannot.
+    `umask` decides who may read it; by default `[access]` of the lake does. Raises ClickException
+    if it cannot.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -277,8 +322,12 @@ def write_whole(file: Path, text: str, umask: int | None = None) -> None:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
             opened_file.write(text)
         os.umask(ours := os.umask(0o077))
-        Path(name).chmod(0o666 & ~(ours if umask is None else umask))  # mkstemp gives the owner only
+        Path(name).chmod(
+            0o666 & ~(ours if umask is None else umask)
+        )  # mkstemp gives the owner only
         Path(name).replace(file)
     except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None
+        raise click.ClickException(
+            f"{file}: {error.strerror}. It was not written. Name a file that can be."
+        ) from None
     remark(f"wrote {file}")

@@ -1,6 +1,8 @@
-"""`backfill-assets scan`, `landing accept` and `adopt`: what landed, what changed there, tables of others.
+"""`backfill-assets scan`, `landing accept` and `adopt`: what landed, what changed there, tables of
+others.
 
-Not here: comparing folder and ledger (`load.scan`), and what is adopted or refused (`lake.adopting`, `lake.adoptable`).
+Not here: comparing folder and ledger (`load.scan`), and what is adopted or refused
+(`lake.adopting`, `lake.adoptable`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +11,14 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_and_lake, lake_root, named_lake, opened, say_unusable
+from backfill_assets.cli.common import (
+    TEXT,
+    json_and_lake,
+    lake_root,
+    named_lake,
+    opened,
+    say_unusable,
+)
 from backfill_assets.cli.drawing import number, remark
 from backfill_assets.cli.output import answer
 from backfill_assets.core.addresses import address_of
@@ -33,15 +42,18 @@ from backfill_assets.lake.versions import record
 from backfill_assets.load.landed_changes import joined, landed_each
 from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 
-UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts its declared totals"
+UNDISPUTED = (
+    "neither altered nor missing, and no scan found that it contradicts its declared totals"
+)
 
 
 @click.command()
 @json_and_lake
 @click.pass_context
 def scan(ctx: click.Context) -> None:
-    """Take stock of the landing folder, and of tables that others write. Exit code 1 if a file is altered, missing,
-    refused or unreadable, or not one row of a source is usable. A source that cannot be scanned holds up no other."""
+    """Take stock of the landing folder, and of tables that others write. Exit code 1 if a file is
+    altered, missing, refused or unreadable, or not one row of a source is usable. A source that
+    cannot be scanned holds up no other."""
     from backfill_assets.load.scan import scan_each
 
     lake = named_lake()
@@ -55,8 +67,8 @@ def scan(ctx: click.Context) -> None:
 
 
 def _contracts(lake: Lake) -> Sequence[Contract]:
-    """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened: files are scanned all
-    the same."""
+    """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened:
+    files are scanned all the same."""
     try:
         return chosen_pipeline(lake).contracts
     except BackfillError as error:
@@ -66,12 +78,17 @@ def _contracts(lake: Lake) -> Sequence[Contract]:
 
 def _report_lines(report: ScanReport) -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
-        yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
+        yield f"new        {plain(name)}: {number(rows)} rows" + (
+            f", {number(bad)} unusable" if bad else ""
+        )
     gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")
     for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     if report.vanished:
-        yield f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days stay as loaded"
+        yield (
+            f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days "
+            "stay as loaded"
+        )
     yield from findings(report)
     if report.example:
         yield f"unusable because e.g. {plain(report.example)}"
@@ -80,7 +97,11 @@ def _report_lines(report: ScanReport) -> Iterator[str]:
 
 def findings(report: ScanReport) -> Iterator[str]:
     """Yield lines about files that hold days back, and files that are not read."""
-    notes = ("refused", report.refused), ("unusable", report.unreadable), ("disagrees", report.contradicted)
+    notes = (
+        ("refused", report.refused),
+        ("unusable", report.unreadable),
+        ("disagrees", report.contradicted),
+    )
     for word, files in notes:
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     yield from (f"clock      {plain(name)}: {plain(why)}" for name, why in report.ahead.items())
@@ -88,14 +109,15 @@ def findings(report: ScanReport) -> Iterator[str]:
         yield from (f"{word:10s} {plain(name)}" for name in names)
     if report.blocked:
         yield (
-            f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the files are back, or you "
+            f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the "
+            "files are back, or you "
             'say `backfill-assets landing accept --note "why"`'
         )
 
 
 def scan_as_needed(lake: Lake) -> frozenset[date]:
-    """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing.
-    Raises, at the end, the error of a source that cannot be scanned."""
+    """Scan what landed since the last scan, if anything did; return the days whose files are
+    altered or missing. Raises, at the end, the error of a source that cannot be scanned."""
     blocked, failed = scan_what_can_be(lake)
     raise_first(failed)
     return blocked
@@ -110,7 +132,10 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
             why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
-            remark(f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` lists them")
+            remark(
+                f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` "
+                "lists them"
+            )
         return frozenset(), [*unlisted, *unread]
     if comparison.counts_rows:
         session.begin()  # while files are read and parsed
@@ -123,8 +148,8 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
 
 
 def opened_now() -> tuple[Lake, Pipeline]:
-    """Open the chosen lake and its pipeline after a look at the tables that others write; say what changed there, and
-    what cannot be read, of which the days that the lake has seen stand."""
+    """Open the chosen lake and its pipeline after a look at the tables that others write; say what
+    changed there, and what cannot be read, of which the days that the lake has seen stand."""
     lake, pipeline = opened()
     if not any(is_followed(lake, c) for c in pipeline.contracts):
         return lake, pipeline
@@ -134,7 +159,8 @@ def opened_now() -> tuple[Lake, Pipeline]:
 
 
 def _observe(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
-    """Look at the tables that others write, and say what changed there; return why some cannot be read."""
+    """Look at the tables that others write, and say what changed there; return why some cannot be
+    read."""
     observed, failed = observe_each(lake, pipeline.contracts)
     for found in observed:
         if found.days:
@@ -153,8 +179,8 @@ def landing() -> None:
 @json_and_lake
 @click.pass_context
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
-    """Follow what lies in the landing folder now: files that are altered, missing, or disagree with their manifests
-    (all, or PATHS as `scan` prints them)."""
+    """Follow what lies in the landing folder now: files that are altered, missing, or disagree with
+    their manifests (all, or PATHS as `scan` prints them)."""
     from backfill_assets.load.scan import accept_all
 
     if not note.strip():
@@ -164,7 +190,11 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
     refused = _refused_for_totals(lake)
     unknown = {path: refused.get(path, UNDISPUTED) for path in sorted(set(paths) - set(followed))}
     as_they_are = [path for path in unknown if path not in refused]
-    document = {"accepted": followed, "unchanged": unknown, "neither altered nor missing": as_they_are}
+    document = {
+        "accepted": followed,
+        "unchanged": unknown,
+        "neither altered nor missing": as_they_are,
+    }
     stale = "its days are stale now, `backfill-assets status --stale` lists them"
     lines = [f"accepted   {path}: {stale}" for path in followed]
     lines += [f"unchanged  {path}: {why}" for path, why in unknown.items()]
@@ -174,8 +204,11 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
 
 
 def _refused_for_totals(lake: Lake) -> dict[str, str]:
-    """The files of which nothing was loaded because of what their manifests declare, with the reason and the fix."""
-    found = ((each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source))
+    """The files of which nothing was loaded because of what their manifests declare, with the
+    reason and the fix."""
+    found = (
+        (each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source)
+    )
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
     refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
     return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in refused}
@@ -184,32 +217,51 @@ def _refused_for_totals(lake: Lake) -> dict[str, str]:
 @click.command()
 @click.argument("table", type=TEXT)
 @click.option(
-    "--from", "place", required=True, metavar="PLACE", type=TEXT, help="Its folder, or its address in a bucket."
+    "--from",
+    "place",
+    required=True,
+    metavar="PLACE",
+    type=TEXT,
+    help="Its folder, or its address in a bucket.",
 )
-@click.option("--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day.")
-@click.option("--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL.")
+@click.option(
+    "--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day."
+)
+@click.option(
+    "--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL."
+)
 @click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
 @json_and_lake
 def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
-    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its name there.
+    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its
+    name there.
 
-    No data file is touched or copied. One commit to the table's own log gives each day a receipt; from then on days are
-    rebuilt, put back, compared and watched as of any table, and readers of the folder see them. Where there is no lake,
-    one is made. Killed at any moment, the same command goes on. Tables that cannot be kept so are refused by name.
+    No data file is touched or copied. One commit to the table's own log gives each day a receipt;
+    from then on days are rebuilt, put back, compared and watched as of any table, and readers of
+    the folder see them. Where there is no lake, one is made. Killed at any moment, the same command
+    goes on. Tables that cannot be kept so are refused by name.
     """
     if not NAME.fullmatch(table):
-        raise click.BadParameter("use small letters, digits and _, a letter first", param_hint="TABLE")
+        raise click.BadParameter(
+            "use small letters, digits and _, a letter first", param_hint="TABLE"
+        )
     columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
     wanted = Adoption(table, place_of(table, place, Path.cwd()), day, columns, note)
     refuse_apart(wanted, address_of(lake_root()))
     start = first_day(wanted)
     is_far = wanted.there.is_store
-    lake = lake_for(lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask))
+    lake = lake_for(
+        lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
+    )
     with access_of(lake):
         adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
         lake = look_at(lake.root)  # which knows now where the table lies
         pipeline = chosen_pipeline(lake)
         record(lake, pipeline.contracts, f"adopt {table}")
     maker = pipeline.table(table).contract.made_by
-    who = f"the asset {maker} makes its days, by a LakeIOManager" if maker else "the lake makes its days"
+    who = (
+        f"the asset {maker} makes its days, by a LakeIOManager"
+        if maker
+        else "the lake makes its days"
+    )
     answer(adopted, [adopted, f"from now on {who}"])

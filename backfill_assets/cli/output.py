@@ -1,7 +1,9 @@
-"""What commands take and give: click's options of a pydantic model, and the writers of what a command found.
+"""What commands take and give: click's options of a pydantic model, and the writers of what a
+command found.
 
-Writers are people's terminal, JSON, and files (a page, metrics for a scraper, Parquet). Not here: options that only
-commands have (`common`), the models (`plans.policy`), tables and pages (`drawing`), and what is found (each command).
+Writers are people's terminal, JSON, and files (a page, metrics for a scraper, Parquet). Not here:
+options that only commands have (`common`), the models (`plans.policy`), tables and pages
+(`drawing`), and what is found (each command).
 """
 
 import functools
@@ -40,11 +42,14 @@ class Output:
     document: Any  # for `--json`; or what makes it
     parts: Iterable[Part] = ()  # for people
     failed: bool = False  # whether the command ends with exit code 1
-    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # what writes a file, by its option
+    files: Mapping[str, Callable[[Path], None]] = field(
+        default_factory=dict
+    )  # what writes a file, by its option
 
 
 def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., None]]:
-    """Return a decorator for commands that return Output: adds `--json`, `--lake` and an option per kind of `files`.
+    """Return a decorator for commands that return Output: adds `--json`, `--lake` and an option per
+    kind of `files`.
 
     People get nothing on the terminal where a file was asked for.
     """
@@ -68,8 +73,8 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
 
 
 def answer(document: Any, parts: Iterable[Part] = (), nothing: str = "") -> None:
-    """Write the document (or what makes it) as JSON on stdout for a program, else draw the parts for people; the line
-    `nothing` where there are none."""
+    """Write the document (or what makes it) as JSON on stdout for a program, else draw the parts
+    for people; the line `nothing` where there are none."""
     if wants_json():
         print_json(document() if callable(document) else document)
         return
@@ -94,11 +99,12 @@ Command = Callable[..., None]
 def options_of(
     model: "type[BaseModel]", types: Mapping[str, Any] | None = None, without: Collection[str] = ()
 ) -> Callable[[Command], Command]:
-    """Return a decorator that adds an option for each field of `model`, but those `without`; `types` in place of the
-    field's own. The command gets them by the names of the fields: None, False or () where an option is not given.
+    """Return a decorator that adds an option for each field of `model`, but those `without`;
+    `types` in place of the field's own. The command gets them by the names of the fields: None,
+    False or () where an option is not given.
 
-    Of `json_schema_extra` are read: `option` (its name), `aliases`, `metavar`, `range` (least and most), `default` (in
-    words, for `--help`).
+    Of `json_schema_extra` are read: `option` (its name), `aliases`, `metavar`, `range` (least and
+    most), `default` (in words, for `--help`).
     """
 
     def decorate(command: Command) -> Command:
@@ -113,16 +119,31 @@ def options_of(
 def given_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of `model` that a person gave, by the names of the fields."""
     found = {name: options[name] for name in model.model_fields if name in options}
-    values = {name: [*value] if isinstance(value, tuple) else value for name, value in found.items()}
-    return {name: value for name, value in values.items() if not (value is None or value is False or value == [])}
+    values = {
+        name: [*value] if isinstance(value, tuple) else value for name, value in found.items()
+    }
+    return {
+        name: value
+        for name, value in values.items()
+        if not (value is None or value is False or value == [])
+    }
 
 
 def _option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
-    extra: Mapping[str, Any] = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    extra: Mapping[str, Any] = (
+        field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    )
     spelled = [f"--{extra.get('option', name.replace('_', '-'))}", *extra.get("aliases", ())]
     of, default = _plain(field.annotation), extra.get("default", field.default)
-    shown = "" if default is None or default is False or default in ("", []) else f"  [default: {default}]"
-    words: dict[str, Any] = {"help": f"{field.description or ''}{shown}", "metavar": extra.get("metavar")}
+    shown = (
+        ""
+        if default is None or default is False or default in ("", [])
+        else f"  [default: {default}]"
+    )
+    words: dict[str, Any] = {
+        "help": f"{field.description or ''}{shown}",
+        "metavar": extra.get("metavar"),
+    }
     if of is bool:
         return click.option(*spelled, name, is_flag=True, **words)
     if kind is None and get_origin(of) is Literal:

@@ -30,7 +30,15 @@ from backfill_assets.cli.plan_page import runbook, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.pipeline.own_files import reached
-from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
+from backfill_assets.plans.files import (
+    CANCELLED,
+    find_plan,
+    keep_plan,
+    mark,
+    marked,
+    plans,
+    state_of,
+)
 from backfill_assets.plans.files import resume as resume_plan
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.progress import progress
@@ -43,7 +51,9 @@ def _canary(text: str) -> int | DayRange:
     if not text.isdigit():
         return parse_span(text)
     if int(text) > MOST_CANARY_DAYS:
-        raise ValueError(f"{text} days are no canary: 0 to {MOST_CANARY_DAYS}, or which: DAY or A..B.")
+        raise ValueError(
+            f"{text} days are no canary: 0 to {MOST_CANARY_DAYS}, or which: DAY or A..B."
+        )
     return int(text)
 
 
@@ -52,21 +62,46 @@ def _canary(text: str) -> int | DayRange:
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @options_of(PolicyOptions, types={"canary": Parsed("N|DAY|A..B", _canary)})
 @options_of(Tolerances)
-@click.option("--template", type=click.Choice(tuple(TEMPLATES)), help="Safe defaults for a kind of correction.")
-@click.option("--newest-first", "order", flag_value="newest-first", help="The same as --order newest-first.")
-@click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
+@click.option(
+    "--template",
+    type=click.Choice(tuple(TEMPLATES)),
+    help="Safe defaults for a kind of correction.",
+)
+@click.option(
+    "--newest-first", "order", flag_value="newest-first", help="The same as --order newest-first."
+)
+@click.option(
+    "--max-chunk-days",
+    type=click.IntRange(1),
+    default=MOST_CHUNK_DAYS,
+    show_default=True,
+    help="The cap.",
+)
 @click.option("--expect-from", type=FILE, help='A TOML file with more of them: expect = ["…"].')
-@click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
-@click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
-@click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
+@click.option(
+    "--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once."
+)
+@click.option(
+    "--look",
+    is_flag=True,
+    help="Read what landed by today's settings: days that gain or lose rows. Slower.",
+)
+@click.option(
+    "--code",
+    metavar="REF",
+    default="",
+    help="The pipeline's files as git knows them at this commit or tag.",
+)
 @click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")
 @click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
 @target_option
 @json_and_lake
 def plan(**options: Any) -> None:
-    """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
+    """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's
+    file, nothing else.
 
-    Days that need nothing make no plan. Exit code 1 if the preflight failed: such a plan is refused when it is run.
+    Days that need nothing make no plan. Exit code 1 if the preflight failed: such a plan is refused
+    when it is run.
     """
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
@@ -80,8 +115,8 @@ def plan(**options: Any) -> None:
 
 
 def _make(options: dict[str, Any]) -> bool:
-    """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
-    its JSON has no id."""
+    """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to
+    do is not kept, and its JSON has no id."""
     if options["days"] is None:
         raise click.UsageError("which days? Say --from DAY --to DAY.")
     lake, pipeline = opened_now()
@@ -92,8 +127,12 @@ def _make(options: dict[str, Any]) -> bool:
     if options["max_parallel"] is None and not options["template"]:
         options["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with usage():
-        options["expect"] += read_expectations(options["expect_from"]) if options["expect_from"] else ()
-        request = PlanRequest(days, tables, _policy(options), most_days=options["max_chunk_days"], **rest)
+        options["expect"] += (
+            read_expectations(options["expect_from"]) if options["expect_from"] else ()
+        )
+        request = PlanRequest(
+            days, tables, _policy(options), most_days=options["max_chunk_days"], **rest
+        )
         new_plan = make_plan(lake, pipeline, request)
     if new_plan.nothing_to_do and not options["look"]:
         span = [str(days.start), str(days.last)]
@@ -126,12 +165,30 @@ def list_plans() -> None:
     """All plans of the lake, oldest first."""
     lake, _ = opened()
     states = [(p, state_of(lake, p)) for p in plans(lake)]
-    document = [{"id": p.id, "state": s, "from": str(p.days.start), "to": str(p.days.last), "tables": p.tables,
-                 "chunks": len(p.chunks), "user": p.user, "reason": p.reason, "note": p.note}
-                for p, s in states]  # fmt: skip
-    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in states]
+    document = [
+        {
+            "id": p.id,
+            "state": s,
+            "from": str(p.days.start),
+            "to": str(p.days.last),
+            "tables": p.tables,
+            "chunks": len(p.chunks),
+            "user": p.user,
+            "reason": p.reason,
+            "note": p.note,
+        }
+        for p, s in states
+    ]
+    rows = [
+        [p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"]
+        for p, s in states
+    ]
     table = TextTable(["plan", "state", "days", "chunks", "by", "why"], rows)
-    answer(document, [table] if rows else [], "No plans yet. Make one with: backfill-assets plan --from DAY --to DAY")
+    answer(
+        document,
+        [table] if rows else [],
+        "No plans yet. Make one with: backfill-assets plan --from DAY --to DAY",
+    )
 
 
 @plan.command("show", short_help="A plan and how far it is.")
@@ -163,15 +220,24 @@ def pause(plan_id: str, note: str) -> None:
 
 @plan.command("resume", short_help="Take a pause or a stop back.")
 @click.argument("plan_id", metavar="ID")
-@click.option("--reason", type=TEXT, default="", help="Why; needed after --stop-after. It is kept with your name.")
+@click.option(
+    "--reason",
+    type=TEXT,
+    default="",
+    help="Why; needed after --stop-after. It is kept with your name.",
+)
 @target_option
 @json_and_lake
 def resume(plan_id: str, reason: str) -> None:
-    """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan stood."""
+    """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan
+    stood."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     resume_plan(lake, found, reason)
-    answer({"id": found.id, "done": "resumed"}, [f"plan {found.id} may run again: backfill-assets run {found.id}"])
+    answer(
+        {"id": found.id, "done": "resumed"},
+        [f"plan {found.id} may run again: backfill-assets run {found.id}"],
+    )
 
 
 @plan.command("cancel", short_help="End it; what is written stays.")
@@ -180,8 +246,12 @@ def resume(plan_id: str, reason: str) -> None:
 @target_option
 @json_and_lake
 def cancel(plan_id: str, note: str) -> None:
-    """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""
+    """End a plan after the chunk that it is at; what is written stays, and its days are free for
+    others."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
-    answer({"id": found.id, "done": "cancelled"}, [f"plan {found.id}: {marked(lake, found.id, 'ended')}"])
+    answer(
+        {"id": found.id, "done": "cancelled"},
+        [f"plan {found.id}: {marked(lake, found.id, 'ended')}"],
+    )

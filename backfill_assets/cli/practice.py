@@ -1,6 +1,8 @@
-"""`backfill-assets guide`, `lab` and `drill`: guides, unsafe forms that fail beside safe ones, faults against a clock.
+"""`backfill-assets guide`, `lab` and `drill`: guides, unsafe forms that fail beside safe ones,
+faults against a clock.
 
-Not here: the texts (`guides/*.md`), the labs, the faults and the score (`labs`), and lakes to try on (`demo`).
+Not here: the texts (`guides/*.md`), the labs, the faults and the score (`labs`), and lakes to try
+on (`demo`).
 """
 
 import shutil
@@ -16,7 +18,15 @@ from threading import Thread
 import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json, wants_json
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, html_of, remark, say, write_whole
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    html_of,
+    remark,
+    say,
+    write_whole,
+)
 from backfill_assets.cli.output import answer
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.labs.model import LABS, LabStep, run_lab
@@ -27,7 +37,8 @@ from backfill_assets.labs.model import LABS, LabStep, run_lab
 @click.option("--html", type=FILE, help="Also write the lab as one page.")
 @json_and_lake
 def lab(name: str | None, html: Path | None) -> None:
-    """List the labs, or run the one called NAME: it makes a lake of its own, and deletes it at its end.
+    """List the labs, or run the one called NAME: it makes a lake of its own, and deletes it at its
+    end.
 
     Every step that says WRONG is the unsafe form, which really ran.
     """
@@ -53,20 +64,28 @@ def _section(step: LabStep) -> PageSection:
     tables = [TextTable(step.columns, step.rows)] if step.columns else []
     is_code = "\n" in step.text
     return PageSection(
-        step.title or step.form, tables, [step.verdict] if step.form else [], about=[] if is_code else [step.text],
+        step.title or step.form,
+        tables,
+        [step.verdict] if step.form else [],
+        about=[] if is_code else [step.text],
         code=step.text if is_code else "",
-    )  # fmt: skip
+    )
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--seconds", type=click.IntRange(1), default=300, show_default=True, help="The time there is.")
+@click.option(
+    "--seconds", type=click.IntRange(1), default=300, show_default=True, help="The time there is."
+)
 @click.option("--sample", is_flag=True, help="Drill on a sample lake, not on a copy of the lake.")
-@click.option("--plant-only", is_flag=True, help="Make the copy, plant the fault, name both, and leave them.")
+@click.option(
+    "--plant-only", is_flag=True, help="Make the copy, plant the fault, name both, and leave them."
+)
 @json_and_lake
 def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> None:
-    """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none), to be mended in
-    another terminal. The lake itself is only read. Exit code 1 if the copy was not well in time.
+    """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none),
+    to be mended in another terminal. The lake itself is only read. Exit code 1 if the copy was not
+    well in time.
     """
     from backfill_assets.labs.drills import PLANTS
     from backfill_assets.labs.practice import Desk, Watch, drill_lake, practise
@@ -95,7 +114,8 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> Non
 
 
 def _reader() -> Callable[[], str]:
-    """Return a function that gives the next line of the person, "" if none comes within a second."""
+    """Return a function that gives the next line of the person, "" if none comes within a
+    second."""
     lines = Queue[str]()
 
     def listen() -> None:
@@ -115,9 +135,21 @@ def _reader() -> Callable[[], str]:
 
 FOLDER = Path(__file__).parent.parent / "guides"
 FIRST = (  # the order in which a newcomer reads them; all others follow by name
-    "first-lake", "own-files", "as-others-write", "full-dumps", "several-sources", "own-tables", "late-data",
-    "correcting-the-past", "trust", "production", "servers", "in-your-project", "your-spark", "how-it-works",
-)  # fmt: skip
+    "first-lake",
+    "own-files",
+    "as-others-write",
+    "full-dumps",
+    "several-sources",
+    "own-tables",
+    "late-data",
+    "correcting-the-past",
+    "trust",
+    "production",
+    "servers",
+    "in-your-project",
+    "your-spark",
+    "how-it-works",
+)
 
 
 def guides() -> dict[str, Path]:
@@ -137,8 +169,17 @@ def guide(name: str | None) -> None:
     """
     known = guides()
     if name is None:
-        titles = {n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for n, path in known.items()}
-        answer(titles, [TextTable(("guide", "about"), [*titles.items()]), "`backfill-assets guide NAME` prints one."])
+        titles = {
+            n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            for n, path in known.items()
+        }
+        answer(
+            titles,
+            [
+                TextTable(("guide", "about"), [*titles.items()]),
+                "`backfill-assets guide NAME` prints one.",
+            ],
+        )
         return
     refuse_unknown("guide", [name], known, "Nothing was printed")
     text = known[name].read_text(encoding="utf-8")

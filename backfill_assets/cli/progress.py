@@ -1,4 +1,5 @@
-"""The request of a backfill, its outcome, and its progress on stderr: a live line on a terminal, else a line per table.
+"""The request of a backfill, its outcome, and its progress on stderr: a live line on a terminal,
+else a line per table.
 
 Not here: the run (`runner`) and anything of Dagster.
 """
@@ -28,14 +29,20 @@ class TableOutcome:
     rewritten: int = 0  # days that were written again as they were (`force`)
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds of each finished phase
     irreproducible: tuple[date, ...] = ()  # same inputs, code and settings gave other rows before
-    incomplete: tuple[date, ...] = ()  # an input day is missing, or was made without a column that is read
+    incomplete: tuple[
+        date, ...
+    ] = ()  # an input day is missing, or was made without a column that is read
     kept_back: tuple[date, ...] = ()  # refused, and left as they were, while the others were made
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values, with the keys of earlier versions."""
         values: dict[str, Any] = json_of(vars(self))
         kept = {"unlike": values.pop("irreproducible"), "failed": bool(values.pop("cause"))}
-        counts = {"unchanged": self.days - self.changed, "seconds": round(self.seconds, 3), "ahead": {}}
+        counts = {
+            "unchanged": self.days - self.changed,
+            "seconds": round(self.seconds, 3),
+            "ahead": {},
+        }
         return values | counts | kept
 
 
@@ -52,7 +59,9 @@ class RunOutcome:
     @property
     def causes(self) -> tuple[str, ...]:
         """The cause of each table that failed, else of the run; empty after a success."""
-        return tuple(dict.fromkeys(t.cause for t in self.tables if t.cause)) or tuple(filter(None, [self.cause]))
+        return tuple(dict.fromkeys(t.cause for t in self.tables if t.cause)) or tuple(
+            filter(None, [self.cause])
+        )
 
     @property
     def only_kept_back(self) -> bool:
@@ -61,33 +70,47 @@ class RunOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
-        known = {"run_id": self.run_id or None, "cause": self.cause or None, "seconds": round(self.seconds, 3)}
+        known = {
+            "run_id": self.run_id or None,
+            "cause": self.cause or None,
+            "seconds": round(self.seconds, 3),
+        }
         values: dict[str, Any] = json_of(vars(self))
         return values | known | {"causes": [*self.causes]}
 
 
 def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
-    """The outcome of several runs of one request as one, with the id of the last run and the first cause."""
+    """The outcome of several runs of one request as one, with the id of the last run and the first
+    cause."""
     tables: dict[str, TableOutcome] = {}
     for t in (t for run in runs for t in run.tables):
         first = tables.get(t.table)
         tables[t.table] = t if first is None else _added(first, t)
     success, causes = all(run.success for run in runs), [run.cause for run in runs if run.cause]
     seconds = sum(run.seconds for run in runs)
-    return RunOutcome(runs[-1].run_id, success, tuple(tables.values()), "".join(causes[:1]), seconds)
+    return RunOutcome(
+        runs[-1].run_id, success, tuple(tables.values()), "".join(causes[:1]), seconds
+    )
 
 
 def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
-    """Two runs over different days of an asset's table, which has no phases and no irreproducible or rewritten days."""
+    """Two runs over different days of an asset's table, which has no phases and no irreproducible
+    or rewritten days."""
     return replace(
-        one, days=one.days + other.days, changed=one.changed + other.changed, rows=one.rows + other.rows,
-        seconds=one.seconds + other.seconds, cause=one.cause or other.cause,
-        incomplete=one.incomplete + other.incomplete, kept_back=one.kept_back + other.kept_back,
-    )  # fmt: skip
+        one,
+        days=one.days + other.days,
+        changed=one.changed + other.changed,
+        rows=one.rows + other.rows,
+        seconds=one.seconds + other.seconds,
+        cause=one.cause or other.cause,
+        incomplete=one.incomplete + other.incomplete,
+        kept_back=one.kept_back + other.kept_back,
+    )
 
 
 class Lines:
-    """One line per table when it is done, and on a terminal a live line with the seconds while it works."""
+    """One line per table when it is done, and on a terminal a live line with the seconds while it
+    works."""
 
     def __init__(self, days: DayRange) -> None:
         self.days = days
@@ -101,7 +124,9 @@ class Lines:
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
             columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-            self._live = Progress(*columns, console=Console(stderr=True, file=self._out), transient=True)
+            self._live = Progress(
+                *columns, console=Console(stderr=True, file=self._out), transient=True
+            )
             self._live.start()
             self._live.add_task("Dagster and Spark are starting")
         return self
@@ -129,10 +154,12 @@ class Lines:
 
 
 def _own_stderr() -> TextIO | None:
-    """Open stderr once more; None where it is no file. Dagster leads stderr into a file while steps run, and a program
-    that follows the file may be ended before it has shown the last line."""
+    """Open stderr once more; None where it is no file. Dagster leads stderr into a file while steps
+    run, and a program that follows the file may be ended before it has shown the last line."""
     try:
-        return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding)
+        return os.fdopen(
+            os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding
+        )
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -143,6 +170,10 @@ def line_of(outcome: TableOutcome, days: DayRange) -> str:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"
     again = f", {outcome.rewritten} written again" if outcome.rewritten else ""
-    kept = f", {len(outcome.kept_back)} refused ({ranges(outcome.kept_back)})" if outcome.kept_back else ""
+    kept = (
+        f", {len(outcome.kept_back)} refused ({ranges(outcome.kept_back)})"
+        if outcome.kept_back
+        else ""
+    )
     made = f"{outcome.days} {unit}, {outcome.changed} changed{again}{kept}"
     return f"{outcome.table} {days}: {made}, {outcome.seconds:.1f} s"

@@ -1,7 +1,7 @@
 """`backfill-assets rollback` and `release`: the commands, their options, and their output.
 
-Elsewhere: the rollback itself (`operations.rollback`). Needs neither JVM nor Dagster, which shows the days after the
-next tick of `late_data`.
+Elsewhere: the rollback itself (`operations.rollback`). Needs neither JVM nor Dagster, which shows
+the days after the next tick of `late_data`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,9 @@ Command = Callable[..., None]
 
 def which_options(command: Command) -> Command:
     """The options that rollback and release share, besides the fields of their models."""
-    yes = click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
+    yes = click.option(
+        "--yes", is_flag=True, help="Do it. Without it, what would be done is shown."
+    )
     return days_options()(yes(command))
 
 
@@ -35,19 +37,26 @@ def which_options(command: Command) -> Command:
 @which_options
 @json_and_lake
 def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
-    """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a table to a version.
+    """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a
+    table to a version.
 
-    They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
-    code 1 where it is refused; then nothing was written.
+    They are held from then on: nothing makes them again until `release`. What landed (raw) is never
+    put back. Exit code 1 where it is refused; then nothing was written.
     """
     asked = RollbackRequest(**given_options(PutBack, options), days=days)
     _refuse_contradictions(asked)
     if asked.table and (asked.to_version is None or days is None):
-        raise click.UsageError("--table needs --from, --to and --to-version N. `backfill-assets show` lists versions.")
+        raise click.UsageError(
+            "--table needs --from, --to and --to-version N. `backfill-assets show` lists versions."
+        )
     if asked.plan and asked.to_version is not None:
-        raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
+        raise click.UsageError(
+            "a plan's days go back to what they held before it: leave out --to-version."
+        )
     lake, pipeline = opened()
-    report = roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
+    report = (
+        roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
+    )
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
     then = [f"Held until: {hold.release}"] if report.is_done else [UNDONE] if report.tables else []
     answer(report, [*report.lines(), *then])
@@ -59,14 +68,16 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
 @which_options
 @json_and_lake
 def release(yes: bool, days: DayRange | None, **options: Any) -> None:
-    """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE. Their own inputs then
-    decide which are fresh and which are stale and rebuilt."""
+    """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE.
+    Their own inputs then decide which are fresh and which are stale and rebuilt."""
     asked = RollbackRequest(**given_options(Undone, options), days=days)
     _refuse_contradictions(asked)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, asked, provenance(), act=yes)
     verb = "released" if yes else "would be released"
-    lines = [f"{name}: {', '.join(map(str, contiguous(days)))} {verb}" for name, days in found.items()]
+    lines = [
+        f"{name}: {', '.join(map(str, contiguous(days)))} {verb}" for name, days in found.items()
+    ]
     lines += [] if yes else [UNDONE]
     if yes and asked.plan in plan_ids(lake):  # a publication has no plan of its own
         lines.append(f"Make them again with: backfill-assets run {asked.plan}")
@@ -81,7 +92,9 @@ def provenance() -> Provenance:
 def _refuse_contradictions(asked: RollbackRequest) -> None:
     if bool(asked.plan) == bool(asked.table):
         what = "`rollback --table NAME --from DAY --to DAY --to-version N`, `release NAME`"
-        raise click.UsageError(f"say what: --plan ID (see `plan list`), or a table: {what}. Nothing was done.")
+        raise click.UsageError(
+            f"say what: --plan ID (see `plan list`), or a table: {what}. Nothing was done."
+        )
     if asked.chunk and not asked.plan:
         raise click.UsageError("--chunk is one of a plan: name the plan, too.")
     if asked.plan and asked.days is not None:

@@ -34,12 +34,29 @@ WAITS = 3  # the exit code of a plan that waits as it was told to
     "--accept",
     "accepts",
     multiple=True,
-    help="Pass over the gate of this chunk (a number), or lift a bound for all chunks, as the refusal names it.",
+    help="Pass over the gate of this chunk (a number), or lift a bound for all chunks, as the "
+    "refusal names it.",
 )
-@click.option("--reason", default="", help="With --accept: why; `plan show` and the receipts keep it.")
-@click.option("--daemon", is_flag=True, help="Let Dagster's daemon run it: the sensor `plans` begins within seconds.")
-@click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
-@click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
+@click.option(
+    "--reason", default="", help="With --accept: why; `plan show` and the receipts keep it."
+)
+@click.option(
+    "--daemon",
+    is_flag=True,
+    help="Let Dagster's daemon run it: the sensor `plans` begins within seconds.",
+)
+@click.option(
+    "--only",
+    type=click.IntRange(1),
+    hidden=True,
+    help="For `run` itself: this chunk, without its gate.",
+)
+@click.option(
+    "--parent",
+    nargs=2,
+    hidden=True,
+    help="With --only: ids of the run that asks for it, and of its root.",
+)
 @target_option
 @json_and_lake
 def run(
@@ -50,10 +67,11 @@ def run(
     only: int | None,
     parent: tuple[str, str] | None,
 ) -> None:
-    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
-    waits for a person, as `plan --stop-after` chunk.
+    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate
+    stops it; 3 where it waits for a person, as `plan --stop-after` chunk.
 
-    Dagster's daemon takes up a plan whose runner was killed; one that stopped and said why waits for this command.
+    Dagster's daemon takes up a plan whose runner was killed; one that stopped and said why waits
+    for this command.
     """
     lake, pipeline = opened()
     plan = find_plan(lake, plan_id)
@@ -72,21 +90,31 @@ def run(
         click.get_current_context().exit(WAITS)
 
 
-def _accepted(lake: Lake, pipeline: Pipeline, plan: Plan, accepts: Sequence[str], reason: str) -> int:
-    """Record what this person accepts; return the number of the chunk among it, or 0. Raises click's error for a bound
-    without a reason, and for what is neither a chunk nor a bound of the plan."""
-    bounds, chunks = [a for a in accepts if not a.isdigit()], [int(a) for a in accepts if a.isdigit()]
+def _accepted(
+    lake: Lake, pipeline: Pipeline, plan: Plan, accepts: Sequence[str], reason: str
+) -> int:
+    """Record what this person accepts; return the number of the chunk among it, or 0. Raises
+    click's error for a bound without a reason, and for what is neither a chunk nor a bound of the
+    plan."""
+    bounds, chunks = (
+        [a for a in accepts if not a.isdigit()],
+        [int(a) for a in accepts if a.isdigit()],
+    )
     with usage():
         for number in chunks:
             plan.chunk(number)
         for bound in bounds:
             refuse_bound(plan, pipeline.contracts, bound)
     if bounds and not reason.strip():
-        raise click.UsageError(f"why may {', '.join(bounds)} be lifted? Nothing was run. Add --reason WHY.")
+        raise click.UsageError(
+            f"why may {', '.join(bounds)} be lifted? Nothing was run. Add --reason WHY."
+        )
     if len(chunks) > 1:
         raise click.UsageError("--accept takes one chunk at a time: look at each. Nothing was run.")
     if accepts:
-        keep_acceptance(lake, plan, [*bounds, *(f"chunk {number}" for number in chunks)], reason.strip())
+        keep_acceptance(
+            lake, plan, [*bounds, *(f"chunk {number}" for number in chunks)], reason.strip()
+        )
     return chunks[0] if chunks else 0
 
 
@@ -109,7 +137,9 @@ def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     if daemon:
         activate(*opened(), plan)
         return progress(*opened(), plan)
-    if plan.policy.max_parallel > 1:  # processes that all make the tables of a new home get into each other's way
+    if (
+        plan.policy.max_parallel > 1
+    ):  # processes that all make the tables of a new home get into each other's way
         with silenced(), instance_of(lake):
             pass
     return run_plan(opened, plan, chunk_maker(lake), accepted)

@@ -1,8 +1,9 @@
-"""Running a backfill through Dagster, in this process: one run of the job `rebuild`, and its events per table.
+"""Running a backfill through Dagster, in this process: one run of the job `rebuild`, and its events
+per table.
 
-Tables that assets of a project return are made by a job of the project's definitions, which `[pipeline] definitions` of
-`lake.toml` names. Not here: the load path (`load`), a lake's own tables (`orchestration.assemble`), and which Dagster
-instance is meant (`dagster_home`).
+Tables that assets of a project return are made by a job of the project's definitions, which
+`[pipeline] definitions` of `lake.toml` names. Not here: the load path (`load`), a lake's own tables
+(`orchestration.assemble`), and which Dagster instance is meant (`dagster_home`).
 """
 
 import os
@@ -38,7 +39,11 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.backfill_requests import names_kept_back, run_rebuild
 from backfill_assets.orchestration.context import ALONE, Naming, Opened, table_made_by
 from backfill_assets.orchestration.history import cause_of
-from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
+from backfill_assets.orchestration.interrupts import (
+    Interrupted,
+    children_ignore_interrupts,
+    ends_when_interrupted,
+)
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.pipeline.own_files import loaded
@@ -59,14 +64,17 @@ def run_backfill(known: Known, request: Work, lines: Lines) -> RunOutcome:
 
 
 def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
-    """The request as runs, each with its tables in order, and whether assets of the project return their rows. An
-    asset's function gets one range of days, so that each stretch of days is a run. A table that keeps good days fails
-    its step, which would end the later steps of a run: it gets a run of its own."""
+    """The request as runs, each with its tables in order, and whether assets of the project return
+    their rows. An asset's function gets one range of days, so that each stretch of days is a run. A
+    table that keeps good days fails its step, which would end the later steps of a run: it gets a
+    run of its own."""
     given = {d.contract.name for d in declared(lake.root)}
     asked, settings = request.on_bad_days, lake.settings
     for are_given, group in groupby(request.tables, lambda name: name in given):
         tables = tuple(group)
-        alone = isinstance(request.days, SomeDays) or any(chosen_mode(asked, settings, t) == KEEP_GOOD for t in tables)
+        alone = isinstance(request.days, SomeDays) or any(
+            chosen_mode(asked, settings, t) == KEEP_GOOD for t in tables
+        )
         if not (are_given and alone):
             yield replace(request, tables=tables), are_given
             continue
@@ -87,7 +95,9 @@ def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutco
             ).outcome
         else:
             looks = replace(ALONE, naming=naming)
-            opened = Opened(lake, known.pipeline, by=whoami(), appearance=looks, known_by={run_id: known})
+            opened = Opened(
+                lake, known.pipeline, by=whoami(), appearance=looks, known_by={run_id: known}
+            )
             job = rebuild_job(opened, request.tables, listener.published)
         instance.add_event_listener(run_id, listener.on_event)
         try:
@@ -95,7 +105,9 @@ def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutco
                 result = run_rebuild(job, instance, run_id, request)
         except dg.DagsterError as error:
             cause = " ".join(str(error).split())
-            raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error
+            raise BackfillError(
+                "the run", cause, "Nothing was started", "Correct the cause, then run again"
+            ) from error
         markers_of(instance, lake).forget(run_id)
         if are_given:
             known.read()
@@ -115,34 +127,49 @@ class _GivenTables:
     before: Mapping[str, TableView]  # as the run found them
 
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
-        """Of one table. `made`: the days that Dagster heard of, where the step failed for the others, which were kept
-        back; None: all of them."""
+        """Of one table. `made`: the days that Dagster heard of, where the step failed for the
+        others, which were kept back; None: all of them."""
         before, now = self.before[name], _view(self.lake, name)
         there = {d: now.latest[d].entry for d in self.days if d in now.latest}
         wrote = {d for d in there if now.latest[d].run_id == self.run_id}
-        same = {d for d in wrote if d in before.latest and before.latest[d].entry.content == there[d].content}
+        same = {
+            d
+            for d in wrote
+            if d in before.latest and before.latest[d].entry.content == there[d].content
+        }
         kept_back = tuple(d for d in self.days if made is not None and d not in made)
         return TableOutcome(
-            name, len(self.days) - len(kept_back), len(wrote - same), sum(e.rows for e in there.values()), 0.0,
-            rewritten=len(same), kept_back=kept_back,
+            name,
+            len(self.days) - len(kept_back),
+            len(wrote - same),
+            sum(e.rows for e in there.values()),
+            0.0,
+            rewritten=len(same),
+            kept_back=kept_back,
             incomplete=tuple(d for d, e in there.items() if e.built is Built.INCOMPLETE),
-        )  # fmt: skip
+        )
 
 
 def _view(lake: Lake, name: str) -> TableView:
-    day_column = next((d.contract.day_column for d in declared(lake.root) if d.contract.name == name), "")
+    day_column = next(
+        (d.contract.day_column for d in declared(lake.root) if d.contract.name == name), ""
+    )
     return lake.store.view(name, day_column)
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
-    """Describe the days of these tables that a run which ended early has written, by their receipts. It may have
-    written ledgers, too."""
+    """Describe the days of these tables that a run which ended early has written, by their
+    receipts. It may have written ledgers, too."""
     found_days = []
     for name in names:
         found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         found_days += [f"{name} {ranges(days)}"] if days else []
-    return f"written before that: {'; '.join(found_days)}; no other day" if found_days else "no day was written"
+    return (
+        f"written before that: {'; '.join(found_days)}; no other day"
+        if found_days
+        else "no day was written"
+    )
 
 
 @dataclass
@@ -150,13 +177,17 @@ class _Listener:
     """The tables of one run: steps by its events, days and rows by what was published."""
 
     lines: Lines
-    steps: Mapping[str, str] = field(default_factory=dict)  # the table of each step of an asset of a project
+    steps: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the table of each step of an asset of a project
     look: Look | None = None  # what the run did to such a table, once its step ended and wrote
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
     _published: dict[str, TableOutcome] = field(default_factory=dict)
-    _made: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))  # as Dagster heard of it
+    _made: dict[str, set[date]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # as Dagster heard of it
 
     def published(self, rebuild: Rebuild, published: Published) -> None:
         """Keep the days of a published table, the days whose content changed, and its rows."""
@@ -185,18 +216,24 @@ class _Listener:
         if kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
             self.cause = (event.message or "the run failed").splitlines()[0]
         if name is None:
-            return  # of the run itself, or of a standing check of a table, which Dagster shows: it makes nothing
+            # Of the run itself, or of a standing check of a table, which Dagster shows: it makes
+            # nothing.
+            return
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
             self.lines.started(name)
-        elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.partition is not None:
+        elif (
+            kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.partition is not None
+        ):
             self._made[name].add(parse_day(event.partition))
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "", None)
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             cause, is_own = cause_of(event), not names_kept_back(event)
             self.cause = self.cause or cause
-            self._end(name, cause if is_own else "", self._made[name])  # else made, and fails the run for others
+            self._end(
+                name, cause if is_own else "", self._made[name]
+            )  # else made, and fails the run for others
 
     def _end(self, name: str, cause: str, made: Collection[date] | None) -> None:
         if self.look is not None and not cause:
@@ -213,17 +250,28 @@ NOTHING = "Nothing was run"
 
 
 def job_of(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mapping[str, str]]:
-    """The job of the assets that return these tables, in this process, and the table of each of its steps. Raises
-    SettingsError where the lake does not name the project's definitions, and where these lack an asset."""
-    keys = {d.contract.name: dg.AssetKey(list(d.asset)) for d in declared(lake.root) if d.contract.name in tables}
+    """The job of the assets that return these tables, in this process, and the table of each of its
+    steps. Raises SettingsError where the lake does not name the project's definitions, and where
+    these lack an asset."""
+    keys = {
+        d.contract.name: dg.AssetKey(list(d.asset))
+        for d in declared(lake.root)
+        if d.contract.name in tables
+    }
     defs = definitions_of(lake, sorted(keys))
-    made = {key: asset for asset in defs.assets or () if isinstance(asset, dg.AssetsDefinition) for key in asset.keys}
+    made = {
+        key: asset
+        for asset in defs.assets or ()
+        if isinstance(asset, dg.AssetsDefinition)
+        for key in asset.keys
+    }
     if lacking := sorted(name for name, key in keys.items() if key not in made):
         raise SettingsError(
             str(lake.settings.pipeline.definitions),
-            f"they have no asset {', '.join(keys[name].to_user_string() for name in lacking)}", NOTHING,
+            f"they have no asset {', '.join(keys[name].to_user_string() for name in lacking)}",
+            NOTHING,
             "Correct [pipeline] definitions, or leave these tables out with --tables",
-        )  # fmt: skip
+        )
     job = dg.define_asset_job(
         JOB, selection=dg.AssetSelection.assets(*keys.values()), executor_def=dg.in_process_executor
     )
@@ -232,32 +280,42 @@ def job_of(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mappi
 
 
 def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
-    """The project's definitions. Raises SettingsError where `lake.toml` names none that can be loaded."""
+    """The project's definitions. Raises SettingsError where `lake.toml` names none that can be
+    loaded."""
     named = lake.settings.pipeline.definitions
     if named is None:
         raise SettingsError(
-            f"the table {', '.join(tables)}", "an asset of a Dagster project returns its rows", NOTHING,
-            "Materialize it in Dagster, or name the project's definitions in lake.toml, for example "
+            f"the table {', '.join(tables)}",
+            "an asset of a Dagster project returns its rows",
+            NOTHING,
+            "Materialize it in Dagster, or name the project's definitions in lake.toml, for "
+            "example "
             '[pipeline] definitions = "shop.definitions"',
-        )  # fmt: skip
+        )
     place, _, name = named.partition(":")
     try:
-        found = getattr(_module(lake.root / place) if place.endswith(".py") else import_module(place), name or "defs")
+        found = getattr(
+            _module(lake.root / place) if place.endswith(".py") else import_module(place),
+            name or "defs",
+        )
         found = found if isinstance(found, dg.Definitions) or not callable(found) else found()
     except BackfillError:
         raise
     except Exception as error:
         raise SettingsError(
-            f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}", f"{named}: {type(error).__name__}: {error}",
+            f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}",
+            f"{named}: {type(error).__name__}: {error}",
             NOTHING,
             "Run the command where the project can be imported, or correct the name",
-        ) from error  # fmt: skip
+        ) from error
     if isinstance(found, dg.Definitions):
         return found
     raise SettingsError(
-        f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}", f"{named} is a {type(found).__name__}", NOTHING,
+        f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}",
+        f"{named} is a {type(found).__name__}",
+        NOTHING,
         "Name a dagster.Definitions",
-    )  # fmt: skip
+    )
 
 
 def _module(path: Path) -> ModuleType:

@@ -1,9 +1,10 @@
-"""`backfill-assets server`, `production` and `ui`: the server of the lake's engine, Dagster's settings for servers, and
-Dagster's pages for this user alone.
+"""`backfill-assets server`, `production` and `ui`: the server of the lake's engine, Dagster's
+settings for servers, and Dagster's pages for this user alone.
 
-The pages are on the loopback, to which every user can connect: a secret in the address keeps others out, new at every
-start and in no file, cookie, environment or list of processes. Not here: the engine's server (`engine.server`), which
-commands start by themselves, Dagster's home of a lake (`dagster_home`) and workspace (`orchestration.dagster_private`).
+The pages are on the loopback, to which every user can connect: a secret in the address keeps others
+out, new at every start and in no file, cookie, environment or list of processes. Not here: the
+engine's server (`engine.server`), which commands start by themselves, Dagster's home of a lake
+(`dagster_home`) and workspace (`orchestration.dagster_private`).
 """
 
 import contextlib
@@ -35,7 +36,10 @@ from backfill_assets.lake.session import LakeSession
 if TYPE_CHECKING:
     import dagster as dg
 
-TITLE = "# Dagster's settings for the code server, the web server and the daemon: $DAGSTER_HOME/dagster.yaml."
+TITLE = (
+    "# Dagster's settings for the code server, the web server and the daemon: "
+    "$DAGSTER_HOME/dagster.yaml."
+)
 POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE; the password in ~/.pgpass.
 storage:
   postgres:
@@ -63,7 +67,8 @@ def stop(force: bool) -> None:
     """Stop it; the next use starts a fresh one."""
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
-        _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
+        # Refused where there can be none; one that runs is stopped whatever lake.toml says by now.
+        _lake()
     answer({"stopped": stopped}, ["stopped" if stopped else "it was not running"])
 
 
@@ -79,7 +84,9 @@ def status() -> None:
 def _lake() -> Lake:
     lake = named_lake()
     if not LakeSession(lake).engine.has_server:
-        raise click.UsageError(f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own.")
+        raise click.UsageError(
+            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own."
+        )
     return lake
 
 
@@ -91,13 +98,15 @@ def _answer_status(lake: Path) -> None:
 
 
 @click.command()
-@click.option("--postgres", is_flag=True, help="Dagster's storage in PostgreSQL, at $DAGSTER_POSTGRES_URL.")
+@click.option(
+    "--postgres", is_flag=True, help="Dagster's storage in PostgreSQL, at $DAGSTER_POSTGRES_URL."
+)
 @lake_option
 def production(postgres: bool) -> None:
     """Print a dagster.yaml for a code server, a web server and a daemon that run apart.
 
-    Put it into the folder that DAGSTER_HOME names for all three. Without --postgres the storage is SQLite in that
-    folder, for processes of one machine. See `backfill-assets guide servers`.
+    Put it into the folder that DAGSTER_HOME names for all three. Without --postgres the storage is
+    SQLite in that folder, for processes of one machine. See `backfill-assets guide servers`.
     """
     from backfill_assets.cli.dagster_home import OF_A_LAKE
 
@@ -107,9 +116,14 @@ def production(postgres: bool) -> None:
 
 HOME = "DAGSTER_HOME"
 LOOPBACK = "127.0.0.1"
-OWN_NAMES = (LOOPBACK, "localhost")  # a name of another's own that leads here is one of a hostile page
+OWN_NAMES = (
+    LOOPBACK,
+    "localhost",
+)  # a name of another's own that leads here is one of a hostile page
 LONGEST_FOLDER_BYTES = 80  # of the working files: a socket's path may have 107
-REFUSED = b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
+REFUSED = (
+    b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
+)
 DAEMON_END_SECONDS = 60.0  # as `dg dev` waits for its daemon
 OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
 POLL_MILLISECONDS = 2000  # of the pages, as under `dg dev`
@@ -122,11 +136,12 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 def ui(port: int) -> None:
     """Show the lake in Dagster's pages, as `dg dev` does, to this user only.
 
-    The address holds a secret; without it nobody gets an answer, though every user of the machine can connect. From
-    another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same address there. Links in alerts lack the secret.
-    Open the address by hand: the arguments of a command such as `xdg-open ADDRESS` can be read by every user. A port
-    of your own choice (--port) may be another user's page after this command ended: close the tab first.
-    Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
+    The address holds a secret; without it nobody gets an answer, though every user of the machine
+    can connect. From another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same address
+    there. Links in alerts lack the secret. Open the address by hand: the arguments of a command
+    such as `xdg-open ADDRESS` can be read by every user. A port of your own choice (--port) may be
+    another user's page after this command ended: close the tab first. Temporary files, sockets
+    among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
 
@@ -141,10 +156,12 @@ def ui(port: int) -> None:
         click.echo(f"Dagster is at http://{LOOPBACK}:{bound.getsockname()[1]}{prefix}")
         return guard(app, prefix)
 
-    names_definitions = is_project and any((folder / name).exists() for name in ("pyproject.toml", "workspace.yaml"))
-    if (
-        not is_project
-    ):  # a folder of the lake holds no modules: Python imports none from the working folder, an empty one
+    names_definitions = is_project and any(
+        (folder / name).exists() for name in ("pyproject.toml", "workspace.yaml")
+    )
+    # A folder of the lake holds no modules: Python imports none from the working folder, an empty
+    # one.
+    if not is_project:
         variables["PYTHONSAFEPATH"] = "1"
     with _listening(port) as bound, tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty:
         os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
@@ -154,12 +171,17 @@ def ui(port: int) -> None:
 
 
 def _serve(
-    instance: "dg.DagsterInstance", module: str | None, prefix: str, guarded: Callable[[App], App], bound: socket.socket
+    instance: "dg.DagsterInstance",
+    module: str | None,
+    prefix: str,
+    guarded: Callable[[App], App],
+    bound: socket.socket,
 ) -> None:
-    """Serve the pages below `prefix` on a bound socket until INT or TERM, with the daemon as a process of its own.
+    """Serve the pages below `prefix` on a bound socket until INT or TERM, with the daemon as a
+    process of its own.
 
-    `module` holds the definitions; None: as the files in the working folder say. Raises BackfillError where the daemon
-    ends first.
+    `module` holds the definitions; None: as the files in the working folder say. Raises
+    BackfillError where the daemon ends first.
     """
     import uvicorn
     from dagster_webserver.app import create_app_from_workspace_process_context
@@ -170,7 +192,9 @@ def _serve(
     os.environ["DAGSTER_IS_DEV_CLI"] = "1"
     with _daemon(module) as daemon, workspace(instance, module) as context:
         app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS)
+        )
 
         def end_with_daemon() -> None:
             daemon.wait()
@@ -182,9 +206,11 @@ def _serve(
         except KeyboardInterrupt:  # how a person ends it
             return
         raise BackfillError(
-            "Dagster's daemon", f"it ended with code {daemon.wait()}", "The pages are closed, too",
+            "Dagster's daemon",
+            f"it ended with code {daemon.wait()}",
+            "The pages are closed, too",
             "Its last lines say why; then start the command again",
-        )  # fmt: skip
+        )
 
 
 @contextlib.contextmanager
@@ -207,9 +233,9 @@ def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
 
 
 def own_folder(home: Path) -> Path:
-    """Make the folder for temporary files and sockets, closed to others, who could put their own into a folder of all
-    users; elsewhere where a link or another user's folder stands there. It stays, since a server of the lake outlives
-    this process."""
+    """Make the folder for temporary files and sockets, closed to others, who could put their own
+    into a folder of all users; elsewhere where a link or another user's folder stands there. It
+    stays, since a server of the lake outlives this process."""
     own = home / "tmp"
     with contextlib.suppress(OSError):
         if len(os.fsencode(own)) <= LONGEST_FOLDER_BYTES:
@@ -229,14 +255,17 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise BackfillError(
-            f"the port {port}", f"it cannot be had: {error.strerror}", "Nothing was started",
+            f"the port {port}",
+            f"it cannot be had: {error.strerror}",
+            "Nothing was started",
             "Choose another one with --port, or 0 for any that is free",
-        ) from None  # fmt: skip
+        ) from None
     return bound
 
 
 def guard(app: App, prefix: str) -> App:
-    """Return `app` (ASGI) for requests that know `prefix`, by a name of this machine, from pages of the same origin."""
+    """Return `app` (ASGI) for requests that know `prefix`, by a name of this machine, from pages of
+    the same origin."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or _may_pass(scope, prefix):
@@ -244,7 +273,10 @@ def guard(app: App, prefix: str) -> App:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            plain = [(b"content-type", b"text/plain"), (b"content-length", str(len(REFUSED)).encode())]
+            plain = [
+                (b"content-type", b"text/plain"),
+                (b"content-length", str(len(REFUSED)).encode()),
+            ]
             await send({"type": "http.response.start", "status": 403, "headers": plain})
             await send({"type": "http.response.body", "body": REFUSED})
 

@@ -1,5 +1,5 @@
-"""`backfill-assets sql`, `export`, `attach`, `register`, `locate`: rows of tables for people, places elsewhere, other
-readers, and names in a catalog.
+"""`backfill-assets sql`, `export`, `attach`, `register`, `locate`: rows of tables for people,
+places elsewhere, other readers, and names in a catalog.
 
 Not here: answering a query (`operations.sql`), and exporting (`operations.export`).
 """
@@ -43,7 +43,8 @@ from backfill_assets.operations.fitness import unfit_text, without
 from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
-# A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row unless quoted.
+# A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row
+# unless quoted.
 FORMULA, ENDS_A_CELL = re.compile("[=+\\-@\t\r\n＝＋－＠]"), re.compile("[;\t\r]")
 
 
@@ -53,22 +54,38 @@ FORMULA, ENDS_A_CELL = re.compile("[=+\\-@\t\r\n＝＋－＠]"), re.compile("[;\
     "--csv",
     "is_csv",
     is_flag=True,
-    help="Comma-separated values on stdout, with a header; a ' before texts that spreadsheets compute.",
+    help="Comma-separated values on stdout, with a header; a ' before texts that spreadsheets "
+    "compute.",
 )
-@click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
-@click.option("--at", type=LAKE_MOMENT, help="As they were then (UTC), or the number of a lake version. [default: now]")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=SHOWN_ROWS,
+    show_default=True,
+    help="Draw at most so many.",
+)
+@click.option(
+    "--at",
+    type=LAKE_MOMENT,
+    help="As they were then (UTC), or the number of a lake version. [default: now]",
+)
 @newest_option
-@click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
+@click.option(
+    "--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them."
+)
 @json_and_lake
-def sql(query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: bool, snapshot: str) -> None:
-    """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
+def sql(
+    query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: bool, snapshot: str
+) -> None:
+    """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it
+    from stdin.
 
-    All tables are read as the newest lake version has them: as the last run, plan chunk, rollback or publication left
-    them together.
+    All tables are read as the newest lake version has them: as the last run, plan chunk, rollback
+    or publication left them together.
 
-    Read only: no other file can be read or written. Days that are stale or incomplete are named on stderr. With --at or
-    --snapshot nothing is judged: the past is what it was. Binary values are written in hexadecimal digits, and in JSON
-    numbers that it lacks as the texts inf, -inf and nan.
+    Read only: no other file can be read or written. Days that are stale or incomplete are named on
+    stderr. With --at or --snapshot nothing is judged: the past is what it was. Binary values are
+    written in hexadecimal digits, and in JSON numbers that it lacks as the texts inf, -inf and nan.
     """
     if (at is not None) + bool(snapshot) + newest > 1:
         raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
@@ -78,7 +95,10 @@ def sql(query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: 
         say_why_readers_wait(lake)
     found = ask(lake, pipeline, text, at, snapshot, newest)
     for table, days in found.unfit.items():
-        remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
+        remark(
+            f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets "
+            "status --why`)"
+        )
     writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw, limit=rows)
     answer(partial(_records, found.rows), [partial(writer, found.rows)])
 
@@ -89,9 +109,12 @@ def _records(rows: Any) -> list[dict[str, Any]]:
 
 
 def write_csv(rows: Any, to: TextIO) -> None:
-    """Write Arrow rows as CSV, with a `'` before a text or name that a spreadsheet would compute. A terminal gets
-    control characters escaped."""
-    plainly, quoted = csv.writer(to, lineterminator="\n"), csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    """Write Arrow rows as CSV, with a `'` before a text or name that a spreadsheet would compute. A
+    terminal gets control characters escaped."""
+    plainly, quoted = (
+        csv.writer(to, lineterminator="\n"),
+        csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL),
+    )
     screen = to.isatty()
 
     def cell(value: Any) -> str:
@@ -113,11 +136,15 @@ def _draw(rows: Any, limit: int) -> None:
     cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
     draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
     hidden = rows.num_rows - shown.num_rows
-    click.echo(f"{number(rows.num_rows)} row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}")
+    click.echo(
+        f"{number(rows.num_rows)} "
+        f"row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}"
+    )
 
 
 def _values(column: Any) -> list[Any]:
-    """Return the values of an Arrow column; dates and times beyond Python's range (year 12000) as text."""
+    """Return the values of an Arrow column; dates and times beyond Python's range (year 12000) as
+    text."""
     import pyarrow as pa
 
     try:
@@ -135,7 +162,8 @@ def _cell(value: Any) -> str:
 
 
 READERS = {  # per table, in the reader's own words; Spark decodes no URI
-    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => {version});",
+    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => "
+    "{version});",
     "polars": "{name} = pl.scan_delta({uri!r}, version={version})",
     "spark": "CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT * FROM delta.`{path}@v{version}`;",
 }
@@ -150,13 +178,18 @@ KINDS = {"s3": "s3", "az": "azure"}  # DuckDB's word for a store, which it reach
 
 @click.command()
 @click.argument("reader", type=click.Choice(sorted(READERS)))
-@click.option("--newest", is_flag=True, help="Follow each table to its newest commit, also while a run writes others.")
+@click.option(
+    "--newest",
+    is_flag=True,
+    help="Follow each table to its newest commit, also while a run writes others.",
+)
 @json_and_lake
 def attach(reader: str, newest: bool) -> None:
-    """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or Python for Polars.
+    """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or
+    Python for Polars.
 
-    Run it in that program. All tables are of the newest lake version, and stay so: run it again to see newer days. No
-    row is copied.
+    Run it in that program. All tables are of the newest lake version, and stay so: run it again to
+    see newer days. No row is copied.
     """
     from backfill_assets.lake.catalog import location_of  # it imports engines
 
@@ -178,7 +211,13 @@ def attach(reader: str, newest: bool) -> None:
             path = location_of(uri) if reader == "spark" else unquote(uri)
             literal = path.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(
-                line.format(name=name, uri=uri, path=path.replace("`", "``"), literal=literal, version=version)
+                line.format(
+                    name=name,
+                    uri=uri,
+                    path=path.replace("`", "``"),
+                    literal=literal,
+                    version=version,
+                )
             )
     click.echo("\n".join(lines))
     for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
@@ -186,22 +225,32 @@ def attach(reader: str, newest: bool) -> None:
 
 
 @click.command()
-@click.option("--schema", metavar="NAME", type=TEXT, help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.")
+@click.option(
+    "--schema",
+    metavar="NAME",
+    type=TEXT,
+    help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.",
+)
 @json_and_lake
 def register(schema: str | None) -> None:
-    """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as it knows them.
+    """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as
+    it knows them.
 
-    Who reads by the name sees the newest version. A name that belongs to another table is refused, the others get
-    theirs. With register_in below [access] in lake.toml a table gets its name with its first commit; a catalog that
-    fails then is a warning, and this command tries again.
+    Who reads by the name sees the newest version. A name that belongs to another table is refused,
+    the others get theirs. With register_in below [access] in lake.toml a table gets its name with
+    its first commit; a catalog that fails then is a warning, and this command tries again.
     """
     from backfill_assets.lake.catalog import register as register_tables
     from backfill_assets.lake.session import LakeSession
 
     lake, pipeline = opened()
     if not (chosen := schema or lake.settings.access.register_in):
-        raise click.UsageError("name a schema: --schema NAME, or register_in below [access] in lake.toml")
-    made = [t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)]
+        raise click.UsageError(
+            "name a schema: --schema NAME, or register_in below [access] in lake.toml"
+        )
+    made = [
+        t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)
+    ]
     named, failed = register_tables(LakeSession(lake), made, chosen)
     answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
     raise_first(failed)
@@ -211,11 +260,13 @@ def register(schema: str | None) -> None:
 @click.argument("name", type=TEXT)
 @json_and_lake
 def locate(name: str) -> None:
-    """Ask the catalog of the lake's Spark where the Delta table NAME of others lies, and record it in the lake.
+    """Ask the catalog of the lake's Spark where the Delta table NAME of others lies, and record it
+    in the lake.
 
-    NAME is SCHEMA.TABLE or CATALOG.SCHEMA.TABLE. From then on it means that place in `table` of a source, `external` of
-    a table and in external_table, also for sensors and commands without an engine. Work whose session finds that the
-    name leads to another table is refused by name; this command lets the lake follow it.
+    NAME is SCHEMA.TABLE or CATALOG.SCHEMA.TABLE. From then on it means that place in `table` of a
+    source, `external` of a table and in external_table, also for sensors and commands without an
+    engine. Work whose session finds that the name leads to another table is refused by name; this
+    command lets the lake follow it.
     """
     from backfill_assets.lake.catalog import locate as locate_table
     from backfill_assets.lake.session import LakeSession
@@ -228,7 +279,8 @@ def locate(name: str) -> None:
 
 
 def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
-    """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's own lies."""
+    """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
+    own lies."""
     more = ""
     if kind == "azure" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
         more = f", ACCOUNT_NAME '{account}'"
@@ -236,13 +288,22 @@ def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
         scheme, _, host = store.endpoint.partition("://")
         style = "path" if store.by_path else "vhost"
         more = f", ENDPOINT '{host}', URL_STYLE '{style}', USE_SSL {str(scheme == 'https').lower()}"
-    return f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
+    return (
+        f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
+    )
 
 
 def _lacking(states: States) -> dict[str, dict[date, str]]:
     """Per table the days whose files lack a column, each with the words for it."""
-    words = {t: {d: without(states.lacks(t, d)) for d in states.view.table(t).latest} for t in states.contracts}
-    return {t: found for t, days in words.items() if (found := {d: text for d, text in days.items() if text})}
+    words = {
+        t: {d: without(states.lacks(t, d)) for d in states.view.table(t).latest}
+        for t in states.contracts
+    }
+    return {
+        t: found
+        for t, days in words.items()
+        if (found := {d: text for d, text in days.items() if text})
+    }
 
 
 @click.command()
@@ -252,15 +313,18 @@ def _lacking(states: States) -> dict[str, dict[date, str]]:
     metavar="PLACE",
     help="A folder, s3://BUCKET/NAME, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.",
 )
-@click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]")
+@click.option(
+    "--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]"
+)
 @newest_option
 @json_and_lake
 def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> None:
-    """Replace the days that changed since the last export: of the table NAME in the place --to, or of the export NAME
-    in `[exports]` of lake.toml; without NAME of all exports there. All are of the newest lake version.
+    """Replace the days that changed since the last export: of the table NAME in the place --to, or
+    of the export NAME in `[exports]` of lake.toml; without NAME of all exports there. All are of
+    the newest lake version.
 
-    Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at any moment, the place
-    holds whole days; the next export goes on.
+    Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at
+    any moment, the place holds whole days; the next export goes on.
     """
     if to is None and days is not None:
         raise click.UsageError("--days needs --to: an export of lake.toml brings all days")

@@ -1,4 +1,5 @@
-"""`backfill-assets status` and `show`: days and tables with the commands that rebuild them, and one day in full.
+"""`backfill-assets status` and `show`: days and tables with the commands that rebuild them, and one
+day in full.
 
 Not here: the states (`operations.status`) and the facts of a day (`operations.show`).
 """
@@ -47,12 +48,19 @@ MOST_FILES = 10
 
 @click.command()
 @days_options(default="all")
-@click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
-@click.option("--why", is_flag=True, help="As --stale, and per day the input days that were written since.")
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Only what is stale, with the reason and the command that rebuilds it.",
+)
+@click.option(
+    "--why", is_flag=True, help="As --stale, and per day the input days that were written since."
+)
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit code 1 if a day is stale, incomplete or unpinned, or missing and to be made, or a table is unreadable.",
+    help="Exit code 1 if a day is stale, incomplete or unpinned, or missing and to be made, or a "
+    "table is unreadable.",
 )
 @target_option
 @reporting()
@@ -60,7 +68,9 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     lake, pipeline = opened()
     if days and days.start < lake.settings.start_date:
-        raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
+        raise click.UsageError(
+            f"{days.start} lies before the lake's first day, {lake.settings.start_date}."
+        )
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
     needs_a_person = sorted({*of_lake, *left_for_a_person(lake, readable(lake, pipeline)[0])})
@@ -69,22 +79,40 @@ def status(days: DayRange | None, **flags: bool) -> Output:
 
     def document() -> dict[str, Any]:
         """The report as JSON values, which take as long as all the rest."""
-        found = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
+        found = report.to_dict() | {
+            "needs_a_person": needs_a_person,
+            "unusable": unused,
+            "candidates": candidates,
+        }
         found |= waiting
         if flags["stale"]:
             found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
         return found
 
-    totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
+    totals = (
+        f"declared totals: {number(declared)} file(s) are as their manifests declare"
+        if declared
+        else ""
+    )
     is_wanting = bool(report.unread) or any(map(report.is_wanting, report))
-    lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
-    parts: list[Part] = [partial(_draw, report, flags["stale"] or flags["why"]), *filter(None, lines)]
+    lines = [
+        totals,
+        *(f"needs a person: {line}" for line in needs_a_person),
+        *map(str, [unused, *candidates]),
+    ]
+    parts: list[Part] = [
+        partial(_draw, report, flags["stale"] or flags["why"]),
+        *filter(None, lines),
+    ]
     return Output(document, parts, flags["check"] and is_wanting)
 
 
 def _draw(report: StatusReport, stale: bool) -> None:
     if report.days is None:
-        say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
+        say(
+            "Nothing has landed or been written yet. `backfill-assets scan` looks at the landing "
+            "folder."
+        )
         return
     if stale:
         _draw_stale(report)
@@ -115,7 +143,8 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
 
 
 def _cell(days: Sequence[DayStatus]) -> str:
-    """Return the state of the days of one cell, with a star where they will change, and the texts of columns."""
+    """Return the state of the days of one cell, with a star where they will change, and the texts
+    of columns."""
     texts = [days[0].state.value + (FOLLOWS if days[0].will_change else "")]
     for name, shown in in_cells().items():
         if values := [value for day in days if (value := getattr(day, name)) is not None]:
@@ -126,32 +155,54 @@ def _cell(days: Sequence[DayStatus]) -> str:
 def _draw_totals(report: StatusReport) -> None:
     following = report.following()
     if following:
-        say(f"{FOLLOWS} will change: right today, but made from days that need making, and made again after them.", 2)
+        say(
+            f"{FOLLOWS} will change: right today, but made from days that need making, and made "
+            "again after them.",
+            2,
+        )
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
     frontiers = report.frontiers.items()
-    shown = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded" for n, f in frontiers)
+    shown = "; ".join(
+        f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded" for n, f in frontiers
+    )
     if shown:  # else the lake never loads files
-        say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
+        say(
+            f"frontier: {shown.strip()}"
+            + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""),
+            2,
+        )
     for name, changes in report.columns.items():
         say(f"{name} {', '.join(changes)}", 2)
     drawn = 0
-    if stuck := [name for name, changes in report.columns.items() if any(c.startswith(STUCK) for c in changes)]:
+    if stuck := [
+        name
+        for name, changes in report.columns.items()
+        if any(c.startswith(STUCK) for c in changes)
+    ]:
         say(
-            "Give these columns the types they have, and the new types to columns of other names; or move these "
-            f"folders of {report.lake}/tables away: {', '.join(stuck)} (with landed rows also the `{ARRIVALS}` of "
-            "their source), then run `backfill-assets catch-up`: all other tables keep their history."
+            "Give these columns the types they have, and the new types to columns of other names; "
+            "or move these "
+            f"folders of {report.lake}/tables away: {', '.join(stuck)} (with landed rows also the "
+            f"`{ARRIVALS}` of "
+            "their source), then run `backfill-assets catch-up`: all other tables keep their "
+            "history."
         )
     else:
-        changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
+        changed = [
+            d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED
+        ]
         drawn += _draw_commands("load again", report, changed)
     others = [d for d in report if d.state is State.OUTDATED and d.table not in report.columns]
     drawn += _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
     wanting = [d for d in report if d.day in report.needed.get(d.table, ()) or d.will_change]
     drawn += _draw_commands("rebuild", report, wanting, all_tables=True)
     if drawn > 1:
-        say("Run them from top to bottom, and look at `status` after each: one may make days that another names.")
+        say(
+            "Run them from top to bottom, and look at `status` after each: one may make days that "
+            "another names."
+        )
 
 
 def _draw_stale(report: StatusReport) -> None:
@@ -179,10 +230,14 @@ def _say_reasons(lines: Iterable[tuple[str, str, date]]) -> None:
 
 
 def _draw_commands(
-    word: str, report: StatusReport, wanting: Iterable[DayStatus], all_tables: bool = False, command: str = "backfill"
+    word: str,
+    report: StatusReport,
+    wanting: Iterable[DayStatus],
+    all_tables: bool = False,
+    command: str = "backfill",
 ) -> bool:
-    """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days; return
-    whether there are any."""
+    """Draw the commands, each on one line to be copied, for days that are over, as few ranges
+    without held days; return whether there are any."""
     over = [d for d in wanting if d.day < utc_today()]
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
     held = {d.day for name in named for d in report.tables[name] if d.state is State.HELD}
@@ -190,7 +245,9 @@ def _draw_commands(
     tables = "" if all_tables else f" --tables {','.join(named)}"
     for span in contiguous({*from_inclusive(min(days), max(days))} - held) if days else ():
         if inside := [d for d in span if d in days]:
-            click.echo(f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}")
+            click.echo(
+                f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}"
+            )
     return bool(days)
 
 
@@ -215,29 +272,54 @@ def _draw_day(report: DayReport) -> None:
             say(f"  {name:9s} {text}", SHOW_HANG)
     if len(report.history) > 1:
         rows = [
-            (str(w.version), w.at, w.receipt.days[day].rows, w.receipt.days[day].fingerprint, w.receipt.reason,
-             w.receipt.run_id[:8], w.receipt.note)
+            (
+                str(w.version),
+                w.at,
+                w.receipt.days[day].rows,
+                w.receipt.days[day].fingerprint,
+                w.receipt.reason,
+                w.receipt.run_id[:8],
+                w.receipt.note,
+            )
             for w in report.history
-        ]  # fmt: skip
-        draw_table(["version", "at", "rows", "fingerprint", "reason", "run", "note"], rows, "history, newest first")
+        ]
+        draw_table(
+            ["version", "at", "rows", "fingerprint", "reason", "run", "note"],
+            rows,
+            "history, newest first",
+        )
 
 
 def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield why the day is in its state, and the facts of its newest receipt, by name."""
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
-        yield "but", f"it will change: it is made from {report.changes_after or 'days'}, made again before it"
+        yield (
+            "but",
+            f"it will change: it is made from {report.changes_after or 'days'}, made again before "
+            "it",
+        )
     for write in report.history[:1]:
         receipt, entry = write.receipt, write.receipt.days[report.day]
         # Below version 0 an input did not exist yet.
-        read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in receipt.inputs.items())
+        read = ", ".join(
+            f"{name} v{v}" if v >= 0 else f"{name} (not there yet)"
+            for name, v in receipt.inputs.items()
+        )
         yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
         yield "content", f"fingerprint {entry.fingerprint}"
-        yield "written", f"{text_of(write.at)} as version {write.version}, with {len(receipt.days)} day(s)"
+        yield (
+            "written",
+            f"{text_of(write.at)} as version {write.version}, with {len(receipt.days)} day(s)",
+        )
         yield "reason", receipt.reason + (f": {receipt.note}" if receipt.note else "")
         yield "run", receipt.run_id
         yield "by", receipt.tags.get(BY, "")
-        nothing = "those of the version that was put back" if entry.built is Built.HELD else "landed files"
+        nothing = (
+            "those of the version that was put back"
+            if entry.built is Built.HELD
+            else "landed files"
+        )
         yield "inputs", f"{read or nothing}; digest {entry.input_digest}"
         yield "code", f"{receipt.code_digest}, settings {receipt.settings_digest}"
         if SPREAD in receipt.tags:
@@ -251,7 +333,10 @@ def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
     for input_day in report.inputs:
         grouped[input_day.table, input_day.state.value, input_day.required].append(input_day)
     for (table, state, required), days in sorted(grouped.items()):
-        rows, spans = number(sum(d.rows or 0 for d in days)), text_of(contiguous(d.day for d in days))
+        rows, spans = (
+            number(sum(d.rows or 0 for d in days)),
+            text_of(contiguous(d.day for d in days)),
+        )
         yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
 
 
@@ -260,11 +345,18 @@ def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
         bad += ", as its manifest declares" if part.as_declared else ""
-        yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
+        yield (
+            "file",
+            f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of "
+            f"the day{bad}",
+        )
     if rest := report.files[MOST_FILES:]:
         rows = number(sum(part.rows for part in rest))
         yield "file", f"and {number(len(rest))} more with {rows} rows: see --json"
     found = kinds(report.quarantine)
     yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:
-        yield "refused", f"{number(found.more_rows)} for {found.more_kinds} other reasons: see --json"
+        yield (
+            "refused",
+            f"{number(found.more_rows)} for {found.more_kinds} other reasons: see --json",
+        )

@@ -1,4 +1,5 @@
-"""Terms and rules on the standard library only: contracts, days, digests, receipts, states and errors.
+"""Terms and rules on the standard library only: contracts, days, digests, receipts, states and
+errors.
 
 Does not live here: anything that opens a table, starts an engine or knows Dagster.
 """

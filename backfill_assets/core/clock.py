@@ -1,4 +1,5 @@
-"""The wall clock, read here only; tests set `SECONDS` to another clock. No order of events may rest on it.
+"""The wall clock, read here only; tests set `SECONDS` to another clock. No order of events may rest
+on it.
 
 Not here: how long something takes (`time.monotonic`), and the times of files.
 """

@@ -1,7 +1,8 @@
-"""Commands as errors, checks and Dagster's pages print them: each can be run as it is printed, wherever one stands.
+"""Commands as errors, checks and Dagster's pages print them: each can be run as it is printed,
+wherever one stands.
 
-Lives here: the words of a command that looks at a day or makes days again, and the lake that it names. Does not live
-here: running commands (`cli`), and when an error gives which advice.
+Lives here: the words of a command that looks at a day or makes days again, and the lake that it
+names. Does not live here: running commands (`cli`), and when an error gives which advice.
 """
 
 import re
@@ -20,7 +21,8 @@ PRINTED = re.compile(r"`(backfill-assets (?!(?:guide|settings|copy-lake)\b)[^`]+
 
 
 def show_command(table: str, day: date) -> str:
-    """The command that prints the receipt, inputs and history of a day of a table, and why it is in its state now."""
+    """The command that prints the receipt, inputs and history of a day of a table, and why it is in
+    its state now."""
     return f"backfill-assets show {table} {day}"
 
 
@@ -32,17 +34,25 @@ def backfill_command(table: str, days: Collection[date]) -> str:
 
 
 def making(contract: Contract, days: Collection[date], *, can_run: bool) -> str:
-    """What a person does to make these days of a table (again), as an advice in the imperative. `can_run`: whether the
-    lake names the definitions of the project whose assets return rows, so that a command can run them."""
+    """What a person does to make these days of a table (again), as an advice in the imperative.
+    `can_run`: whether the lake names the definitions of the project whose assets return rows, so
+    that a command can run them."""
     if contract.made_by and not can_run:
         return materializing(contract.made_by, days)
     return f"`{backfill_command(contract.name, days)}`"
 
 
-def mending(contract: Contract, culprit: date, days: Collection[date], *, is_known: bool, can_run: bool) -> str:
-    """What a person does about the refused day `culprit`, with which `days` stayed as they were. `is_known`: whether
-    the table has any commit; a command knows no table of an asset before. `can_run`: as of `making`."""
-    look = f"Look with `{show_command(contract.name, culprit)}`. " if is_known or not contract.made_by else ""
+def mending(
+    contract: Contract, culprit: date, days: Collection[date], *, is_known: bool, can_run: bool
+) -> str:
+    """What a person does about the refused day `culprit`, with which `days` stayed as they were.
+    `is_known`: whether the table has any commit; a command knows no table of an asset before.
+    `can_run`: as of `making`."""
+    look = (
+        f"Look with `{show_command(contract.name, culprit)}`. "
+        if is_known or not contract.made_by
+        else ""
+    )
     return f"{look}Correct the input or the rule, then {making(contract, days, can_run=can_run)}"
 
 
@@ -53,8 +63,8 @@ def materializing(asset: str, days: Collection[date]) -> str:
 
 
 def with_lake(text: str, root: Path) -> str:
-    """A text in which every command in backquotes names the lake in the folder `root`; where commands find that lake by
-    themselves, the text as it is."""
+    """A text in which every command in backquotes names the lake in the folder `root`; where
+    commands find that lake by themselves, the text as it is."""
     return PRINTED.sub(lambda found: f"`{of_lake(found[1], root)}`", text)
 
 

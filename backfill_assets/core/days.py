@@ -1,8 +1,9 @@
 """Days: the only slices of time that tables are cut into. UTC, half-open.
 
-A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a grace. Not here:
-the frontier (`core.frontier`), and anything that asks the clock. `pipeline.transforms.declared` and
-`load.judging` apply cutoff and maturity in Spark or SQL, and change with them.
+A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a
+grace. Not here: the frontier (`core.frontier`), and anything that asks the clock.
+`pipeline.transforms.declared` and `load.judging` apply cutoff and maturity in Spark or SQL, and
+change with them.
 """
 
 import itertools
@@ -22,14 +23,17 @@ DAY_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, order=True)
 class DayRange:
-    """The days `start` (included) up to `end` (excluded). Never empty: raises ValueError when `end <= start`."""
+    """The days `start` (included) up to `end` (excluded). Never empty: raises ValueError when `end
+    <= start`."""
 
     start: date
     end: date
 
     def __post_init__(self) -> None:
         if self.end <= self.start:
-            raise ValueError(f"a range of days ends after it starts, got [{self.start}, {self.end})")
+            raise ValueError(
+                f"a range of days ends after it starts, got [{self.start}, {self.end})"
+            )
 
     def __iter__(self) -> Iterator[date]:
         return (self.start + ONE_DAY * i for i in range(len(self)))
@@ -77,7 +81,8 @@ class SomeDays(DayRange):
 
 
 def some_days(days: Iterable[date]) -> DayRange:
-    """Exactly these days (any order, repetitions allowed): a range where they are one. Raises ValueError for none."""
+    """Exactly these days (any order, repetitions allowed): a range where they are one. Raises
+    ValueError for none."""
     chosen = frozenset(days)
     if not chosen:
         raise ValueError("some days are at least one day")
@@ -96,7 +101,9 @@ def from_inclusive(first: date, last: date) -> DayRange:
         )
     if last == date.max:
         culprit = f"after {last} there is no midnight"
-        raise BackfillError("the range of days", culprit, "Nothing was done", "Give an earlier last day")
+        raise BackfillError(
+            "the range of days", culprit, "Nothing was done", "Give an earlier last day"
+        )
     return DayRange(first, last + ONE_DAY)
 
 
@@ -116,21 +123,25 @@ def parse_day(text: str) -> date:
 
 
 def day_range(first: str | date, last: str | date | None = None) -> DayRange:
-    """The days from `first` through `last` (None: that one day), as people write them. Raises BackfillError for a text
-    that is no day."""
-    ends = [parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)]
+    """The days from `first` through `last` (None: that one day), as people write them. Raises
+    BackfillError for a text that is no day."""
+    ends = [
+        parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)
+    ]
     return from_inclusive(*ends)
 
 
 def parse_span(text: str) -> DayRange:
-    """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
+    """The days that `A..B` names (both included), or the one day that `A` names; raises
+    BackfillError otherwise."""
     first, dots, last = text.partition("..")
     return day_range(first, last if dots else None)
 
 
 def parse_days(text: str) -> DayRange:
-    """The days of a list such as `2024-03-01,2024-03-05..07`: days and spans between commas, each span with its last
-    day whole or as the end of one (`07`, `04-02`). Raises BackfillError for another text."""
+    """The days of a list such as `2024-03-01,2024-03-05..07`: days and spans between commas, each
+    span with its last day whole or as the end of one (`07`, `04-02`). Raises BackfillError for
+    another text."""
     found: list[date] = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         first, dots, last = part.partition("..")
@@ -139,7 +150,10 @@ def parse_days(text: str) -> DayRange:
         found += day_range(first, last if dots else None)
     if not found:
         raise BackfillError(
-            "the list of days", "it names no day", "Nothing was done", "Write e.g. 2024-03-01,2024-03-05..07"
+            "the list of days",
+            "it names no day",
+            "Nothing was done",
+            "Write e.g. 2024-03-01,2024-03-05..07",
         )
     return some_days(found)
 
@@ -168,11 +182,16 @@ def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
 
 
 def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
-    """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are filled."""
+    """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are
+    filled."""
     ranges = contiguous(days)
-    by_gap = sorted(range(1, len(ranges)), key=lambda i: (ranges[i].start - ranges[i - 1].end, i), reverse=True)
+    by_gap = sorted(
+        range(1, len(ranges)), key=lambda i: (ranges[i].start - ranges[i - 1].end, i), reverse=True
+    )
     cuts = [0, *sorted(by_gap[: max(at_most, 1) - 1]), len(ranges)]
-    return [DayRange(ranges[i].start, ranges[j - 1].end) for i, j in itertools.pairwise(cuts) if i < j]
+    return [
+        DayRange(ranges[i].start, ranges[j - 1].end) for i, j in itertools.pairwise(cuts) if i < j
+    ]
 
 
 def midnight(day: date) -> datetime:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from backfill_assets.core.texts import known_names, one_line, scrub
 
-NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
+# A fault of code or contracts, whatever the days.
+NOT_RUN = "The transform was not run, and nothing was written"
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
 OTHER_ROWS_AGAIN = "computed again, from its inputs in another order, has other rows"  # likewise
 ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
@@ -19,10 +20,12 @@ OTHER_TYPE = "a column's type cannot change but to a wider one"  # likewise
 
 
 class BackfillError(Exception):
-    """An error that a retry cannot help (else: `TransientError`); picklable, as executors ship it between processes.
+    """An error that a retry cannot help (else: `TransientError`); picklable, as executors ship it
+    between processes.
 
-    `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did not
-    happen because of it, and `fix` the next command or edit. None of them holds a secret, whatever it was made of.
+    `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it,
+    `consequence` what did not happen because of it, and `fix` the next command or edit. None of
+    them holds a secret, whatever it was made of.
     """
 
     also: Sequence["BackfillError"] = ()  # errors of other sources, each to be shown after this one
@@ -34,14 +37,19 @@ class BackfillError(Exception):
 
     def __str__(self) -> str:
         """One line, whatever it quotes: object: culprit. Consequence. Fix."""
-        end = "" if self.culprit.endswith((".", "?", "!")) else "."  # as another program's words may
+        end = (
+            "" if self.culprit.endswith((".", "?", "!")) else "."
+        )  # as another program's words may
         return one_line(f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}.")
 
 
 def unwritten(what: str, consequence: str) -> BackfillError:
     """The error about work (`what`) on days of which none was ever written."""
     return BackfillError(
-        what, "none of these days was written", consequence, "`backfill-assets status` shows which days are"
+        what,
+        "none of these days was written",
+        consequence,
+        "`backfill-assets status` shows which days are",
     )
 
 
@@ -51,7 +59,8 @@ def section_of(source: str) -> str:
 
 
 class TransientError(BackfillError):
-    """A failure that an identical call may survive later: a lost server, a commit conflict, a held lock."""
+    """A failure that an identical call may survive later: a lost server, a commit conflict, a held
+    lock."""
 
 
 class EngineLost(TransientError):
@@ -59,7 +68,8 @@ class EngineLost(TransientError):
 
 
 class Superseded(TransientError):
-    """Another write touched the same days since our base version, and our inputs are no longer the newest."""
+    """Another write touched the same days since our base version, and our inputs are no longer the
+    newest."""
 
 
 class ContractBroken(BackfillError):
@@ -74,19 +84,29 @@ class SettingsError(BackfillError):
     """A setting in `lake.toml` or the environment is missing or out of bounds."""
 
     def of_source(self, name: str) -> "SettingsError":
-        """The same error with the section of this source: `[sources.NAME]` instead of `[source]`."""
+        """The same error with the section of this source: `[sources.NAME]` instead of
+        `[source]`."""
         return SettingsError(*(part.replace("[source]", section_of(name)) for part in self.args))
 
 
 class UnknownName(SettingsError):
-    """A table, plan, candidate or the like that a person named and that does not exist: wrong usage."""
+    """A table, plan, candidate or the like that a person named and that does not exist: wrong
+    usage."""
 
 
-def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str], consequence: str) -> None:
-    """Raise UnknownName with that `consequence` for the first name that is none of the `known` ones of its kind."""
+def refuse_unknown(
+    kind: str, names: Iterable[str], known: Collection[str], consequence: str
+) -> None:
+    """Raise UnknownName with that `consequence` for the first name that is none of the `known` ones
+    of its kind."""
     for name in names:
         if name not in known:
-            raise UnknownName(f"the {kind} {name!r}", f"there is no such {kind}", consequence, known_names(name, known))
+            raise UnknownName(
+                f"the {kind} {name!r}",
+                f"there is no such {kind}",
+                consequence,
+                known_names(name, known),
+            )
 
 
 class LandingError(BackfillError):
@@ -98,8 +118,8 @@ class Altered(BackfillError):
 
 
 class InputMissing(BackfillError):
-    """The day itself does not exist in an input table. `lacking`: the input days that were never made, by table; empty
-    where others are to blame."""
+    """The day itself does not exist in an input table. `lacking`: the input days that were never
+    made, by table; empty where others are to blame."""
 
     lacking: Mapping[str, Collection[date]] = {}
 
@@ -110,7 +130,8 @@ class DaysHeld(BackfillError):
 
 @contextmanager
 def telling_source(name: str) -> Iterator[None]:
-    """Make SettingsErrors raised within name the section of this source; "" is a lake's only one."""
+    """Make SettingsErrors raised within name the section of this source; "" is a lake's only
+    one."""
     try:
         yield
     except SettingsError as error:
@@ -118,7 +139,8 @@ def telling_source(name: str) -> Iterator[None]:
 
 
 def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int | None] | None:
-    """The innermost of these files in the error's traceback, and the line in it; of a SyntaxError its own place."""
+    """The innermost of these files in the error's traceback, and the line in it; of a SyntaxError
+    its own place."""
     if isinstance(error, SyntaxError) and error.filename:
         return Path(error.filename), error.lineno
     frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
@@ -126,8 +148,8 @@ def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int |
 
 
 class GateRefused(BackfillError):
-    """The gate after a plan's chunk found something; `facts` name the `plan`, the `chunk` and the next command
-    (`rollback`, or `release` where the chunk was put back already)."""
+    """The gate after a plan's chunk found something; `facts` name the `plan`, the `chunk` and the
+    next command (`rollback`, or `release` where the chunk was put back already)."""
 
     facts: Mapping[str, str] = {}
 
@@ -138,12 +160,16 @@ class GateRefused(BackfillError):
 
 
 def unusable(error: OSError, fix: str = "") -> BackfillError:
-    """The error about a file or folder that the system refuses: full, read-only, another user's, not a folder."""
+    """The error about a file or folder that the system refuses: full, read-only, another user's,
+    not a folder."""
     return BackfillError(
-        str(error.filename or "a file"), (error.strerror or str(error)).lower(),
+        str(error.filename or "a file"),
+        (error.strerror or str(error)).lower(),
         "What was being done was not finished",
-        fix or "Give this user the right to read and write there, and see that its disk has space, then run again",
-    )  # fmt: skip
+        fix
+        or "Give this user the right to read and write there, and see that its disk has space, "
+        "then run again",
+    )
 
 
 def raise_first(failed: Sequence[BackfillError]) -> None:

@@ -1,6 +1,8 @@
-"""The frontier: the instant up to which all landed files of a source are loaded; of a table the least of its sources.
+"""The frontier: the instant up to which all landed files of a source are loaded; of a table the
+least of its sources.
 
-Not here: the cut of a day and maturity, which it decides (`core.days`), and the clock, which decides no content.
+Not here: the cut of a day and maturity, which it decides (`core.days`), and the clock, which
+decides no content.
 """
 
 import json
@@ -12,12 +14,14 @@ from backfill_assets.core.days import end_of, midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView, Source, TableView
 
-FRONTIERS = "frontiers"  # the tag of a receipt with the frontier of each source, where sources have names
+FRONTIERS = (
+    "frontiers"  # the tag of a receipt with the frontier of each source, where sources have names
+)
 
 
 def is_loaded(day: date, source: Source) -> bool:
-    """Whether the landed table holds the arrival day as today's files give it, the ledger `arrivals` names its version,
-    and no other program has touched its ledgers since."""
+    """Whether the landed table holds the arrival day as today's files give it, the ledger
+    `arrivals` names its version, and no other program has touched its ledgers since."""
     receipt = source.loaded.latest.get(day)
     if receipt is None or receipt.version > source.loaded_version or source.is_doubted(day):
         return False
@@ -41,14 +45,19 @@ def is_lowered(source: Source) -> bool:
 def frontier_of(source: Source) -> datetime | None:
     """The frontier of a source (aware, UTC), or None before anything was loaded.
 
-    Midnight after the newest loaded arrival day that holds a delivery, but not past the start of the oldest arrival
-    day with usable landed rows that is not loaded; `as_of` itself once nothing before it waits. Never less than any
-    frontier in a receipt of any table: late files only stop it rising.
+    Midnight after the newest loaded arrival day that holds a delivery, but not past the start of
+    the oldest arrival day with usable landed rows that is not loaded; `as_of` itself once nothing
+    before it waits. Never less than any frontier in a receipt of any table: late files only stop it
+    rising.
     """
     as_of = source.view.as_of
     latest = source.loaded.latest
     held = {d for d in latest if is_loaded(d, source)}
-    waiting = [d for d, r in source.landed.items() if r.usable_rows and source.view.is_due(d) and d not in held]
+    waiting = [
+        d
+        for d, r in source.landed.items()
+        if r.usable_rows and source.view.is_due(d) and d not in held
+    ]
     loaded = [d for d in held if latest[d].entry.rows]
     candidates = [f for t in source.view.tables.values() if (f := recorded(t, source)) is not None]
     if waiting and loaded:
@@ -64,16 +73,24 @@ def frontier_of(source: Source) -> datetime | None:
 
 
 def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
-    """Per table (upstream first) the landed tables that it is made from, whatever lies between; itself if landed."""
+    """Per table (upstream first) the landed tables that it is made from, whatever lies between;
+    itself if landed."""
     by_table: dict[str, frozenset[str]] = {}
     for contract in contracts:
-        of_inputs = [by_table.get(i.table, frozenset()) for i in contract.inputs if i.kind is not InputKind.FILES]
-        by_table[contract.name] = frozenset[str]().union(*of_inputs, (contract.name,) if contract.is_landed else ())
+        of_inputs = [
+            by_table.get(i.table, frozenset())
+            for i in contract.inputs
+            if i.kind is not InputKind.FILES
+        ]
+        by_table[contract.name] = frozenset[str]().union(
+            *of_inputs, (contract.name,) if contract.is_landed else ()
+        )
     return by_table
 
 
 def externals_below(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
-    """The tables of others that `table` is made from, whatever lies between; itself if it is one."""
+    """The tables of others that `table` is made from, whatever lies between; itself if it is
+    one."""
     above = (i.table for i in contracts[table].inputs if i.table in contracts and i.table != table)
     own = frozenset({table} if contracts[table].external else ())
     return own.union(*(externals_below(contracts, name) for name in above))
@@ -83,7 +100,9 @@ class Frontiers:
     """The frontiers of a view: of its sources, and of the tables that are made from them."""
 
     def __init__(self, contracts: Iterable[Contract], view: LakeView) -> None:
-        self.of_source: Mapping[str, datetime | None] = {t: frontier_of(s) for t, s in view.sources.items()}
+        self.of_source: Mapping[str, datetime | None] = {
+            t: frontier_of(s) for t, s in view.sources.items()
+        }
         self.below = landed_below(contracts)
         self._names = any(s.name for s in view.sources.values())
         self._known: dict[frozenset[str], datetime | None] = {}
@@ -98,7 +117,9 @@ class Frontiers:
 
     def of_inputs(self, inputs: Iterable[Input]) -> datetime | None:
         """The least frontier of the sources of these inputs."""
-        return self._least(frozenset[str]().union(*(self.below.get(i.table, frozenset()) for i in inputs)))
+        return self._least(
+            frozenset[str]().union(*(self.below.get(i.table, frozenset()) for i in inputs))
+        )
 
     @property
     def least(self) -> datetime | None:
@@ -111,8 +132,13 @@ class Frontiers:
         return max((f for f in self.of_source.values() if f is not None), default=None)
 
     def tags_of(self, table: str) -> dict[str, str]:
-        """The tag of a receipt of the table with its sources' frontiers; empty where sources have no names."""
-        known = {s: f.isoformat() for s in sorted(self.below.get(table, ())) if (f := self.of_source.get(s))}
+        """The tag of a receipt of the table with its sources' frontiers; empty where sources have
+        no names."""
+        known = {
+            s: f.isoformat()
+            for s in sorted(self.below.get(table, ()))
+            if (f := self.of_source.get(s))
+        }
         return {FRONTIERS: json.dumps(known)} if self._names and known else {}
 
     def _least(self, sources: frozenset[str]) -> datetime | None:
@@ -124,8 +150,12 @@ class Frontiers:
 
 
 def frontiers_in(tags: Mapping[str, str]) -> dict[str, datetime]:
-    """The sources' frontiers in the tags of a receipt, by landed table; empty where they cannot be read."""
+    """The sources' frontiers in the tags of a receipt, by landed table; empty where they cannot be
+    read."""
     try:
-        return {str(s): datetime.fromisoformat(f) for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()}
+        return {
+            str(s): datetime.fromisoformat(f)
+            for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()
+        }
     except (ValueError, TypeError, AttributeError):
         return {}

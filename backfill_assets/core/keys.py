@@ -1,9 +1,10 @@
-"""Which days of an input a step loaded for one day of its own, where they are not just the window of that day.
+"""Which days of an input a step loaded for one day of its own, where they are not just the window
+of that day.
 
-A window is counted in calendar days. Dagster's partition mappings give keys, which part with it at days that a
-definition leaves out, at the newest partition, and for mappings that name no window at all. Here: such keys as plain
-values and as text in a receipt. Not here: asking a mapping (`dagster.loaded`), and what follows for a state
-(`core.digests`, `core.states`).
+A window is counted in calendar days. Dagster's partition mappings give keys, which part with it at
+days that a definition leaves out, at the newest partition, and for mappings that name no window at
+all. Here: such keys as plain values and as text in a receipt. Not here: asking a mapping
+(`dagster.loaded`), and what follows for a state (`core.digests`, `core.states`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,15 +15,18 @@ from typing import Any
 
 from backfill_assets.core.days import ONE_DAY, contiguous, days_text, parse_days
 
-Spans = tuple[tuple[int, int | None], ...]  # first and last day, both included, as numbers of days; None: no last one
+Spans = tuple[
+    tuple[int, int | None], ...
+]  # first and last day, both included, as numbers of days; None: no last one
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Days of an input, as spans of offsets in days from `origin`, or from the day that was made (None).
+    """Days of an input, as spans of offsets in days from `origin`, or from the day that was made
+    (None).
 
-    `loaded`: the step got them. `awaited`: the step would have got them, had they been partitions; once one of them has
-    rows, the day was made without rows that are its own.
+    `loaded`: the step got them. `awaited`: the step would have got them, had they been partitions;
+    once one of them has rows, the day was made without rows that are its own.
     """
 
     loaded: Spans
@@ -48,20 +52,34 @@ class Keys:
         return self._loaded_from(self.origin or date.min)
 
     def _loaded_from(self, start: date) -> list[date]:
-        return [start + ONE_DAY * n for first, last in self.loaded for n in range(first, (last or 0) + 1)]
+        return [
+            start + ONE_DAY * n
+            for first, last in self.loaded
+            for n in range(first, (last or 0) + 1)
+        ]
 
     def to_values(self, days: str) -> list[Any]:
         """The keys of these days as JSON values; `days` as `parse_days` reads them."""
-        return [[list(s) for s in self.loaded], [list(s) for s in self.awaited], str(self.origin or ""), days]
+        return [
+            [list(s) for s in self.loaded],
+            [list(s) for s in self.awaited],
+            str(self.origin or ""),
+            days,
+        ]
 
 
-DayKeys = tuple[tuple[Keys, str], ...]  # keys, each with the days that were made from them, as `parse_days` reads them
+DayKeys = tuple[
+    tuple[Keys, str], ...
+]  # keys, each with the days that were made from them, as `parse_days` reads them
 
 
 def parse_keys(values: Sequence[Sequence[Any]]) -> DayKeys:
     """The keys in the text of a receipt. Raises ValueError or TypeError for another form."""
     return tuple(
-        (Keys(_spans(loaded), _spans(awaited), date.fromisoformat(origin) if origin else None), str(days))
+        (
+            Keys(_spans(loaded), _spans(awaited), date.fromisoformat(origin) if origin else None),
+            str(days),
+        )
         for loaded, awaited, origin, days in values
     )
 

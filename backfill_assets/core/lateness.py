@@ -1,7 +1,9 @@
-"""Completeness by age, look-backs with intervals, and watermarks, from counts of rows per arrival day and event day.
+"""Completeness by age, look-backs with intervals, and watermarks, from counts of rows per arrival
+day and event day.
 
-The age of a row is its arrival day minus its event day, in whole UTC days (0 if it arrived before its event day); a row
-is late iff its age is 1 or more. Not here: counting the rows and the report (`operations.lateness`).
+The age of a row is its arrival day minus its event day, in whole UTC days (0 if it arrived before
+its event day); a row is late iff its age is 1 or more. Not here: counting the rows and the report
+(`operations.lateness`).
 """
 
 from collections import Counter
@@ -14,7 +16,16 @@ from statistics import NormalDist
 from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
 
-AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
+AGES_DAYS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    14,
+    30,
+    90,
+)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
 LONGEST_LOOK_BACK_DAYS = 90  # a quarter: to reprocess more every night is to rebuild the table
 CONFIDENCE = 0.95  # of the advisor's intervals
 
@@ -74,9 +85,11 @@ def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
 
 
 def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the score interval of the share `hits / rows`, ends included; 0..1 where there are no rows.
+    """Return the score interval of the share `hits / rows`, ends included; 0..1 where there are no
+    rows.
 
-    E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209-212: sound also for shares near 0.
+    E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209-212: sound also for
+    shares near 0.
     """
     if not rows:
         return 0.0, 1.0
@@ -84,15 +97,19 @@ def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float,
     share, spread = hits / rows, z * z / rows
     centre = (share + spread / 2) / (1 + spread)
     reach = ((share * (1 - share) + spread / 4) * spread) ** 0.5 / (1 + spread)
-    # The formula gives exactly 0 for no hits and 1 for nothing but hits; rounding must not say otherwise.
+    # The formula gives exactly 0 for no hits and 1 for nothing but hits; rounding must not say
+    # otherwise.
     return min(max(centre - reach, 0.0), share), max(min(centre + reach, 1.0), share)
 
 
-def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) -> tuple[Advice, ...]:
-    """Return what look-backs of 1 .. `longest_days` days would have missed of the rows counted in `ages` (days: rows).
+def advise(
+    ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS
+) -> tuple[Advice, ...]:
+    """Return what look-backs of 1 .. `longest_days` days would have missed of the rows counted in
+    `ages` (days: rows).
 
-    A job in the night after arrival day A that reprocesses the event days A - N + 1 .. A misses a row iff its age is
-    N or more, because no later night reads that day again.
+    A job in the night after arrival day A that reprocesses the event days A - N + 1 .. A misses a
+    row iff its age is N or more, because no later night reads that day again.
     """
     rows = sum(ages.values())
     missed, found = rows - ages.get(0, 0), []
@@ -103,18 +120,21 @@ def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) 
 
 
 def look_back_for(share: float, advice: Sequence[Advice]) -> int | None:
-    """Return the smallest look-back (days) that sees at least `share` (0..1) of the rows; None without one."""
+    """Return the smallest look-back (days) that sees at least `share` (0..1) of the rows; None
+    without one."""
     return next((a.days for a in advice if 1 - a.missed_share >= share), None)
 
 
 def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
-    """Return the share of an event day's rows that has arrived by age 0, 1, 2 .. days; 1 at the last age by definition.
+    """Return the share of an event day's rows that has arrived by age 0, 1, 2 .. days; 1 at the
+    last age by definition.
 
-    `watched` are the arrival days that were seen; only event days inside it count. For the step from one age to the
-    next, days that were watched through the next give rows up to the one age divided by rows up to the next, and the
-    share at an age is the product of all steps above it (Lagakos, Barraj, De Gruttola, Biometrika 75 (1988) 515-523;
-    chain ladder): a young day cannot seem complete, and shares never fall with age. The ages end at half of `watched`,
-    so that every step rests on at least half of its days; later rows do not count.
+    `watched` are the arrival days that were seen; only event days inside it count. For the step
+    from one age to the next, days that were watched through the next give rows up to the one age
+    divided by rows up to the next, and the share at an age is the product of all steps above it
+    (Lagakos, Barraj, De Gruttola, Biometrika 75 (1988) 515-523; chain ladder): a young day cannot
+    seem complete, and shares never fall with age. The ages end at half of `watched`, so that every
+    step rests on at least half of its days; later rows do not count.
     """
     through = len(watched) // 2
     counted = {day: [0] * (through + 1) for day in watched}
@@ -134,12 +154,14 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
 
 
 def age_for(share: float, shares: Iterable[Aged]) -> int | None:
-    """Return the smallest age (days) by which at least `share` (0..1) of the rows has arrived; None if unknown."""
+    """Return the smallest age (days) by which at least `share` (0..1) of the rows has arrived; None
+    if unknown."""
     return next((a.age_days for a in shares if a.share >= share), None)
 
 
 def watermark_day(frontier: datetime, age_days: int) -> date:
-    """Return the greatest day with midnight(day + 1 + age) <= frontier: its rows up to that age are loaded."""
+    """Return the greatest day with midnight(day + 1 + age) <= frontier: its rows up to that age are
+    loaded."""
     return newest_over(frontier) - ONE_DAY * age_days
 
 
@@ -150,17 +172,20 @@ def watermarks(
     frontier: Callable[[str], datetime | None],
     now: datetime,
 ) -> tuple[Watermark, ...]:
-    """Return the watermark per table, upstream first; `measured` is the `watermark_day` of each landed table.
+    """Return the watermark per table, upstream first; `measured` is the `watermark_day` of each
+    landed table.
 
-    Other tables have the smallest of their own newest day and, for each input, its watermark minus the days that the
-    table looks ahead. An input read as known at a cut does not change with late rows and sets no bound. `frontier` (of
-    a table) and `now` are aware instants.
+    Other tables have the smallest of their own newest day and, for each input, its watermark minus
+    the days that the table looks ahead. An input read as known at a cut does not change with late
+    rows and sets no bound. `frontier` (of a table) and `now` are aware instants.
     """
     marks: dict[str, Watermark] = {}
     for contract in contracts:
         table = contract.name
         bounds = [newest.get(table)]
-        for wanted in (i for i in contract.inputs if i.table != table):  # its own days set no bound of their own
+        for wanted in (
+            i for i in contract.inputs if i.table != table
+        ):  # its own days set no bound of their own
             if wanted.kind is InputKind.FILES:
                 bounds.append(measured.get(table))
             elif wanted.kind is not InputKind.KNOWN_AT_CUT:
@@ -168,6 +193,9 @@ def watermarks(
                 bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
         known = [b for b in bounds if b is not None]
         day, loaded = min(known) if len(known) == len(bounds) else None, frontier(table)
-        lags = [(moment - end_of(day)) / ONE_DAY if day and loaded else None for moment in (loaded or now, now)]
+        lags = [
+            (moment - end_of(day)) / ONE_DAY if day and loaded else None
+            for moment in (loaded or now, now)
+        ]
         marks[table] = Watermark(table, newest.get(table), day, *lags)
     return tuple(marks.values())

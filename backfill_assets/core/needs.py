@@ -1,11 +1,14 @@
-"""Which days need a rebuild and may be rebuilt now, by states alone, and the requests of runs that cover them.
+"""Which days need a rebuild and may be rebuilt now, by states alone, and the requests of runs that
+cover them.
 
-Not here: which runs there are (`orchestration.runs`) and Dagster's own requests (`orchestration.backfill_requests`).
+Not here: which runs there are (`orchestration.runs`) and Dagster's own requests
+(`orchestration.backfill_requests`).
 
-A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is written or needs a
-rebuild requires it, or it lies between its table's first receipt and the frontier; never if held, outdated or pending.
-A request of a day is identified by its input digest, the write_id of the day's rows, and the rules (code, settings,
-gates): a changed input or rule is a new request, and a run that ended and left the identity as it was is an attempt.
+A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is
+written or needs a rebuild requires it, or it lies between its table's first receipt and the
+frontier; never if held, outdated or pending. A request of a day is identified by its input digest,
+the write_id of the day's rows, and the rules (code, settings, gates): a changed input or rule is a
+new request, and a run that ended and left the identity as it was is an attempt.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -19,10 +22,15 @@ from backfill_assets.core.frontier import externals_below
 from backfill_assets.core.plans import Work
 from backfill_assets.core.states import State, States
 
-RUN_SECONDS = 4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
-DAY_SECONDS = 0.03  # what one more settled day costs in such a run: five events a table, which Dagster records
+RUN_SECONDS = (
+    4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
+)
+# What one more settled day costs in such a run: five events a table, which Dagster records.
+DAY_SECONDS = 0.03
 IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
-MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days than this costs more than a run
+MOST_GAP_DAYS = int(
+    RUN_SECONDS / DAY_SECONDS
+)  # joining over more settled days than this costs more than a run
 
 
 @dataclass(frozen=True)
@@ -36,13 +44,17 @@ class Needs:
 
 
 def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = None) -> Needs:
-    """What the lake's tables need. `busy`: days of queued or running runs; `until`: the first day without a
-    partition."""
+    """What the lake's tables need. `busy`: days of queued or running runs; `until`: the first day
+    without a partition."""
     needed = needed_days(states, until)
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}
     for name, days in needed.items():
-        blocked = {d: input_day for d in days if (input_day := first_unready(states, name, d, needed, busy))}
+        blocked = {
+            d: input_day
+            for d in days
+            if (input_day := first_unready(states, name, d, needed, busy))
+        }
         waiting[name] = blocked
         ready[name] = frozenset(d for d in days if d not in blocked and d not in busy.get(name, ()))
     return Needs(needed, ready, waiting)
@@ -69,7 +81,12 @@ def _days(states: States, until: date | None) -> list[date]:
     last = max(
         (
             *(d for t in view.tables.values() for d in t.latest),
-            *(d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days),
+            *(
+                d
+                for source in view.sources.values()
+                for days in (source.landed, source.arrivals)
+                for d in days
+            ),
         ),
         default=view.start,
     )
@@ -80,7 +97,8 @@ def _days(states: States, until: date | None) -> list[date]:
 
 
 def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
-    """Arrival days on which something landed, or that were loaded from files that are gone, and that are not loaded."""
+    """Arrival days on which something landed, or that were loaded from files that are gone, and
+    that are not loaded."""
     landed = states.view.source(name).landed
     for day in days:
         has_files = states.view.is_due(day) and (day in landed or states.latest(name, day))
@@ -91,7 +109,10 @@ def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
 def _stale_and_missing(
     states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]
 ) -> Iterable[date]:
-    latest, theirs = states.view.table(contract.name).latest, states.view.awaits_others(contract.name)
+    latest, theirs = (
+        states.view.table(contract.name).latest,
+        states.view.awaits_others(contract.name),
+    )
     first = min(latest, default=None)
     missing = []
     for day in (d for d in days if d not in theirs):
@@ -106,7 +127,9 @@ def _stale_and_missing(
     arrived: list[Collection[date]] = [
         states.view.source(s).arrivals for s in states.frontiers.sources_of(contract.name)
     ]
-    arrived += [states.view.table(name).latest for name in externals_below(states.contracts, contract.name)]
+    arrived += [
+        states.view.table(name).latest for name in externals_below(states.contracts, contract.name)
+    ]
     frontier = states.frontier(contract.name)
     for day in missing:
         if (
@@ -117,12 +140,17 @@ def _stale_and_missing(
             yield day
 
 
-def _required(states: States, name: str, missing: Set[date], below: Mapping[str, Set[date]]) -> set[date]:
-    """The missing days of a table that downstream days require, both written ones and ones that need a rebuild."""
+def _required(
+    states: States, name: str, missing: Set[date], below: Mapping[str, Set[date]]
+) -> set[date]:
+    """The missing days of a table that downstream days require, both written ones and ones that
+    need a rebuild."""
     found: set[date] = set()
     for contract in states.contracts.values():
         frontier = states.frontier(contract.name)
-        for wanted in (i for i in contract.inputs if i.table == name and i.kind is not InputKind.ARRIVALS):
+        for wanted in (
+            i for i in contract.inputs if i.table == name and i.kind is not InputKind.ARRIVALS
+        ):
             users = set(states.view.table(contract.name).latest) | set(below.get(contract.name, ()))
             for day in missing - found:
                 reading = states.reading(contract.name, wanted, {day})
@@ -132,9 +160,14 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
 
 
 def first_unready(
-    states: States, name: str, day: date, needed: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
+    states: States,
+    name: str,
+    day: date,
+    needed: Mapping[str, Set[date]],
+    busy: Mapping[str, Set[date]],
 ) -> tuple[str, date] | None:
-    """The first input day that the day waits for, as (table, day); None where all its inputs are in place."""
+    """The first input day that the day waits for, as (table, day); None where all its inputs are in
+    place."""
     for wanted in states.digests.inputs_of(name, day):
         if wanted.kind is InputKind.FILES:
             continue
@@ -142,7 +175,8 @@ def first_unready(
         coming |= states.view.awaits_others(wanted.table)
         if wanted.kind is InputKind.ARRIVALS:
             source = states.view.source(wanted.table)
-            # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is made from.
+            # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is
+            # made from.
             unknown = source.doubted_arrivals() if source.ledger.version >= 0 else coming
             if unknown:
                 return wanted.table, min(unknown)
@@ -155,9 +189,12 @@ def first_unready(
     return None
 
 
-def joined_ranges(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:
-    """The days as ranges, ascending; neighbours are joined over settled days (of a landed table also days on which
-    nothing landed) where that is cheaper than another run, never over busy days."""
+def joined_ranges(
+    states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()
+) -> list[DayRange]:
+    """The days as ranges, ascending; neighbours are joined over settled days (of a landed table
+    also days on which nothing landed) where that is cheaper than another run, never over busy
+    days."""
     ranges: list[DayRange] = []
     for day in sorted(days):
         if ranges and _joins(states, name, ranges[-1].end, day, busy):
@@ -175,32 +212,48 @@ def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -
 
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
-    """Whether a run of other days may also cover this day: the day is settled, or nothing landed on it."""
+    """Whether a run of other days may also cover this day: the day is settled, or nothing landed on
+    it."""
     if states.is_settled(name, day):
         return not states.is_pending(states.contracts[name], day)
     landed = states.view.source(name).landed
-    return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in landed
+    return (
+        states.contracts[name].is_landed
+        and states.of(name, day) is State.MISSING
+        and day not in landed
+    )
 
 
-def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
-    """Per day its input digest, the write_id of its rows, and the digest of code, settings and `rules` (whatever else
-    decides how a run ends: the table's gates, the lake)."""
+def identities(
+    states: States, table: str, days: Iterable[date], rules: str = ""
+) -> dict[date, str]:
+    """Per day its input digest, the write_id of its rows, and the digest of code, settings and
+    `rules` (whatever else decides how a run ends: the table's gates, the lake)."""
     codes = states.codes.get(table)
-    rules_digest = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
+    rules_digest = digest_of(
+        [codes.code_digest if codes else "", codes.settings_digest if codes else "", rules]
+    )
     by_day = {}
     for day in sorted(days):
         receipt = states.latest(table, day)
         write = digest_of(receipt.write_id)[:IDENTITY_CHARS] if receipt else "nothing"
-        by_day[day] = f"{states.digests.as_made(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
+        by_day[day] = (
+            f"{states.digests.as_made(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
+        )
     return by_day
 
 
 def run_requests(
-    states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
+    states: States,
+    table: str,
+    known: Mapping[date, str],
+    tried: Mapping[date, int],
+    most: int,
+    busy: Set[date],
 ) -> tuple[list[Work], list[date]]:
-    """Requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they are
-    and need a person. First days never tried, ascending; then each day that failed, alone, so that it holds no other
-    day back."""
+    """Requests for the days of `known` (with their identities), and the days that were `tried`
+    `most` times as they are and need a person. First days never tried, ascending; then each day
+    that failed, alone, so that it holds no other day back."""
     given_up = [day for day in known if tried.get(day, 0) >= most]
     again = [day for day in known if 0 < tried.get(day, 0) < most]
     first_time = [day for day in known if not tried.get(day, 0)]
@@ -210,6 +263,12 @@ def run_requests(
         for span in joined_ranges(states, table, first_time, busy)
     ]
     alone = [
-        Work(DayRange(day, day + ONE_DAY), (table,), needed={str(day): known[day]}, attempt=tried[day]) for day in again
+        Work(
+            DayRange(day, day + ONE_DAY),
+            (table,),
+            needed={str(day): known[day]},
+            attempt=tried[day],
+        )
+        for day in again
     ]
     return fresh + alone, given_up

@@ -1,8 +1,10 @@
-"""Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode, versions of a rollback.
+"""Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode,
+versions of a rollback.
 
-`Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask for it. Elsewhere:
-which days need it (`needs`), tags of Dagster's runs (`orchestration.backfill_requests`), one table of it
-(`load.candidate`), the plan itself (`plans.model`), restoring files (`lake.restore`).
+`Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask
+for it. Elsewhere: which days need it (`needs`), tags of Dagster's runs
+(`orchestration.backfill_requests`), one table of it (`load.candidate`), the plan itself
+(`plans.model`), restoring files (`lake.restore`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,22 +18,29 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 
-PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
+PLAN_TAG, CHUNK_TAG = (
+    "plan",
+    "chunk",
+)  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
-MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+MODE_TAG = (
+    "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+)
 KEEP_GOOD: Final = "keep_good"  # the days of a run that pass are written though others are refused
 ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it was asked for
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
-MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
+# One huge run is one huge thing to put back: a month of days is what a person still looks at.
+MOST_CHUNK_DAYS = 31
 ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
 REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
-TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
+# Tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ.
+TO_VERSION = "to_version"
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 
 
 class WriteMode(StrEnum):
-    """How a write changes a day: it replaces the day as a whole, or upserts rows by key. `MERGE` refuses to keep rows
-    that the new ones lack, `MERGE_KEEPING` keeps them."""
+    """How a write changes a day: it replaces the day as a whole, or upserts rows by key. `MERGE`
+    refuses to keep rows that the new ones lack, `MERGE_KEEPING` keeps them."""
 
     OVERWRITE = ""
     MERGE = "merge"
@@ -66,9 +75,11 @@ def mode_of(tags: Mapping[str, str]) -> WriteMode:
         return WriteMode(mode)
     except ValueError:
         raise BackfillError(
-            f"the tag {MODE_TAG}", f"{mode[:40]!r} is no way to write", "Nothing was written",
+            f"the tag {MODE_TAG}",
+            f"{mode[:40]!r} is no way to write",
+            "Nothing was written",
             "Make a plan: `backfill-assets plan --write-mode merge`",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def targets_text(targets: Mapping[date, int]) -> str:
@@ -100,15 +111,20 @@ MANUAL = "manual"  # the reason of what a person asked for
 
 @dataclass(frozen=True)
 class Work:
-    """Days to make of each of some tables; a run of Dagster has one range of days for all its tables."""
+    """Days to make of each of some tables; a run of Dagster has one range of days for all its
+    tables."""
 
     days: DayRange
     tables: tuple[str, ...]  # upstream first
     reason: str = MANUAL  # into the receipts, and so are the next two
     note: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)  # a plan's id, chunk and code, the write mode, bad days
+    tags: Mapping[str, str] = field(
+        default_factory=dict
+    )  # a plan's id, chunk and code, the write mode, bad days
     force: frozenset[str] = frozenset()  # tables whose days are made although they are right
-    needed: Mapping[str, str] = field(default_factory=dict)  # days of the first table that need it, with identities
+    needed: Mapping[str, str] = field(
+        default_factory=dict
+    )  # days of the first table that need it, with identities
     attempt: int = 0  # how often the asked days were tried as they are
 
     @property
@@ -118,9 +134,13 @@ class Work:
 
     @property
     def key(self) -> str:
-        """The run key, which Dagster remembers for ever: it names everything that makes this a new request. Its digest
-        differs from the digests of releases that counted attempts in other tags."""
-        return f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt {self.attempt}"
+        """The run key, which Dagster remembers for ever: it names everything that makes this a new
+        request. Its digest differs from the digests of releases that counted attempts in other
+        tags."""
+        return (
+            f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt "
+            f"{self.attempt}"
+        )
 
     @property
     def needed_days(self) -> frozenset[date]:
@@ -130,7 +150,11 @@ class Work:
     @property
     def needed_span(self) -> DayRange:
         """The range of the needed days; where none is named, all days."""
-        return from_inclusive(min(self.needed_days), max(self.needed_days)) if self.needed else self.days
+        return (
+            from_inclusive(min(self.needed_days), max(self.needed_days))
+            if self.needed
+            else self.days
+        )
 
     @property
     def mode(self) -> WriteMode:
@@ -144,10 +168,12 @@ class Work:
 
     @property
     def on_bad_days(self) -> str:
-        """What is done with days that are refused: `keep_good`, `refuse`, or "" (as the lake's settings say)."""
+        """What is done with days that are refused: `keep_good`, `refuse`, or "" (as the lake's
+        settings say)."""
         return self.tags.get(ON_BAD_DAYS_TAG, "")
 
 
 def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:
-    """The tables whose right days are made, too: all but the `written` ones under `force`, else none."""
+    """The tables whose right days are made, too: all but the `written` ones under `force`, else
+    none."""
     return frozenset(tables) - frozenset(written) if force else frozenset()

@@ -1,12 +1,14 @@
-"""The profile of a day's rows, for gates, plots and receipts, how far it drifted from what is usual before, and what a
-gate found in it.
+"""The profile of a day's rows, for gates, plots and receipts, how far it drifted from what is usual
+before, and what a gate found in it.
 
-Not here: computing it (`lake.audit`), its fingerprint (`lake.fingerprints`), bounds and gates (`lake.gates`).
+Not here: computing it (`lake.audit`), its fingerprint (`lake.fingerprints`), bounds and gates
+(`lake.gates`).
 
-A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through 7; … A shift by less
-than a factor of two may stay within its buckets and is not seen. Of a number with a fraction the whole part counts,
-toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE 2^62 stands for all beyond. Of a text the most frequent
-values of a day are buckets, and one more holds the others.
+A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through
+7; … A shift by less than a factor of two may stay within its buckets and is not seen. Of a number
+with a fraction the whole part counts, toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE
+2^62 stands for all beyond. Of a text the most frequent values of a day are buckets, and one more
+holds the others.
 """
 
 from collections import Counter, defaultdict
@@ -19,18 +21,23 @@ from statistics import median
 from typing import Any, Literal, TypeVar
 
 EMPTY_FINGERPRINT = "0"
-# The number of the fingerprints' method (`lake.fingerprints`), kept in receipts; each change of the method raises it.
+# The number of the fingerprints' method (`lake.fingerprints`), kept in receipts; each change of the
+# method raises it.
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
-MOST = "most "  # + columns that other tables group or join by: rows of the most frequent key (without a NULL)
+# + columns that other tables group or join by: rows of the most frequent key (without a NULL).
+MOST = "most "
 BITS = "bits "  # + bucket + column: rows whose number has so many bits
 VALUE = "value "  # + length + value + column: rows with this text
 OTHER = "other "  # + column: rows with other texts than those
 Bucket = int | str  # of a number, or a text
 Histogram = Mapping[Any, int]  # rows by `Bucket`
 T = TypeVar("T")
-NULL_BUCKET, REST = -1000, -1001  # no number has so many bits; REST: texts that have no bucket of their own
+NULL_BUCKET, REST = (
+    -1000,
+    -1001,
+)  # no number has so many bits; REST: texts that have no bucket of their own
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,14 @@ class DayProfile:
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)  # by column
     duplicates: int = 0  # rows that repeat a key
-    sums: Mapping[str, int | Decimal] = field(default_factory=dict)  # of the numbers that have exact ones
+    sums: Mapping[str, int | Decimal] = field(
+        default_factory=dict
+    )  # of the numbers that have exact ones
     # rows (or groups) that break a rule of the contract, by the rule's name
     broken: Mapping[str, int] = field(default_factory=dict)
-    histograms: Mapping[str, Histogram] = field(default_factory=dict)  # of the columns that measure something
+    histograms: Mapping[str, Histogram] = field(
+        default_factory=dict
+    )  # of the columns that measure something
     # fingerprints of sets of columns by their names (`core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict)
     # rows of the most frequent key, per set of columns that other tables read by
@@ -53,7 +64,9 @@ class DayProfile:
     @property
     def content(self) -> tuple[int, str, int]:
         """Rows, fingerprint and scheme, to compare with `DayEntry.content`."""
-        return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+        return (
+            (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+        )
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, missing required
-    input days with their effect, and why reads of consumers fail with its rows."""
+    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty,
+    missing required input days with their effect, and why reads of consumers fail with its rows."""
 
     trailing_rows: Sequence[int] = ()
     may_be_empty: bool = False
@@ -90,25 +103,36 @@ def with_warning(finding: Finding, text: str) -> Finding:
 
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
-    """The NULLs of these columns as counts of a receipt, zeros too: a column without a count was never counted."""
+    """The NULLs of these columns as counts of a receipt, zeros too: a column without a count was
+    never counted."""
     return {NULL_COUNT + c: profile.nulls.get(c, 0) for c in columns}
 
 
 def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
-    """NULLs per column as a receipt counted them; empty for receipts that are older than these counts."""
-    return {name.removeprefix(NULL_COUNT): n for name, n in counts.items() if name.startswith(NULL_COUNT)}
+    """NULLs per column as a receipt counted them; empty for receipts that are older than these
+    counts."""
+    return {
+        name.removeprefix(NULL_COUNT): n
+        for name, n in counts.items()
+        if name.startswith(NULL_COUNT)
+    }
 
 
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
-    """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules that warn), rows of
-    the most frequent keys, and all histograms."""
+    """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules
+    that warn), rows of the most frequent keys, and all histograms."""
     bits = {
         _name(b, c): n
         for c, found in profile.histograms.items()
         for b, n in sorted(found.items(), key=lambda one: (isinstance(one[0], str), one[0]))
     }
     most = {MOST + key: n for key, n in profile.most.items()}
-    return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | most | bits
+    return (
+        null_counts(profile, columns)
+        | {BROKEN + rule: n for rule, n in profile.broken.items()}
+        | most
+        | bits
+    )
 
 
 def key_name(key: Iterable[str]) -> str:
@@ -117,13 +141,14 @@ def key_name(key: Iterable[str]) -> str:
 
 
 def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
-    """Rows with the most frequent key, by the names of the key's columns, as a receipt kept them; empty for older
-    receipts."""
+    """Rows with the most frequent key, by the names of the key's columns, as a receipt kept them;
+    empty for older receipts."""
     return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
 
 
 def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
-    """Whether one key has more than `bound` (0..1) of a day's rows. Days with few rows are never skewed."""
+    """Whether one key has more than `bound` (0..1) of a day's rows. Days with few rows are never
+    skewed."""
     return day_rows >= SKEW_NEEDS_ROWS and rows / day_rows > bound
 
 
@@ -139,7 +164,8 @@ def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[Bucket, int]]:
-    """Histograms per column as a receipt kept them; empty for receipts that were written earlier."""
+    """Histograms per column as a receipt kept them; empty for receipts that were written
+    earlier."""
     found: dict[str, dict[Bucket, int]] = {}
     for name, rows in counts.items():
         bucket: Bucket = REST
@@ -169,12 +195,18 @@ REST_SHARE = 0.1
 
 
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of them have."""
-    return {c: median(shares) for c, shares in _by_column(earlier).items() if len(shares) >= MEDIAN_NEEDS_DAYS}
+    """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
+    them have."""
+    return {
+        c: median(shares)
+        for c, shares in _by_column(earlier).items()
+        if len(shares) >= MEDIAN_NEEDS_DAYS
+    }
 
 
 def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
-    """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of them have."""
+    """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
+    them have."""
     found = _by_column(earlier).items()
     return {c: pooled(days) for c, days in found if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
 
@@ -188,28 +220,37 @@ def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
 
 
 def recurs(days: Sequence[Histogram]) -> bool:
-    """Whether these histograms are of numbers, or of texts with few values that come again from day to day."""
+    """Whether these histograms are of numbers, or of texts with few values that come again from day
+    to day."""
     seen = Counter(b for day in days for b in day if isinstance(b, str))
     together = pooled(days)
     if not seen and REST not in together:
         return True
-    rows, again = sum(together.values()), sum(n for b, n in together.items() if isinstance(b, int) or seen[b] > 1)
-    few = sum(seen.values()) <= MANY_VALUES * len(days) and together.get(REST, 0) <= REST_SHARE * rows
+    rows, again = (
+        sum(together.values()),
+        sum(n for b, n in together.items() if isinstance(b, int) or seen[b] > 1),
+    )
+    few = (
+        sum(seen.values()) <= MANY_VALUES * len(days) and together.get(REST, 0) <= REST_SHARE * rows
+    )
     return few and 2 * again >= rows
 
 
 def stability_index(current: Histogram, usual: Histogram) -> float:
-    """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is empty. Below 0.1 is
-    small, above 0.25 large by convention."""
+    """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is
+    empty. Below 0.1 is small, above 0.25 large by convention."""
     return sum((p - q) * log(p / q) for p, q in _shares(current, usual).values())
 
 
 def largest_shift(current: Histogram, usual: Histogram) -> str:
-    """The bucket that adds most to the PSI, with its share before and now, in words; "" where one is empty."""
+    """The bucket that adds most to the PSI, with its share before and now, in words; "" where one
+    is empty."""
     shares = _shares(current, usual)
     if not shares:
         return ""
-    most = max(shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1]))
+    most = max(
+        shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1])
+    )
     share_now, share_before = (h.get(most, 0) / sum(h.values()) for h in (current, usual))
     return f"{_words(most)} went from {share_before:.1%} to {share_now:.1%}"
 
@@ -226,12 +267,15 @@ def _words(bucket: Bucket) -> str:
 def _shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
     """The share of each bucket that has rows, now and usually; empty where either histogram is."""
     total, before = sum(current.values()), sum(usual.values())
-    buckets = {b for h in (current, usual) for b, n in h.items() if n} if total and before else set()
+    buckets = (
+        {b for h in (current, usual) for b, n in h.items() if n} if total and before else set()
+    )
     return {b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
 
 
 def chance(current: Histogram, usual: Histogram) -> float:
-    """PSI that two samples of one population hardly ever exceed: few rows differ much without any cause."""
+    """PSI that two samples of one population hardly ever exceed: few rows differ much without any
+    cause."""
     total, before = sum(current.values()), sum(usual.values())
     free = len({b for h in (current, usual) for b, n in h.items() if n}) - 1
     if not total or not before or free < 1:

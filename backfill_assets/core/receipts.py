@@ -1,4 +1,5 @@
-"""Receipts: the record in every commit of this package, as JSON in Delta's `userMetadata`; the truth about a write.
+"""Receipts: the record in every commit of this package, as JSON in Delta's `userMetadata`; the
+truth about a write.
 
 Not here: reading them from a log (`lake.log`) and deriving states (`core.states`).
 """
@@ -17,8 +18,20 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 SCHEMA = 1
 SPREAD = "spread"  # the tag with the choices of the contract against skew
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
-UNCHANGED_FIELDS = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
-UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
+UNCHANGED_FIELDS = (
+    "write_id",
+    "table",
+    "reason",
+    "run_id",
+    "note",
+    "seconds",
+    "cpu_seconds",
+    "start_seconds",
+    "bytes",
+)
+UNNUMBERED = (
+    1  # the scheme of receipts from before they named it: never called equal to one of ours
+)
 Columns = Mapping[str, str]  # the type of each column by its name
 
 
@@ -29,7 +42,8 @@ class Built(StrEnum):
     INCOMPLETE = "incomplete"  # input days were missing, or made without a column that is read
     PENDING = "pending"  # its cut lay after the frontier: empty on purpose
     HELD = "held"  # put back by a rollback; to be left alone
-    MERGED = "merged"  # complete, and rows are kept besides that its inputs do not give (write mode `merge`)
+    # Complete, and rows are kept besides that its inputs do not give (write mode `merge`).
+    MERGED = "merged"
 
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
@@ -48,18 +62,23 @@ class DayEntry:
     scheme: int = SCHEME  # the fingerprint's method; kept when a receipt repeats an older one
     # fingerprints of sets of columns by name (`core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # Name and type of each column of the day's data files; type "": not known; None: no column is known. A column is
-    # left out where the day's deliveries were loaded without it.
+    # Name and type of each column of the day's data files; type "": not known; None: no column is
+    # known. A column is left out where the day's deliveries were loaded without it.
     columns: Columns | None = field(default=None, compare=False)
 
     @property
     def content(self) -> tuple[int, str, int]:
-        """Rows, fingerprint and scheme: equal only for days with the same rows; days of two schemes never compare
-        equal, unless both are empty."""
-        return (self.rows, self.fingerprint, self.scheme) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+        """Rows, fingerprint and scheme: equal only for days with the same rows; days of two schemes
+        never compare equal, unless both are empty."""
+        return (
+            (self.rows, self.fingerprint, self.scheme)
+            if self.rows
+            else (0, EMPTY_FINGERPRINT, SCHEME)
+        )
 
     def agrees_with(self, found: DayProfile) -> bool:
-        """Whether the rows found now may be those written: by their number alone where the scheme is another."""
+        """Whether the rows found now may be those written: by their number alone where the scheme
+        is another."""
         return self.rows == found.rows and (self.scheme != SCHEME or self.content == found.content)
 
 
@@ -93,12 +112,18 @@ class Receipt:
         return max((self.seconds or 0.0) - (self.start_seconds or 0.0), 0.0)
 
     def to_json(self) -> str:
-        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`:
-        by day, where the fingerprint's scheme is not `scheme`. `columns` are the distinct columns of days, `columns_of`
-        their numbers by day where it is not 0 (null: not known)."""
-        schemas = list(dict.fromkeys(tuple(e.columns.items()) for e in self.days.values() if e.columns is not None))
+        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest,
+        built]`; `schemes`: by day, where the fingerprint's scheme is not `scheme`. `columns` are
+        the distinct columns of days, `columns_of` their numbers by day where it is not 0 (null: not
+        known)."""
+        schemas = list(
+            dict.fromkeys(
+                tuple(e.columns.items()) for e in self.days.values() if e.columns is not None
+            )
+        )
         numbers = {
-            d: None if e.columns is None else schemas.index(tuple(e.columns.items())) for d, e in self.days.items()
+            d: None if e.columns is None else schemas.index(tuple(e.columns.items()))
+            for d, e in self.days.items()
         }
         body = {name: getattr(self, name) for name in UNCHANGED_FIELDS} | {
             "backfill_assets": SCHEMA,
@@ -107,7 +132,10 @@ class Receipt:
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "inputs": dict(self.inputs),
             "tags": dict(self.tags),
-            "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
+            "days": {
+                str(d): [e.rows, e.fingerprint, e.input_digest, e.built]
+                for d, e in self.days.items()
+            },
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
             "parts": {str(d): dict(e.parts) for d, e in self.days.items() if e.parts},
             "columns": [dict(schema) for schema in schemas],
@@ -119,7 +147,8 @@ class Receipt:
 
 
 def parse_receipt(text: str | None) -> Receipt | None:
-    """The receipt in a commit's `userMetadata`; None for a foreign commit and an incomplete receipt.
+    """The receipt in a commit's `userMetadata`; None for a foreign commit and an incomplete
+    receipt.
 
     Raises BackfillError for one of a newer version, whose days would else be rebuilt.
     """
@@ -154,10 +183,17 @@ def _built(value: Any, body: Mapping[str, Any]) -> Built:
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
     parts = body.get("parts", {})  # receipts of earlier versions have neither these nor counts
-    counts = _shared({day: {str(k): int(n) for k, n in found.items()} for day, found in body.get("counts", {}).items()})
+    counts = _shared(
+        {
+            day: {str(k): int(n) for k, n in found.items()}
+            for day, found in body.get("counts", {}).items()
+        }
+    )
     nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
-    schemas = [kept_columns(tuple((str(n), str(t)) for n, t in c.items())) for c in body.get("columns", ())]
+    schemas = [
+        kept_columns(tuple((str(n), str(t)) for n, t in c.items())) for c in body.get("columns", ())
+    ]
     numbers = body.get("columns_of", {})
     days = {
         date.fromisoformat(day): DayEntry(
@@ -167,13 +203,17 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             _built(built, body),
             counts.get(day, nothing),
             int(schemes.get(day, scheme)),
-            {str(k): str(fingerprint) for k, fingerprint in parts[day].items()} if day in parts else nothing,
+            {str(k): str(fingerprint) for k, fingerprint in parts[day].items()}
+            if day in parts
+            else nothing,
             schemas[number] if schemas and (number := numbers.get(day, 0)) is not None else None,
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
     times = {name: body.get(name) for name in ("seconds", "cpu_seconds", "start_seconds")}
-    measured: dict[str, Any] = {name: None if time is None else float(time) for name, time in times.items()}
+    measured: dict[str, Any] = {
+        name: None if time is None else float(time) for name, time in times.items()
+    }
     return Receipt(
         days=days,
         **{name: body[name] for name in ("write_id", "table", "reason", "run_id", "note")},
@@ -189,8 +229,8 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
 
 @lru_cache(maxsize=1024)
 def kept_columns(columns: tuple[tuple[str, str], ...]) -> Columns:
-    """These names and types as a mapping, the same object for equal ones, which saves memory. Callers do not change
-    it."""
+    """These names and types as a mapping, the same object for equal ones, which saves memory.
+    Callers do not change it."""
     return dict(columns)
 
 

@@ -25,7 +25,8 @@ class State(StrEnum):
     MISSING = "missing"
     STALE = "stale"
     INCOMPLETE = "incomplete"
-    UNPINNED = "unpinned"  # its step read from a lake what no receipt can name: nobody knows whether it changed since
+    # Its step read from a lake what no receipt can name: nobody knows whether it changed since.
+    UNPINNED = "unpinned"
     OUTDATED = "outdated"
     FRESH = "fresh"
 
@@ -52,23 +53,31 @@ class Codes:
 
 
 def written_as(built: Built) -> State:
-    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by their name."""
-    return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(built.value)
+    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
+    their name."""
+    return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(
+        built.value
+    )
 
 
 class States:
-    """The states of a view's days. `codes` are today's digests per table (a table it lacks is never outdated)."""
+    """The states of a view's days. `codes` are today's digests per table (a table it lacks is never
+    outdated)."""
 
-    def __init__(self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes]) -> None:
+    def __init__(
+        self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes]
+    ) -> None:
         self.contracts = {c.name: c for c in contracts}
         self.view, self.codes = view, codes
         self.frontiers = Frontiers(self.contracts.values(), view)
-        self.digests = Digests(self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code)
+        self.digests = Digests(
+            self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code
+        )
         self._known: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
-        """The state of a day: held, pending, missing, stale, incomplete, unpinned, outdated, else fresh (first
-        match)."""
+        """The state of a day: held, pending, missing, stale, incomplete, unpinned, outdated, else
+        fresh (first match)."""
         key = (table, day)
         if key not in self._known:
             self._known[key] = self._judge(table, day)
@@ -80,17 +89,22 @@ class States:
             return State.HELD
         if self.is_pending(contract, day):
             return State.PENDING
-        if contract.first_day is not None and day < contract.first_day:  # nothing makes it: it stays as it was made
+        if (
+            contract.first_day is not None and day < contract.first_day
+        ):  # nothing makes it: it stays as it was made
             return State.PENDING if receipt is None else State.FRESH
         if receipt is None:
-            return State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING
+            return (
+                State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING
+            )
         if self._is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
         if self.digests.unpinned(receipt):
             return State.UNPINNED
-        # A merged day holds more than its inputs give: a rebuild gives something else, as other code would.
+        # A merged day holds more than its inputs give: a rebuild gives something else, as other
+        # code would.
         merged = receipt.entry.built is Built.MERGED
         return State.OUTDATED if merged or self._is_outdated(table, day, receipt) else State.FRESH
 
@@ -104,11 +118,14 @@ class States:
 
     def is_pending(self, contract: Contract, day: date) -> bool:
         """Whether the day waits for the frontier to pass its cut."""
-        return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier(contract.name))
+        return contract.waits_for_cut and not cut_has_passed(
+            day, self.view.grace, self.frontier(contract.name)
+        )
 
     def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
-        """Whether a rebuild of the day is known to change nothing: it has today's inputs, code and settings, and no
-        other program touched it. A merged day is settled only for a write that merges again (`merging`)."""
+        """Whether a rebuild of the day is known to change nothing: it has today's inputs, code and
+        settings, and no other program touched it. A merged day is settled only for a write that
+        merges again (`merging`)."""
         receipt = self.latest(table, day)
         return (
             receipt is not None
@@ -120,14 +137,16 @@ class States:
         )
 
     def reading(self, table: str, wanted: Input, days: Set[date]) -> set[date]:
-        """The days of a table that are made from some of these days of an input: by windows, and by the keys that
-        receipts name."""
+        """The days of a table that are made from some of these days of an input: by windows, and by
+        the keys that receipts name."""
         found = {d + ONE_DAY * n for d in days for n in range(-wanted.after, wanted.before + 1)}
-        return found.union(*(self.digests.reading_by_keys(table, wanted.table, day) for day in days))
+        return found.union(
+            *(self.digests.reading_by_keys(table, wanted.table, day) for day in days)
+        )
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
-        """The required input days of `day` that do not exist, and those that were no partitions when it was made and
-        have rows, as (table, day)."""
+        """The required input days of `day` that do not exist, and those that were no partitions
+        when it was made and have rows, as (table, day)."""
         missing, frontier = [], self.frontier(table)
         for wanted in self.digests.inputs_of(table, day):
             if wanted.kind in (InputKind.ARRIVALS, InputKind.FILES):
@@ -142,47 +161,57 @@ class States:
         return missing
 
     def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
-        """The input days of `day` whose files lack a column that is read, as (table, day): rows of it would be NULL,
-        though deliveries may hold values."""
+        """The input days of `day` whose files lack a column that is read, as (table, day): rows of
+        it would be NULL, though deliveries may hold values."""
         found = []
         inputs = self.digests.inputs_of(table, day)
         for wanted in (i for i in inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)):
             if self.contracts[wanted.table].external:
-                continue  # of a table of others, NULL is what a column holds that came after the day's files
+                # Of a table of others, NULL is what a column holds that came after the day's files.
+                continue
             upstream, latest = self.contracts[wanted.table], self.view.table(wanted.table).latest
-            read = [c for c in upstream.columns if wanted.columns is None or c.name in wanted.columns]
+            read = [
+                c for c in upstream.columns if wanted.columns is None or c.name in wanted.columns
+            ]
             days = (d for d in days_of(wanted, day, self.view) if d in latest)
             found += [(wanted.table, d) for d in days if lacking_columns(latest[d].entry, read)]
         return found
 
     def lacks(self, table: str, day: date) -> list[str]:
-        """The columns of today's contract that the files of the day lack, such as columns renamed since."""
+        """The columns of today's contract that the files of the day lack, such as columns renamed
+        since."""
         receipt = self.latest(table, day)
         return lacking_columns(receipt.entry, self.contracts[table].columns) if receipt else []
 
     def undelivered(self, table: str, day: date) -> set[str]:
-        """The columns that `table` takes from deliveries, and that the deliveries for `day` were loaded without."""
+        """The columns that `table` takes from deliveries, and that the deliveries for `day` were
+        loaded without."""
         found = set[str]()
         for wanted in (i for i in self.contracts[table].inputs if i.kind is InputKind.ARRIVALS):
             source, columns = self.view.source(wanted.table), self.contracts[wanted.table].columns
             arrived = (source.loaded.latest.get(a) for a, _ in source.arrivals.get(day, ()))
-            found |= {c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)}
+            found |= {
+                c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)
+            }
         return found
 
     def awaits_repair(self, landed: str) -> bool:
-        """Whether any load of this landed table repairs its ledger `arrivals`: another program changed it, or it was
-        computed while files lacked a column that they have now."""
+        """Whether any load of this landed table repairs its ledger `arrivals`: another program
+        changed it, or it was computed while files lacked a column that they have now."""
         source = self.view.source(landed)
         return bool(source.doubted_arrivals() or columns_again(source, self.contracts[landed]))
 
     def before_start(self) -> list[date]:
-        """The days before the lake's first day that its tables hold rows of: `start_date` was raised over them."""
+        """The days before the lake's first day that its tables hold rows of: `start_date` was
+        raised over them."""
         tables = (self.view.table(name).latest.items() for name in self.contracts)
-        return sorted({d for latest in tables for d, s in latest if d < self.view.start and s.entry.rows})
+        return sorted(
+            {d for latest in tables for d, s in latest if d < self.view.start and s.entry.rows}
+        )
 
     def built_as(self, table: str, day: date) -> Built:
-        """The kind of a write of the day now: pending, incomplete (an input is missing, incomplete, or was made without
-        a column that is read) or complete."""
+        """The kind of a write of the day now: pending, incomplete (an input is missing, incomplete,
+        or was made without a column that is read) or complete."""
         contract = self.contracts[table]
         if self.is_pending(contract, day):
             return Built.PENDING
@@ -191,13 +220,15 @@ class States:
         for wanted in self.digests.inputs_of(table, day):
             latest = self.view.table(wanted.table).latest
             if wanted.kind is InputKind.CONTENT and any(
-                d in latest and latest[d].entry.built is Built.INCOMPLETE for d in days_of(wanted, day, self.view)
+                d in latest and latest[d].entry.built is Built.INCOMPLETE
+                for d in days_of(wanted, day, self.view)
             ):
                 return Built.INCOMPLETE
         return Built.COMPLETE
 
     def _is_stale(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
+        """Whether its inputs changed: judged by the windows, cut and maturity that the day was made
+        with."""
         if not self.is_whole(table, day, receipt):
             return True
         if receipt.entry.built is Built.INCOMPLETE and self.built_as(table, day) is Built.COMPLETE:
@@ -208,13 +239,14 @@ class States:
             return True  # the files of a day depend on no setting
         if self.digests.knows_parameters(receipt) or receipt.entry.built is Built.PENDING:
             return True
-        # Made from tables that are no more, or before receipts named parameters: under other settings nothing says
-        # that inputs changed.
+        # Made from tables that are no more, or before receipts named parameters: under other
+        # settings nothing says that inputs changed.
         today = self.codes.get(table)
         return not receipt.parameters and (today is None or today.has_settings_of(receipt))
 
     def is_whole(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether the receipt's write was completed and no other program touched its day (or ledgers) since."""
+        """Whether the receipt's write was completed and no other program touched its day (or
+        ledgers) since."""
         if day in self.view.table(table).foreign:
             return False
         if not self.contracts[table].is_landed:
@@ -224,10 +256,14 @@ class States:
 
     def _is_of_old_code(self, table: str, receipt: DayReceipt) -> bool:
         today = self.codes.get(table)
-        return today is not None and not self.contracts[table].external and not today.are_of(receipt)
+        return (
+            today is not None and not self.contracts[table].external and not today.are_of(receipt)
+        )
 
     def _is_outdated(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether code, settings, windows, cut or maturity differ between today and the write."""
         if self.codes.get(table) is None:
             return False
-        return self._is_of_old_code(table, receipt) or not self.digests.is_todays(table, day, receipt)
+        return self._is_of_old_code(table, receipt) or not self.digests.is_todays(
+            table, day, receipt
+        )

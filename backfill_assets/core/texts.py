@@ -1,6 +1,8 @@
-"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes and secrets, records as JSON.
+"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes and secrets,
+records as JSON.
 
-Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that are read back.
+Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that
+are read back.
 """
 
 import re
@@ -16,7 +18,8 @@ _KEY = r"(?:access|account|api|private|sas|secret|shared|storage)[-_.]?(?:access
 _LOOSE = rf"(?:password|passwd|passphrase|pwd|client[-_.]?secret|{_KEY})"
 _TIGHT = r"(?:token|secret|signature|credential|(?<![a-z])(?:sig|sas|pass))"
 _VALUE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|['\"]?[^\s&;'\"<>]+)"
-# What stands before a secret, and the secret: in a query, a connection string, a JSON object, a header.
+# What stands before a secret, and the secret: in a query, a connection string, a JSON object, a
+# header.
 _SECRETS = re.compile(
     rf"((?:{_LOOSE}\s?=\s?|{_TIGHT}=|[\"']?(?:{_LOOSE}|{_TIGHT})[\"']\s?:\s?))(?!PASSWORD|['\"]?\*\*\*){_VALUE}"
     r"|(authorization[\"']?\s?[:=]\s?[\"']?)[^\r\n\"']+"
@@ -27,27 +30,39 @@ _SECRETS = re.compile(
 _WORD = re.compile(r"\S+")
 _QUERY = re.compile(r"\?[\w.~%+-]+=[^\s'\"<>)]*")
 _PORT = re.compile(r"\d+(?:[/?#]|\Z)")
-WHITE = re.compile(r"\s+")  # whole runs: around a break inside one, `\s*` would be tried from each of its places
+WHITE = re.compile(
+    r"\s+"
+)  # whole runs: around a break inside one, `\s*` would be tried from each of its places
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
 
 def plain(text: str) -> str:
-    """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape sequences, changes of the
-    direction of writing, and bytes that are no UTF-8 (lone surrogates)."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+    """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape
+    sequences, changes of the direction of writing, and bytes that are no UTF-8 (lone
+    surrogates)."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+    )
 
 
 def _escaped(code: int) -> str:
-    """A character as an escape; a byte of a file's name that is no UTF-8 (a lone low surrogate) as that byte."""
+    """A character as an escape; a byte of a file's name that is no UTF-8 (a lone low surrogate) as
+    that byte."""
     if code < 1 << 8 or BYTES <= code < BYTES + (1 << 8):
         return f"\\x{code & 0xFF:02x}"
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def reason(refusal: Mapping[str, Any]) -> str:
-    """Why pydantic refuses a value, from one of its `errors()`; without the prefix that it gives a reason of ours."""
+    """Why pydantic refuses a value, from one of its `errors()`; without the prefix that it gives a
+    reason of ours."""
     if refusal["type"] == "too_short":
-        return f"it names {refusal['ctx']['actual_length']}, and at least {refusal['ctx']['min_length']} is needed"
+        return (
+            f"it names {refusal['ctx']['actual_length']}, and at least "
+            f"{refusal['ctx']['min_length']} is needed"
+        )
     return str(refusal["msg"]).removeprefix("Value error, ")
 
 
@@ -62,8 +77,9 @@ def one_line(text: str) -> str:
 
 
 def scrub(text: str, *known: str) -> str:
-    """`text` without secrets: passwords in addresses, whole queries of addresses (signatures, SAS tokens), values of
-    keys and passwords in connection strings and JSON, headers of authorization; and the `known` texts."""
+    """`text` without secrets: passwords in addresses, whole queries of addresses (signatures, SAS
+    tokens), values of keys and passwords in connection strings and JSON, headers of authorization;
+    and the `known` texts."""
     for secret in sorted({*known} - {""}, key=len, reverse=True):
         text = text.replace(secret, "***")
     text = _WORD.sub(lambda found: _scrubbed_word(found[0]), text)
@@ -71,8 +87,9 @@ def scrub(text: str, *known: str) -> str:
 
 
 def _scrubbed_word(word: str) -> str:
-    """A word whose addresses have no query, nothing between `:` and the last `@`, and no name alone before that of a
-    web address, which is a token. The name of a container (`abfss://NAME@HOST`) stays."""
+    """A word whose addresses have no query, nothing between `:` and the last `@`, and no name alone
+    before that of a web address, which is a token. The name of a container (`abfss://NAME@HOST`)
+    stays."""
     if ":/" not in word:  # `Path` leaves one slash of an address
         return word
     word = _QUERY.sub("?***", word)
@@ -101,8 +118,8 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 
 def json_of(value: Any) -> Any:
-    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO 8601, bytes in
-    hexadecimal digits, and what JSON lacks of numbers as `inf`, `-inf` and `nan`."""
+    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO
+    8601, bytes in hexadecimal digits, and what JSON lacks of numbers as `inf`, `-inf` and `nan`."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):

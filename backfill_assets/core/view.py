@@ -1,6 +1,7 @@
 """A view of a lake: its receipts and ledgers at one moment, as plain values.
 
-Not here: reading them (`lake.view`) and what follows from them (`core.digests`, `core.states`, `core.frontier`).
+Not here: reading them (`lake.view`) and what follows from them (`core.digests`, `core.states`,
+`core.frontier`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from backfill_assets.core.receipts import DayEntry
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayReceipt:
-    """The latest receipt of a day: its entry there, and the table version, write, code and settings that made it."""
+    """The latest receipt of a day: its entry there, and the table version, write, code and settings
+    that made it."""
 
     entry: DayEntry
     version: int
@@ -23,7 +25,8 @@ class DayReceipt:
     code_digest: str
     settings_digest: str
     run_id: str
-    parameters: str = ""  # the text of the windows, cut and maturity it was made with (`core.digests`); "": not known
+    # The text of the windows, cut and maturity it was made with (`core.digests`); "": not known.
+    parameters: str = ""
     engine: str = ""  # what computed it (`core.engines`); "": not known
     frontier: datetime | None = None  # of the inputs it was made from
     irreproducible: bool = False  # the same inputs, code and settings gave other rows before
@@ -35,14 +38,20 @@ class TableView:
 
     version: int = -1  # -1: the table does not exist
     latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # of each written day
-    inputs: Mapping[str, int] = field(default_factory=dict)  # the input versions that the newest receipt names
+    inputs: Mapping[str, int] = field(
+        default_factory=dict
+    )  # the input versions that the newest receipt names
     frontier: datetime | None = None  # the greatest that any receipt names
-    # Days that a commit without a receipt touched after our last write of them (never trusted); of the ledger
-    # `arrivals`, laid out by month, all days of the months it touched.
+    # Days that a commit without a receipt touched after our last write of them (never trusted); of
+    # the ledger `arrivals`, laid out by month, all days of the months it touched.
     foreign: frozenset[date] = frozenset()
-    frontiers: Mapping[str, datetime] = field(default_factory=dict)  # by landed table, where receipts tell them apart
+    frontiers: Mapping[str, datetime] = field(
+        default_factory=dict
+    )  # by landed table, where receipts tell them apart
     others: tuple[int, ...] = ()  # versions without a receipt that moved rows, ascending
-    releases: tuple[Mapping[str, str], ...] = ()  # tags of the receipts that released rows of `too_late`, oldest first
+    releases: tuple[
+        Mapping[str, str], ...
+    ] = ()  # tags of the receipts that released rows of `too_late`, oldest first
 
 
 NO_TABLE = TableView()
@@ -94,16 +103,21 @@ class LakeView:
         return self.tables.get(name, NO_TABLE)
 
     def awaits_others(self, name: str) -> frozenset[date]:
-        """The days that others may write, and wrote as nobody accepted it yet: no run makes or reads them by itself."""
+        """The days that others may write, and wrote as nobody accepted it yet: no run makes or
+        reads them by itself."""
         return self.table(name).foreign if name in self.others_write else frozenset()
 
     @cached_property
     def sources(self) -> Mapping[str, "Source"]:
         """The sources, by the table that their landed files are loaded into."""
-        return {table: Source(view=self, table=table, **vars(delivered)) for table, delivered in self.delivered.items()}
+        return {
+            table: Source(view=self, table=table, **vars(delivered))
+            for table, delivered in self.delivered.items()
+        }
 
     def source(self, table: str) -> "Source":
-        """The source whose landed files are loaded into `table`; one without deliveries if there is none."""
+        """The source whose landed files are loaded into `table`; one without deliveries if there is
+        none."""
         return self.sources.get(table) or Source(view=self, table=table)
 
     def is_due(self, arrival_day: date) -> bool:
@@ -113,7 +127,8 @@ class LakeView:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Deliveries):
-    """The deliveries of a source in a view, and the `table` that its landed files are loaded into."""
+    """The deliveries of a source in a view, and the `table` that its landed files are loaded
+    into."""
 
     view: LakeView
     table: str
@@ -135,7 +150,8 @@ class Source(Deliveries):
 
     @property
     def loaded_version(self) -> int:
-        """The version of the landed table that the ledger names: the newest that was loaded whole; -1: none."""
+        """The version of the landed table that the ledger names: the newest that was loaded whole;
+        -1: none."""
         return self.ledger.inputs.get(self.table, -1)
 
     def is_doubted(self, arrival_day: date) -> bool:
@@ -145,9 +161,12 @@ class Source(Deliveries):
     @cached_property
     def doubted(self) -> frozenset[date]:
         """The days that other programs may have changed in a ledger."""
-        return frozenset[date]().union(*(self.view.table(named(ledger, self.name)).foreign for ledger in LOAD_LEDGERS))
+        return frozenset[date]().union(
+            *(self.view.table(named(ledger, self.name)).foreign for ledger in LOAD_LEDGERS)
+        )
 
     def doubted_arrivals(self) -> frozenset[date]:
-        """The loaded arrival days whose rows of `arrivals` another program may have changed. While there are any, no
-        event day's deliveries are known: any row of them may be gone. The next load rewrites them."""
+        """The loaded arrival days whose rows of `arrivals` another program may have changed. While
+        there are any, no event day's deliveries are known: any row of them may be gone. The next
+        load rewrites them."""
         return frozenset(d for d in self.ledger.foreign if d in self.loaded.latest)

@@ -1,7 +1,9 @@
-"""The public door into anybody's Dagster project: an IO manager, checks, definitions to merge, a component.
+"""The public door into anybody's Dagster project: an IO manager, checks, definitions to merge, a
+component.
 
-Lives here: the names of `__all__`, each imported when it is first asked for; importing this changes nothing in the
-process. Does not live here: how the tables of a lake become definitions (`orchestration`), and any write (`load`).
+Lives here: the names of `__all__`, each imported when it is first asked for; importing this changes
+nothing in the process. Does not live here: how the tables of a lake become definitions
+(`orchestration`), and any write (`load`).
 """
 
 from typing import TYPE_CHECKING

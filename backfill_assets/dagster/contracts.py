@@ -1,8 +1,10 @@
-"""The contract of an asset's table: from its key, partitions, inputs, rules, and the columns of a returned frame.
+"""The contract of an asset's table: from its key, partitions, inputs, rules, and the columns of a
+returned frame.
 
-Rules of `lake_checks` are found by the compute function of an asset, because that is all that a step's process surely
-knows of it: its key may get a prefix later, and a run outside of a code location has no repository. Does not live here:
-where a lake keeps a contract (`lake.declared`), types of frames (`lake.given_rows`), judging rows (`lake.gates`).
+Rules of `lake_checks` are found by the compute function of an asset, because that is all that a
+step's process surely knows of it: its key may get a prefix later, and a run outside of a code
+location has no repository. Does not live here: where a lake keeps a contract (`lake.declared`),
+types of frames (`lake.given_rows`), judging rows (`lake.gates`).
 """
 
 import inspect
@@ -35,7 +37,10 @@ class Rules:
 
     unique: tuple[str, ...] = ()  # columns that tell the rows of a day apart
     not_null: tuple[str, ...] = ()
-    rows: tuple[int | None, int | None] = (None, None)  # the least and the most rows of a day; None: no bound
+    rows: tuple[int | None, int | None] = (
+        None,
+        None,
+    )  # the least and the most rows of a day; None: no bound
     rules: tuple[Rule, ...] = ()
     on_bad_days: Literal["", "refuse", "keep_good"] = ""
 
@@ -43,33 +48,43 @@ class Rules:
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that judge them."""
         declared = {
-            UNIQUE_KEY: self.unique, NOT_NULL: (*self.unique, *self.not_null),
+            UNIQUE_KEY: self.unique,
+            NOT_NULL: (*self.unique, *self.not_null),
             ROW_COUNT: [n for n in self.rows if n is not None],
-        }  # fmt: skip
+        }
         return (*(name for name, given in declared.items() if given), *map(check_of, self.rules))
 
     @property
     def bounds(self) -> Mapping[str, Any]:
         """What [gates.tables.NAME] would say of them."""
-        named = {"min_rows": self.rows[0], "max_rows": self.rows[1], "on_bad_days": self.on_bad_days or None}
+        named = {
+            "min_rows": self.rows[0],
+            "max_rows": self.rows[1],
+            "on_bad_days": self.on_bad_days or None,
+        }
         return {name: bound for name, bound in named.items() if bound is not None}
 
 
 @dataclass
 class Registry:
-    """Rules by the compute function of an asset, as long as that function lives, and the name of its op: one function
-    may make several assets."""
+    """Rules by the compute function of an asset, as long as that function lives, and the name of
+    its op: one function may make several assets."""
 
-    _by_function: WeakKeyDictionary[Callable[..., Any], dict[str, Rules]] = field(default_factory=WeakKeyDictionary)
+    _by_function: WeakKeyDictionary[Callable[..., Any], dict[str, Rules]] = field(
+        default_factory=WeakKeyDictionary
+    )
 
     def add(self, asset: dg.AssetsDefinition, rules: Rules) -> None:
-        """Keep the rules of an asset. Raises SettingsError where other rules were declared for it."""
+        """Keep the rules of an asset. Raises SettingsError where other rules were declared for
+        it."""
         by_name = self._by_function.setdefault(function_of(asset.op), {})
         if by_name.setdefault(asset.op.name, rules) != rules:
             raise SettingsError(
-                f"the asset {asset.key.to_user_string()}", "lake_checks declares it twice, with other rules",
-                "No check was made", "Declare all of its rules in one call",
-            )  # fmt: skip
+                f"the asset {asset.key.to_user_string()}",
+                "lake_checks declares it twice, with other rules",
+                "No check was made",
+                "Declare all of its rules in one call",
+            )
 
     def of(self, op: dg.OpDefinition) -> Rules:
         """The rules of the asset that this op computes; none where it has none."""
@@ -86,7 +101,8 @@ def function_of(op: dg.OpDefinition) -> Callable[..., Any]:
 DECLARED = Registry()  # by function, so that two projects in one process do not meet
 
 
-DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this ecosystem are told the day's column
+# The metadata by which the IO managers of this ecosystem are told the day's column.
+DAY_COLUMN = "partition_expr"
 SchemaChanges = Literal["refuse", "evolve"]
 
 
@@ -94,24 +110,30 @@ TABLE = "backfill_assets/table"  # the metadata that names the table of an asset
 NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
 
 
-def table_of(key: dg.AssetKey, metadata: Mapping[str, Any], consequence: str = "Nothing was written") -> str:
-    """The table of an asset as its metadata names it, or else by its key: its parts in small letters, `_` for what no
-    name has, joined by `__`. Two assets may give one name: the second is refused as it writes. Raises SettingsError for
-    what is no name."""
+def table_of(
+    key: dg.AssetKey, metadata: Mapping[str, Any], consequence: str = "Nothing was written"
+) -> str:
+    """The table of an asset as its metadata names it, or else by its key: its parts in small
+    letters, `_` for what no name has, joined by `__`. Two assets may give one name: the second is
+    refused as it writes. Raises SettingsError for what is no name."""
     named = metadata.get(TABLE)
     name = table_named(key) if named is None else str(named)
     if NAME.fullmatch(name):
         return name
     by = "its key" if named is None else f"its metadata {TABLE}"
     raise SettingsError(
-        f"the asset {key.to_user_string()}", f"{by} would name the table {name!r}", consequence,
-        f'Name it by small letters, digits and _, beginning with a letter: metadata={{"{TABLE}": "NAME"}}',
-    )  # fmt: skip
+        f"the asset {key.to_user_string()}",
+        f"{by} would name the table {name!r}",
+        consequence,
+        f'Name it by small letters, digits and _, beginning with a letter: metadata={{"{TABLE}": '
+        f'"NAME"}}',
+    )
 
 
 def table_read(key: dg.AssetKey, metadata: Mapping[str, Any], contracts: Iterable[Contract]) -> str:
-    """The table of an asset that is read: as the metadata names it, of the asset or of the input; else the one of these
-    that it makes, which may have been named elsewhere; else by its key. Raises SettingsError as `table_of`."""
+    """The table of an asset that is read: as the metadata names it, of the asset or of the input;
+    else the one of these that it makes, which may have been named elsewhere; else by its key.
+    Raises SettingsError as `table_of`."""
     if TABLE not in metadata and (made := made_table(key, contracts)) is not None:
         return made
     return table_of(key, metadata, "Nothing was read")
@@ -123,7 +145,8 @@ def made_table(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
 
 
 def table_named(key: dg.AssetKey) -> str:
-    """The same for a key of which it is not known whether it is a lake's: a name that no table has may come of it."""
+    """The same for a key of which it is not known whether it is a lake's: a name that no table has
+    may come of it."""
     return "__".join(NO_NAME.sub("_", part.lower()) for part in key.path)
 
 
@@ -133,118 +156,177 @@ DAY_FORMAT = "%Y-%m-%d"  # of the partition keys of a lake's days
 def first_day_of(
     partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
 ) -> date:
-    """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`. Raises SettingsError
-    for an asset with other partitions, or none, with what makes them other."""
-    if (other := _unlike_days(partitions)) is None and isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+    """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`.
+    Raises SettingsError for an asset with other partitions, or none, with what makes them other."""
+    if (other := _unlike_days(partitions)) is None and isinstance(
+        partitions, dg.TimeWindowPartitionsDefinition
+    ):
         return partitions.start.date()
     culprit, fix = other or ("", "")
     raise SettingsError(owner, f"a lake holds days, and {culprit}", consequence, fix)
 
 
 def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
-    """What parts these partitions from days that a lake can hold, and what to do about it; None where nothing does."""
+    """What parts these partitions from days that a lake can hold, and what to do about it; None
+    where nothing does."""
     other_manager = "or another IO manager (io_manager_key)"
     if partitions is None:
-        return "this asset has no partitions", f"Give it a DailyPartitionsDefinition, {other_manager}"
+        return (
+            "this asset has no partitions",
+            f"Give it a DailyPartitionsDefinition, {other_manager}",
+        )
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         kind = type(partitions).__name__
-        return f"this asset has a {kind}", f"Give it a DailyPartitionsDefinition in its place, {other_manager}"
+        return (
+            f"this asset has a {kind}",
+            f"Give it a DailyPartitionsDefinition in its place, {other_manager}",
+        )
     schedule = partitions.schedule_type
-    every = f"{schedule.value.lower()} ones" if schedule else f"those of the schedule {partitions.cron_schedule}"
+    every = (
+        f"{schedule.value.lower()} ones"
+        if schedule
+        else f"those of the schedule {partitions.cron_schedule}"
+    )
     if schedule is None or schedule.value != "DAILY":
-        return f"its partitions are {every}", f"Give it a DailyPartitionsDefinition, {other_manager}"
+        return (
+            f"its partitions are {every}",
+            f"Give it a DailyPartitionsDefinition, {other_manager}",
+        )
     if partitions.fmt != DAY_FORMAT:
         return (
             f"the keys of its partitions are of another form (fmt={partitions.fmt!r})",
-            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager",
+            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO "
+            "manager",
         )
     return None
 
 
 def declared_by(
-    context: dg.OutputContext, rows: GivenRows, rules: Rules, known: DeclaredTable | None, changes: SchemaChanges,
-) -> DeclaredTable:  # fmt: skip
-    """The table of the asset whose output is `context`, for the returned rows, without its inputs (`dagster.loaded`).
-    `known`: as the lake has it now. Raises SettingsError for an asset that no lake can hold, and
-    ContractBroken for another schema."""
+    context: dg.OutputContext,
+    rows: GivenRows,
+    rules: Rules,
+    known: DeclaredTable | None,
+    changes: SchemaChanges,
+) -> DeclaredTable:
+    """The table of the asset whose output is `context`, for the returned rows, without its inputs
+    (`dagster.loaded`). `known`: as the lake has it now. Raises SettingsError for an asset that no
+    lake can hold, and ContractBroken for another schema."""
     key, name = context.asset_key, table_of(context.asset_key, context.definition_metadata)
     _refuse_taken(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
-    chosen = rows.columns if known is None else _agreed_columns(name, rows, known.contract.columns, changes)
+    chosen = (
+        rows.columns
+        if known is None
+        else _agreed_columns(name, rows, known.contract.columns, changes)
+    )
     day = _day_column(context, chosen, known)
     if {c.name for c in chosen} == {day}:
         raise ContractBroken(
-            f"the table {name}", f"its rows have no column besides the day, {day}", "Nothing was written",
+            f"the table {name}",
+            f"its rows have no column besides the day, {day}",
+            "Nothing was written",
             "Return what the day is about, too",
-        )  # fmt: skip
+        )
     required = {day, *rules.unique, *rules.not_null}
     _refuse_unknown(key, required, {c.name for c in chosen})
     spec = context.asset_spec
     contract = Contract(
-        name, spec.description or f"What the asset {key.to_user_string()} returns.",
-        tuple(replace(c, type="DATE" if c.name == day else c.type, nullable=c.name not in required) for c in chosen),
-        day, rules.unique, (), rules=rules.rules, made_by=key.to_user_string(),
+        name,
+        spec.description or f"What the asset {key.to_user_string()} returns.",
+        tuple(
+            replace(c, type="DATE" if c.name == day else c.type, nullable=c.name not in required)
+            for c in chosen
+        ),
+        day,
+        rules.unique,
+        (),
+        rules=rules.rules,
+        made_by=key.to_user_string(),
         first_day=first_day,
-    )  # fmt: skip
+    )
     check_rules(contract)
     code = spec.code_version or code_of(context.op_def)
     return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))
 
 
 def _refuse_taken(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
-    """Raise SettingsError where the rows of the table are others', or another asset's, of a key that gives its name."""
+    """Raise SettingsError where the rows of the table are others', or another asset's, of a key
+    that gives its name."""
     if known is not None and known.contract.external:
         raise SettingsError(
             f"the asset {key.to_user_string()}",
-            f"its table {name} is one that others write, at {known.contract.external}", "Nothing was written",
+            f"its table {name} is one that others write, at {known.contract.external}",
+            "Nothing was written",
             "Give it another key, or a lake of its own",
-        )  # fmt: skip
+        )
     if known is not None and known.code and known.asset != tuple(key.path):
         raise SettingsError(
-            f"the asset {key.to_user_string()}", f"its table {name} is that of the asset {'/'.join(known.asset)}",
+            f"the asset {key.to_user_string()}",
+            f"its table {name} is that of the asset {'/'.join(known.asset)}",
             "Nothing was written",
             f'Name its table by metadata={{"{TABLE}": …}}; or, '
             f"if that asset was renamed to it, say so in .assets/{name}.json of the lake: "
             f'"asset": {json.dumps(key.path)}',
-        )  # fmt: skip
+        )
 
 
-def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None) -> str:
+def _day_column(
+    context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None
+) -> str:
     declared = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
     named = declared or (known.contract.day_column if known else "")
     dates = [c.name for c in columns if c.type == "DATE"]
     day = named or (dates[0] if len(dates) == 1 else "")
     if day in {c.name for c in columns}:
         return day
-    culprit = f"its rows have no column {named!r}" if named else "nothing says which of its columns is the day"
+    culprit = (
+        f"its rows have no column {named!r}"
+        if named
+        else "nothing says which of its columns is the day"
+    )
     name = "Return that column, or name another one" if named else "Name the column"
     raise SettingsError(
-        f"the asset {context.asset_key.to_user_string()}", culprit, "Nothing was written",
-        f'{name}: metadata={{"{DAY_COLUMN}": "COLUMN"}}; its rows have {", ".join(c.name for c in columns)}',
-    )  # fmt: skip
+        f"the asset {context.asset_key.to_user_string()}",
+        culprit,
+        "Nothing was written",
+        f'{name}: metadata={{"{DAY_COLUMN}": "COLUMN"}}; its rows have '
+        f"{', '.join(c.name for c in columns)}",
+    )
 
 
-def _agreed_columns(name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges) -> tuple[Column, ...]:
-    """The columns of the table that is there, where it may evolve with new ones and with the wider types of the rows;
-    other types are compared as the rows are staged. Raises ContractBroken where the rows have other columns. Rows
-    without any column are none: they clear days."""
+def _agreed_columns(
+    name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges
+) -> tuple[Column, ...]:
+    """The columns of the table that is there, where it may evolve with new ones and with the wider
+    types of the rows; other types are compared as the rows are staged. Raises ContractBroken where
+    the rows have other columns. Rows without any column are none: they clear days."""
     given, held = {c.name: c.kind for c in rows.given}, {c.name: c for c in known}
     added, gone = [n for n in given if n not in held], [n for n in held if n not in given]
     if given and changes == "evolve":
         new = {c.name: c for c in rows.columns} if added else {}
-        return (*(_widened(c, given[c.name]) for c in known if c.name in given), *(new[n] for n in added))
+        return (
+            *(_widened(c, given[c.name]) for c in known if c.name in given),
+            *(new[n] for n in added),
+        )
     if not given or not (added or gone):
         return tuple(known)
     differences = [f"they lack {n}" for n in gone] + [f"{n} is new" for n in added]
     raise ContractBroken(
-        f"the table {name}", f"the returned rows have other columns: {', '.join(differences)}", "Nothing was written",
-        'Return the columns of the table; if columns are to come or go, set schema_changes="evolve" of the IO manager: '
+        f"the table {name}",
+        f"the returned rows have other columns: {', '.join(differences)}",
+        "Nothing was written",
+        "Return the columns of the table; if columns are to come or go, set "
+        'schema_changes="evolve" of the IO manager: '
         "days that lack one of them are outdated until they are made again",
-    )  # fmt: skip
+    )
 
 
 def _widened(column: Column, given: ColumnType | None) -> Column:
-    return replace(column, type=str(given)) if given is not None and given.holds(column.kind) else column
+    return (
+        replace(column, type=str(given))
+        if given is not None and given.holds(column.kind)
+        else column
+    )
 
 
 def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collection[str]) -> None:
@@ -252,18 +334,20 @@ def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collectio
         raise SettingsError(
             f"the asset {key.to_user_string()}",
             f"lake_checks names {', '.join(unknown)}, and its rows have no such column",
-            "Nothing was written", f"Name columns of {', '.join(sorted(columns))}",
-        )  # fmt: skip
+            "Nothing was written",
+            f"Name columns of {', '.join(sorted(columns))}",
+        )
 
 
 def beside_inputs(spec: dg.AssetSpec, read: Collection[dg.AssetKey]) -> tuple[str, ...]:
-    """The inputs of an asset that its receipts do not name: what other IO managers load, and what is only named as a
-    dependency. `read`: the assets that they name."""
+    """The inputs of an asset that its receipts do not name: what other IO managers load, and what
+    is only named as a dependency. `read`: the assets that they name."""
     return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if d.asset_key not in read))
 
 
 def code_of(op: dg.OpDefinition) -> str:
-    """A digest of the file with an asset's function; of a function without a file, of its compiled code."""
+    """A digest of the file with an asset's function; of a function without a file, of its compiled
+    code."""
     function = function_of(op)
     function = inspect.unwrap(function)  # of `daily_table`, the user's own
     path = inspect.getsourcefile(function)
@@ -272,6 +356,9 @@ def code_of(op: dg.OpDefinition) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         raise BackfillError(
-            f"the op {op.name}", "its code cannot be read", "Nothing was written", "Give the asset a code_version"
+            f"the op {op.name}",
+            "its code cannot be read",
+            "Nothing was written",
+            "Give the asset a code_version",
         )
     return digest_of([code.co_code.hex(), repr(code.co_consts), list(code.co_names)])

@@ -1,8 +1,10 @@
-"""`daily_table` and `lake_checks`: an asset with windows of its inputs' days, and rules judged before its rows commit.
+"""`daily_table` and `lake_checks`: an asset with windows of its inputs' days, and rules judged
+before its rows commit.
 
-Lives here: the parameters of a lake's table as parameters of `dg.asset`, and the checks that Dagster lists, which
-answer from receipts. Does not live here: reading and writing rows (`io_manager`), the gates (`lake.gates`), and the
-verdict on rows that were refused (`orchestration.verdicts`).
+Lives here: the parameters of a lake's table as parameters of `dg.asset`, and the checks that
+Dagster lists, which answer from receipts. Does not live here: reading and writing rows
+(`io_manager`), the gates (`lake.gates`), and the verdict on rows that were refused
+(`orchestration.verdicts`).
 """
 
 import inspect
@@ -19,7 +21,14 @@ import dagster as dg
 from backfill_assets.core.addresses import local_root
 from backfill_assets.core.contracts import Input
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import DAY_COLUMN, DECLARED, Rules, first_day_of, table_of, table_read
+from backfill_assets.dagster.contracts import (
+    DAY_COLUMN,
+    DECLARED,
+    Rules,
+    first_day_of,
+    table_of,
+    table_read,
+)
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
 from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
@@ -29,11 +38,13 @@ from backfill_assets.orchestration.verdicts import Verdicts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 OURS = {
-    "ins": "Declare inputs with `inputs`", "check_specs": "Declare rules here, and other checks with `dg.asset_check`",
+    "ins": "Declare inputs with `inputs`",
+    "check_specs": "Declare rules here, and other checks with `dg.asset_check`",
     "io_manager_def": "Name a resource: io_manager_key",
-}  # fmt: skip
+}
 JUDGED = (
-    "A run judges its days by it before it writes them: it writes no day that fails, and fails itself. Dagster calls "
+    "A run judges its days by it before it writes them: it writes no day that fails, and fails "
+    "itself. Dagster calls "
     "it non-blocking because a day that failed in an earlier run does not stop a later one."
 )
 NO_STEP = re.compile("[^A-Za-z0-9_]")  # what a key may have, and no name of a step
@@ -55,48 +66,66 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     io_manager_key: str = "io_manager",
     **asset: Any,
 ) -> Callable[[Body], dg.AssetsDefinition]:
-    """Make an asset of a function that returns the rows of its days; its IO manager is a `LakeIOManager`.
+    """Make an asset of a function that returns the rows of its days; its IO manager is a
+    `LakeIOManager`.
 
-    A parameter gets the days of its input, pinned to one moment, in the form of its annotation. All days of a run are
-    judged before one commit: a day that breaks a rule keeps its old rows. The checks are part of the asset: no run of
-    it can leave them out.
+    A parameter gets the days of its input, pinned to one moment, in the form of its annotation. All
+    days of a run are judged before one commit: a day that breaks a rule keeps its old rows. The
+    checks are part of the asset: no run of it can leave them out.
 
-    inputs: `Input("orders", before=6)` gives the parameter `orders` the days d - 6 through d of the asset `orders` for
-      each day d of the run. A prefixed key is "shop/orders", and its parameter is `orders` too; a key alone (a text, a
-      list, a `dg.AssetKey`) gives the same day. A mapping names parameters itself: `{"eu": Input("eu/orders")}`.
+    inputs: `Input("orders", before=6)` gives the parameter `orders` the days d - 6 through d of the
+    asset `orders` for
+      each day d of the run. A prefixed key is "shop/orders", and its parameter is `orders` too; a
+      key alone (a text, a list, a `dg.AssetKey`) gives the same day. A mapping names parameters
+      itself: `{"eu": Input("eu/orders")}`.
     day: the column with a row's day.
     start: the first day, or else partitions_def: a daily partitions definition.
     unique, not_null, rows, rules, on_bad_days: as for `lake_checks`.
     io_manager_key: the resource that stores the days.
-    asset: whatever else `dg.asset` takes. The backfill policy is `single_run` unless another one is given.
+    asset: whatever else `dg.asset` takes. The backfill policy is `single_run` unless another one is
+    given.
 
-    Raises SettingsError for an input without a parameter, a parameter without an input, a choice of an input that only
-    tables of `lake.toml` have, no first day or two, and words that stand for something here. A generator is refused.
+    Raises SettingsError for an input without a parameter, a parameter without an input, a choice of
+    an input that only tables of `lake.toml` have, no first day or two, and words that stand for
+    something here. A generator is refused.
     """
 
     def decorate(function: Body) -> dg.AssetsDefinition:
         name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])
         rule_set = rules_of(
-            f"the daily table {name}", unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days
+            f"the daily table {name}",
+            unique=unique,
+            not_null=not_null,
+            rows=rows,
+            rules=rules,
+            on_bad_days=on_bad_days,
         )
         windows = _windows(name, inputs)
         _refuse(name, function, windows, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
         table_of(_key(function, asset), metadata, "No asset was made")
         words = {
-            "backfill_policy": dg.BackfillPolicy.single_run(), **asset, "metadata": metadata,
-            "partitions_def": _days(name, start, partitions_def), "io_manager_key": io_manager_key,
+            "backfill_policy": dg.BackfillPolicy.single_run(),
+            **asset,
+            "metadata": metadata,
+            "partitions_def": _days(name, start, partitions_def),
+            "io_manager_key": io_manager_key,
             "check_specs": specs_of(_key(function, asset), rule_set),
             "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
-        }  # fmt: skip
+        }
         with warnings.catch_warnings():
-            # What Dagster may still change is ours to follow: the policy of runs, and windows cut where days end.
+            # What Dagster may still change is ours to follow: the policy of runs, and windows cut
+            # where days end.
             warnings.simplefilter("ignore", dg.BetaWarning)
             ins = {parameter: _asset_in(window) for parameter, window in windows.items()}
-            made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(_with_checks(function, io_manager_key, rule_set))
+            made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(
+                _with_checks(function, io_manager_key, rule_set)
+            )
         read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
         if unknown := sorted(read - {*windows}):
-            raise _refused(name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`")
+            raise _refused(
+                name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`"
+            )
         DECLARED.add(made, rule_set)
         return made
 
@@ -104,7 +133,8 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
 
 
 def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
-    """The function as one that hands its rows to the IO manager, and tells its checks after the commit."""
+    """The function as one that hands its rows to the IO manager, and tells its checks after the
+    commit."""
 
     @wraps(function)
     def make(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -114,10 +144,15 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
             keys = [dg.AssetCheckKey(step.asset_key, name) for name in rules.checks]
             yield from standing(step.instance, getattr(step.resources, io_manager_key), keys)
 
-    # Dagster reads parameters from the signature; what the function returns is none of its types any more.
+    # Dagster reads parameters from the signature; what the function returns is none of its types
+    # any more.
     made: Any = make
-    made.__signature__ = inspect.signature(function).replace(return_annotation=inspect.Signature.empty)
-    made.__annotations__ = {n: kind for n, kind in function.__annotations__.items() if n != "return"}
+    made.__signature__ = inspect.signature(function).replace(
+        return_annotation=inspect.Signature.empty
+    )
+    made.__annotations__ = {
+        n: kind for n, kind in function.__annotations__.items() if n != "return"
+    }
     return make
 
 
@@ -128,15 +163,24 @@ def _windows(name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]) -> 
     found: dict[str, Input] = {}
     for parameter, one in given:
         window = one if isinstance(one, Input) else Input(_text(one))
-        if window != Input(window.table, window.before, window.after) or window.by or window.columns is not None:
+        if (
+            window != Input(window.table, window.before, window.after)
+            or window.by
+            or window.columns is not None
+        ):
             culprit = f"the input {window.table} has more than days: basis, columns or by"
-            raise _refused(name, culprit, "Leave out all but before and after: the others are of tables of a lake.toml")
+            raise _refused(
+                name,
+                culprit,
+                "Leave out all but before and after: the others are of tables of a lake.toml",
+            )
         key = parameter or dg.AssetKey.from_user_string(window.table).path[-1]
         if key in found:
             raise _refused(
-                name, f"{found[key].table} and {window.table} would both be the parameter {key}",
+                name,
+                f"{found[key].table} and {window.table} would both be the parameter {key}",
                 f'Name the parameters: inputs={{"{key}": …, "other": …}}',
-            )  # fmt: skip
+            )
         found[key] = window
     return found
 
@@ -146,9 +190,12 @@ def _text(key: dg.AssetKey | str | Sequence[str]) -> str:
 
 
 def _asset_in(window: Input) -> dg.AssetIn:
-    # Days before the upstream's first one, or after its newest, do not exist: the window is cut there.
+    # Days before the upstream's first one, or after its newest, do not exist: the window is cut
+    # there.
     mapping = dg.TimeWindowPartitionMapping(
-        start_offset=-window.before, end_offset=window.after, allow_nonexistent_upstream_partitions=True
+        start_offset=-window.before,
+        end_offset=window.after,
+        allow_nonexistent_upstream_partitions=True,
     )
     return dg.AssetIn(key=dg.AssetKey.from_user_string(window.table), partition_mapping=mapping)
 
@@ -157,30 +204,48 @@ def _key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
     if (key := asset.get("key")) is not None:
         return dg.AssetKey.from_coercible(key)
     prefix = asset.get("key_prefix") or ()
-    return dg.AssetKey([*([prefix] if isinstance(prefix, str) else prefix), asset.get("name") or function.__name__])
+    return dg.AssetKey(
+        [*([prefix] if isinstance(prefix, str) else prefix), asset.get("name") or function.__name__]
+    )
 
 
 def _days(
     name: str, start: date | str | None, given: dg.TimeWindowPartitionsDefinition | None
 ) -> dg.TimeWindowPartitionsDefinition:
     if (start is None) == (given is None):
-        culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
+        culprit = (
+            "it has no first day"
+            if start is None
+            else "start and partitions_def both give its first day"
+        )
         raise _refused(name, culprit, 'Give one of them: start="2024-01-01"')
     partitions = given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(partitions, f"the daily table {name}", "No asset was made")
     return partitions
 
 
-def _refuse(name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]) -> None:
+def _refuse(
+    name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]
+) -> None:
     """Raise SettingsError for what the function and these words cannot be together."""
     for word in OURS:
         if word in asset:
             raise _refused(name, f"{word} is no word of daily_table", OURS[word])
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise _refused(name, "its function is a generator or a coroutine", "Return the rows of all days at once")
-    if lost := [f"{w.table} ({p})" for p, w in windows.items() if p not in inspect.signature(function).parameters]:
+        raise _refused(
+            name,
+            "its function is a generator or a coroutine",
+            "Return the rows of all days at once",
+        )
+    if lost := [
+        f"{w.table} ({p})"
+        for p, w in windows.items()
+        if p not in inspect.signature(function).parameters
+    ]:
         culprit = f"no parameter takes the input {', '.join(lost)}"
-        raise _refused(name, culprit, f"Add the parameter to {function.__name__}, or take the input out")
+        raise _refused(
+            name, culprit, f"Add the parameter to {function.__name__}, or take the input out"
+        )
 
 
 def _refused(name: str, culprit: str, advice: str) -> SettingsError:
@@ -198,35 +263,45 @@ def lake_checks(
 ) -> list[dg.AssetChecksDefinition]:
     """Checks for `Definitions(asset_checks=…)` that judge every day of an asset before its commit.
 
-    `unique`: columns that tell the rows of a day apart, never NULL. `not_null`: further columns without NULL. `rows`:
-    the least and the most rows of a day (None: no bound). `rules`: conditions on a row, by name, in Spark SQL; only
-    FALSE breaks one. `on_bad_days`: "keep_good" writes the other days of a run ("": as `lake.toml` says, else no day is
-    written). A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
-    the checks are in the run, also under a key prefix that is put on later. Raises SettingsError for no rule at all,
-    for arguments that say none (each is named), for an asset that has other rules already, and for graphs and
-    multi-assets. Does not judge rows that another IO manager stores.
+    `unique`: columns that tell the rows of a day apart, never NULL. `not_null`: further columns
+    without NULL. `rows`: the least and the most rows of a day (None: no bound). `rules`: conditions
+    on a row, by name, in Spark SQL; only FALSE breaks one. `on_bad_days`: "keep_good" writes the
+    other days of a run ("": as `lake.toml` says, else no day is written). A day that breaks one
+    keeps its old rows, in whichever process the asset runs and whether or not the checks are in the
+    run, also under a key prefix that is put on later. Raises SettingsError for no rule at all, for
+    arguments that say none (each is named), for an asset that has other rules already, and for
+    graphs and multi-assets. Does not judge rows that another IO manager stores.
     """
     _refuse_several(asset)
     table_of(asset.key, asset.metadata_by_key.get(asset.key, {}), "No check was made")
     owner = f"the asset {asset.key.to_user_string()}"
-    rule_set = rules_of(owner, unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days)
+    rule_set = rules_of(
+        owner, unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days
+    )
     if not rule_set.checks:
         raise SettingsError(
-            owner, "lake_checks declares no rule", "No check was made",
+            owner,
+            "lake_checks declares no rule",
+            "No check was made",
             "Give unique, not_null, rows or rules",
-        )  # fmt: skip
+        )
     DECLARED.add(asset, rule_set)
     io_manager = asset.get_io_manager_key_for_asset_key(asset.key)
 
     @dg.multi_asset_check(
-        name=f"{NO_STEP.sub('_', '__'.join(asset.key.path))}__lake_checks", can_subset=True,
-        specs=specs_of(asset.key, rule_set), required_resource_keys={io_manager},
-    )  # fmt: skip
+        name=f"{NO_STEP.sub('_', '__'.join(asset.key.path))}__lake_checks",
+        can_subset=True,
+        specs=specs_of(asset.key, rule_set),
+        required_resource_keys={io_manager},
+    )
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        """Judge all written days by their receipts. A run has judged and reported the days that it refused."""
+        """Judge all written days by their receipts. A run has judged and reported the days that it
+        refused."""
         manager = getattr(context.resources, io_manager)
         with as_failures(_root_of(manager)):
-            yield from standing(context.instance, manager, sorted(context.selected_asset_check_keys))
+            yield from standing(
+                context.instance, manager, sorted(context.selected_asset_check_keys)
+            )
 
     return [by_receipts]
 
@@ -235,44 +310,56 @@ def _refuse_several(asset: dg.AssetsDefinition) -> None:
     if len([*asset.keys]) != 1 or not isinstance(asset.node_def, dg.OpDefinition):
         keys = ", ".join(sorted(key.to_user_string() for key in asset.keys))
         raise SettingsError(
-            f"the asset {keys}", "it is a graph of ops, or several assets of one function", "No check was made",
+            f"the asset {keys}",
+            "it is a graph of ops, or several assets of one function",
+            "No check was made",
             "Make it one function by `dg.asset`, or check it afterwards by `dg.asset_check`",
-        )  # fmt: skip
+        )
 
 
 def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
     """The checks of an asset with these rules.
 
-    They are not `blocking`. A refused day has failed its step, which stops all that follows in the run. A check that a
-    step tells after its commit is red for days that earlier runs left refused: by `blocking` Dagster 1.13 would fail
-    that step although its own days are right, and skip the assets downstream. Only WARN would let them pass, which
-    shows a refused day in yellow.
+    They are not `blocking`. A refused day has failed its step, which stops all that follows in the
+    run. A check that a step tells after its commit is red for days that earlier runs left refused:
+    by `blocking` Dagster 1.13 would fail that step although its own days are right, and skip the
+    assets downstream. Only WARN would let them pass, which shows a refused day in yellow.
     """
-    return [dg.AssetCheckSpec(name, asset=key, description=_description(name, rules)) for name in rules.checks]
+    return [
+        dg.AssetCheckSpec(name, asset=key, description=_description(name, rules))
+        for name in rules.checks
+    ]
 
 
 def standing(
     instance: dg.DagsterInstance, io_manager: Any, keys: Sequence[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
-    """The results of some checks of one asset: every day that stands failed, by receipts, or refused since. Raises
-    SettingsError for an IO manager that is no LakeIOManager."""
+    """The results of some checks of one asset: every day that stands failed, by receipts, or
+    refused since. Raises SettingsError for an IO manager that is no LakeIOManager."""
     folder = getattr(io_manager, "lake", None)
     if folder is None:
         raise SettingsError(
-            f"the asset {keys[0].asset_key.to_user_string()}", f"a {type(io_manager).__name__} stored its days",
-            "Its days were not judged", "Give it a LakeIOManager, by io_manager_key",
-        )  # fmt: skip
+            f"the asset {keys[0].asset_key.to_user_string()}",
+            f"a {type(io_manager).__name__} stored its days",
+            "Its days were not judged",
+            "Give it a LakeIOManager, by io_manager_key",
+        )
     lake = lake_at(folder)
     pipeline = chosen_pipeline(lake)
-    contract = pipeline.contract(table_read(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged")
+    contract = pipeline.contract(
+        table_read(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged"
+    )
     states = pipeline.states(read_view(lake, pipeline.contracts))
     wanted = {key.name for key in keys}
     for found in Verdicts(instance, lake, states).of(contract, afresh=True):
         if found.check_name in wanted:
             yield dg.AssetCheckResult(
-                passed=found.passed, check_name=found.check_name, asset_key=keys[0].asset_key, severity=found.severity,
+                passed=found.passed,
+                check_name=found.check_name,
+                asset_key=keys[0].asset_key,
+                severity=found.severity,
                 metadata=found.metadata,
-            )  # fmt: skip
+            )
 
 
 def _root_of(io_manager: Any) -> Path | None:
@@ -289,5 +376,7 @@ def _description(name: str, rules: Rules) -> str:
         NOT_NULL: f"No NULL in {', '.join(dict.fromkeys((*rules.unique, *rules.not_null)))}.",
         ROW_COUNT: f"A day has at least {least} and at most {most} rows.",
     }
-    conditions = {check_of(rule): f"{rule.description}: `{rule.expression}`." for rule in rules.rules}
+    conditions = {
+        check_of(rule): f"{rule.description}: `{rule.expression}`." for rule in rules.rules
+    }
     return f"{(words | conditions)[name]} {JUDGED}"

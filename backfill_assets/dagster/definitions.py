@@ -1,8 +1,10 @@
-"""`build_lake_defs` and `LakeComponent`: the tables of a lake as definitions that merge with any project's.
+"""`build_lake_defs` and `LakeComponent`: the tables of a lake as definitions that merge with any
+project's.
 
-Here: which names and switches of Dagster a user sets for the whole lake, in Python or in a `defs.yaml`, and the
-scaffold, which makes the sample where there is no lake. Not here: how a table becomes an asset and what stands beside
-it (`orchestration.assemble`), and our own project, where the lake is alone (`definitions`).
+Here: which names and switches of Dagster a user sets for the whole lake, in Python or in a
+`defs.yaml`, and the scaffold, which makes the sample where there is no lake. Not here: how a table
+becomes an asset and what stands beside it (`orchestration.assemble`), and our own project, where
+the lake is alone (`definitions`).
 """
 
 import re
@@ -33,8 +35,10 @@ Automation = Literal["off", "sensors", "conditions"]
 Mappings = Literal["identity", "windows"]
 CONDITIONS: Final = "conditions"
 RUNNING: Mapping[Automation, Collection[str] | None] = {
-    "off": (), "sensors": None, CONDITIONS: (LANDING, PLANS, CONTROLS, ALERTS, CONDITIONS),
-}  # fmt: skip
+    "off": (),
+    "sensors": None,
+    CONDITIONS: (LANDING, PLANS, CONTROLS, ALERTS, CONDITIONS),
+}
 INTERVAL_SECONDS = 30
 
 
@@ -52,28 +56,36 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     automation_condition: "dg.AutomationCondition[Any] | None" = None,
     mappings: Mappings = "identity",
 ) -> dg.Definitions:
-    """The tables of the lake in the folder `lake`, with checks, jobs, sensors and schedules, for `Definitions.merge`.
+    """The tables of the lake in the folder `lake`, with checks, jobs, sensors and schedules, for
+    `Definitions.merge`.
 
-    Reads `lake.toml` and the lake's own tables; starts no engine, writes nothing, and needs no lake yet: without one
-    the sample's tables are shown and say so. Claims nothing that is common to a project: no resource `io_manager`, no
-    executor (each job brings its own, in one process), no plain name. A run that is started from an asset's page uses
-    the project's executor.
+    Reads `lake.toml` and the lake's own tables; starts no engine, writes nothing, and needs no lake
+    yet: without one the sample's tables are shown and say so. Claims nothing that is common to a
+    project: no resource `io_manager`, no executor (each job brings its own, in one process), no
+    plain name. A run that is started from an asset's page uses the project's executor.
 
-    key_prefix: leads the asset keys, and the names of all else (`shop` → `shop/raw`, `shop__rebuild`); without one keys
+    key_prefix: leads the asset keys, and the names of all else (`shop` → `shop/raw`,
+    `shop__rebuild`); without one keys
       are plain and other names begin with `lake__`. Two lakes of a project need two.
-    group_name, owners, tags, kinds, automation_condition: of every table's `dg.AssetSpec`, in Dagster's words; for one
+    group_name, owners, tags, kinds, automation_condition: of every table's `dg.AssetSpec`, in
+    Dagster's words; for one
       table only: `Definitions.map_asset_specs`. kinds: default `{"spark", "deltalake"}`.
     pool, op_tags: of every table's step, as for `dg.asset`.
-    automation: "off": sensors and schedules are there, stopped. "sensors": `landing`, `late_data`, `plans`, `controls`
-      and the schedule `daily_load` run unless turned off in the browser. "conditions": in place of the last two the
-      built tables bear `is_stale(…, missing=True)`, which the sensor `conditions` evaluates in the code location;
-      unlike `late_data` it asks for a day once, and again only when its inputs, code or settings changed.
-    mappings: how inputs are shown. "identity": day to same day, so that Dagster never launches a week for a late day:
-      which days are stale is read from receipts, exact to the column, by `late_data`. "windows": the days `before` and
-      `after` of `core.contracts.Input` as `dg.TimeWindowPartitionMapping`, for lineage and eager conditions that
-      follow them; deliveries by arrival stay identity, since they can be for any day.
+    automation: "off": sensors and schedules are there, stopped. "sensors": `landing`, `late_data`,
+    `plans`, `controls`
+      and the schedule `daily_load` run unless turned off in the browser. "conditions": in place of
+      the last two the built tables bear `is_stale(…, missing=True)`, which the sensor `conditions`
+      evaluates in the code location; unlike `late_data` it asks for a day once, and again only when
+      its inputs, code or settings changed.
+    mappings: how inputs are shown. "identity": day to same day, so that Dagster never launches a
+    week for a late day:
+      which days are stale is read from receipts, exact to the column, by `late_data`. "windows":
+      the days `before` and `after` of `core.contracts.Input` as `dg.TimeWindowPartitionMapping`,
+      for lineage and eager conditions that follow them; deliveries by arrival stay identity, since
+      they can be for any day.
 
-    Raises ValueError for a part of `key_prefix` that is no name, SettingsError for a bad `lake.toml` or own tables.
+    Raises ValueError for a part of `key_prefix` that is no name, SettingsError for a bad
+    `lake.toml` or own tables.
     """
     root = lake_folder(str(lake))
     appearance = Appearance(
@@ -82,33 +94,47 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
         running=RUNNING[automation],
         mappings=mappings,
         spec=_nonempty(
-            group_name=group_name, owners=[*owners], tags={**(tags or {})}, kinds=kinds,
+            group_name=group_name,
+            owners=[*owners],
+            tags={**(tags or {})},
+            kinds=kinds,
             automation_condition=automation_condition,
         ),
         built={"automation_condition": _condition(root, key_prefix)}
         if automation == CONDITIONS and automation_condition is None
         else {},
         step=_nonempty(pool=pool, op_tags=op_tags),
-    )  # fmt: skip
+    )
     defs = assemble_anyway(root, tables_at(root), appearance)
     if automation != CONDITIONS:
         return defs
-    return dg.Definitions.merge(defs, dg.Definitions(sensors=[_conditions_sensor(root, defs, appearance)]))
+    return dg.Definitions.merge(
+        defs, dg.Definitions(sensors=[_conditions_sensor(root, defs, appearance)])
+    )
 
 
 def _condition(root: Path, key_prefix: str | Sequence[str]) -> "dg.AutomationCondition[Any]":
-    """Days that need a rebuild, held until they are requested while a run of the asset or of an input is under way."""
+    """Days that need a rebuild, held until they are requested while a run of the asset or of an
+    input is under way."""
     stale = is_stale(root, key_prefix=key_prefix, missing=True)
-    return stale & ~dg.AutomationCondition.in_progress() & ~dg.AutomationCondition.any_deps_in_progress()
+    return (
+        stale
+        & ~dg.AutomationCondition.in_progress()
+        & ~dg.AutomationCondition.any_deps_in_progress()
+    )
 
 
 def _conditions_sensor(
     root: Path, defs: dg.Definitions, appearance: Appearance
 ) -> dg.AutomationConditionSensorDefinition:
     """The sensor that evaluates the conditions of the lake's assets in the code location."""
-    keys = [spec.key for spec in defs.resolve_all_asset_specs() if spec.automation_condition is not None]
+    keys = [
+        spec.key for spec in defs.resolve_all_asset_specs() if spec.automation_condition is not None
+    ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)  # of `use_user_code_server`, without which none is evaluated
+        warnings.simplefilter(
+            "ignore", dg.BetaWarning
+        )  # of `use_user_code_server`, without which none is evaluated
         return dg.AutomationConditionSensorDefinition(
             appearance.naming.name(CONDITIONS),
             target=keys,
@@ -128,7 +154,9 @@ def _nonempty(**words: object) -> dict[str, object]:
 class LakeScaffoldParams(BaseModel):
     """Options of `dg scaffold defs backfill_assets.LakeComponent NAME`."""
 
-    lake: str = Field(default="lake", description="The lake's folder; without a lake there, a sample is made.")
+    lake: str = Field(
+        default="lake", description="The lake's folder; without a lake there, a sample is made."
+    )
 
 
 class LakeScaffolder(dg.Scaffolder[LakeScaffoldParams]):
@@ -140,32 +168,49 @@ class LakeScaffolder(dg.Scaffolder[LakeScaffoldParams]):
         return LakeScaffoldParams
 
     def scaffold(self, request: "dg.ScaffoldRequest[LakeScaffoldParams]") -> None:
-        """Write the files. Raises SettingsError for a folder that holds something else than a lake."""
+        """Write the files. Raises SettingsError for a folder that holds something else than a
+        lake."""
         wanted = request.params
         folder = folder_of(wanted.lake, request.project_root)
         if not is_lake(folder):
             make_sample(folder, days_until(utc_today()))
         name = re.sub(r"\W", "_", request.target_path.name)
-        dg.scaffold_component(request, {"lake": wanted.lake, "key_prefix": [name], "group_name": name})
+        dg.scaffold_component(
+            request, {"lake": wanted.lake, "key_prefix": [name], "group_name": name}
+        )
 
 
 @dg.scaffold_with(LakeScaffolder)
 class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
-    """Daily tables of a lake: any day can be rebuilt, in any order, and every write is checked before it is seen."""
+    """Daily tables of a lake: any day can be rebuilt, in any order, and every write is checked
+    before it is seen."""
 
-    lake: Annotated[str, Field(description="The lake's folder; a relative one lies in the project's root.")]
-    key_prefix: Annotated[Sequence[str], Field(description="Leads the asset keys and all other names.")] = ()
+    lake: Annotated[
+        str, Field(description="The lake's folder; a relative one lies in the project's root.")
+    ]
+    key_prefix: Annotated[
+        Sequence[str], Field(description="Leads the asset keys and all other names.")
+    ] = ()
     group_name: Annotated[str | None, Field(description="The group of its tables.")] = GROUP
-    owners: Annotated[Sequence[str], Field(description="Owners of its tables: team:NAME, or an e-mail address.")] = ()
+    owners: Annotated[
+        Sequence[str], Field(description="Owners of its tables: team:NAME, or an e-mail address.")
+    ] = ()
     tags: Annotated[Mapping[str, str] | None, Field(description="Tags of its tables.")] = None
-    kinds: Annotated[Sequence[str] | None, Field(description="Kinds of its tables (spark, deltalake).")] = None
+    kinds: Annotated[
+        Sequence[str] | None, Field(description="Kinds of its tables (spark, deltalake).")
+    ] = None
     pool: Annotated[str | None, Field(description="The pool of its steps.")] = None
     op_tags: Annotated[Mapping[str, Any] | None, Field(description="Tags of its steps.")] = None
-    automation: Annotated[Automation, Field(description="What runs by itself: off, sensors or conditions.")] = "off"
-    mappings: Annotated[Mappings, Field(description="How inputs are shown: identity or windows.")] = "identity"
+    automation: Annotated[
+        Automation, Field(description="What runs by itself: off, sensors or conditions.")
+    ] = "off"
+    mappings: Annotated[
+        Mappings, Field(description="How inputs are shown: identity or windows.")
+    ] = "identity"
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The definitions of `build_lake_defs` with these fields. Reads the lake's settings; writes nothing."""
+        """The definitions of `build_lake_defs` with these fields. Reads the lake's settings; writes
+        nothing."""
         return build_lake_defs(
             folder_of(self.lake, context.project_root),
             key_prefix=self.key_prefix,
@@ -181,8 +226,8 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
 
 
 def folder_of(lake: str, project_root: Path | None) -> Path:
-    """The folder of the lake that a `defs.yaml` names: a relative path lies in the project, else in the working folder;
-    an address is one in a bucket."""
+    """The folder of the lake that a `defs.yaml` names: a relative path lies in the project, else in
+    the working folder; an address is one in a bucket."""
     if ADDRESS.fullmatch(lake):
         return local_root(lake)
     return ((project_root or Path.cwd()) / Path(lake).expanduser()).resolve()

@@ -1,8 +1,9 @@
-"""What a step of a project reads: days of a table as its parameter is annotated, and tables that others write.
+"""What a step of a project reads: days of a table as its parameter is annotated, and tables that
+others write.
 
-Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads it. Does not live
-here: which version is read (`io_manager`), reading by name (`operations.reader`), which days of such a table changed
-(`lake.observing`), and tables of others that `lake.toml` names.
+Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads
+it. Does not live here: which version is read (`io_manager`), reading by name (`operations.reader`),
+which days of such a table changed (`lake.observing`), and tables of others that `lake.toml` names.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,9 +39,13 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 
 Form = Literal["spark", "arrow", "pandas", "polars", "duckdb"]
 FORMS: Mapping[str, Form] = {  # the first part of the module of an annotated type
-    "pyspark": "spark", "pyarrow": "arrow", "pandas": "pandas", "polars": "polars", "duckdb": "duckdb",
+    "pyspark": "spark",
+    "pyarrow": "arrow",
+    "pandas": "pandas",
+    "polars": "polars",
+    "duckdb": "duckdb",
     "_duckdb": "duckdb",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -54,25 +59,32 @@ class InputDays(Readable):
     columns: tuple[str, ...] = ()  # those that are asked for, in this order; none: all of them
 
     def pinned(self) -> PinnedRows:
-        """The files of these days; none of no day. Raises InputMissing for a table that was never made."""
+        """The files of these days; none of no day. Raises InputMissing for a table that was never
+        made."""
         if self.days and self.version < 0:
             raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.root)
-        files = self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
+        files = (
+            self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
+        )
         return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if self.version < 0:
-            frame = read_plain(session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), ""))
+            frame = read_plain(
+                session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), "")
+            )
         else:
             days = sorted(pinned.days)
-            frame = self.lake.store.frame(session, contract.name, self.version, contract.day_column, days)
+            frame = self.lake.store.frame(
+                session, contract.name, self.version, contract.day_column, days
+            )
         return frame.select(*self.columns) if self.columns else frame
 
 
 def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ...]:
-    """The columns of a table that `AssetIn(metadata={"columns": […]})` asks for; none: all of them. Raises
-    SettingsError for no list, and for names that the table has not."""
+    """The columns of a table that `AssetIn(metadata={"columns": […]})` asks for; none: all of them.
+    Raises SettingsError for no list, and for names that the table has not."""
     asked = context.definition_metadata.get("columns") or ()
     named, has = f"the input {context.asset_key.to_user_string()}", ", ".join(contract.column_names)
     if isinstance(asked, str) or not all(isinstance(column, str) for column in asked):
@@ -84,16 +96,24 @@ def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ..
     return tuple(asked)
 
 
-def never_made(asset: str, days: Collection[date], lake: Path, consequence: str = "Nothing was read") -> InputMissing:
+def never_made(
+    asset: str, days: Collection[date], lake: Path, consequence: str = "Nothing was read"
+) -> InputMissing:
     """The error about `days` of an input that a step asks for and that were never made."""
     place = address_of(lake)
-    culprit = f"the lake {place} has no {ranges(days)} of it" if is_lake(lake) else f"there is no lake at {place} yet"
-    return InputMissing(f"the input {asset}", culprit, consequence, f"First {materializing(asset, days)}")
+    culprit = (
+        f"the lake {place} has no {ranges(days)} of it"
+        if is_lake(lake)
+        else f"there is no lake at {place} yet"
+    )
+    return InputMissing(
+        f"the input {asset}", culprit, consequence, f"First {materializing(asset, days)}"
+    )
 
 
 def form_of(annotated: Any, default: Form) -> Form:
-    """The form of an input by its annotation; the `default` for a parameter without one. Raises BackfillError for a
-    type that no input has."""
+    """The form of an input by its annotation; the `default` for a parameter without one. Raises
+    BackfillError for a type that no input has."""
     if annotated is Any or annotated is object:
         return default
     found = FORMS.get(str(getattr(annotated, "__module__", "")).partition(".")[0])
@@ -103,12 +123,14 @@ def form_of(annotated: Any, default: Form) -> Form:
         f"the type {getattr(annotated, '__name__', annotated)}",
         "no input of a lake has it",
         "Nothing was read",
-        "Annotate the parameter with a DataFrame of Spark, pandas or polars, pyarrow.Table, or duckdb.DuckDBPyRelation",
+        "Annotate the parameter with a DataFrame of Spark, pandas or polars, pyarrow.Table, or "
+        "duckdb.DuckDBPyRelation",
     )
 
 
 def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callable[[], Any]) -> Any:
-    """The rows in the form of the annotation; `session` is asked for a Spark session only where that is Spark's."""
+    """The rows in the form of the annotation; `session` is asked for a Spark session only where
+    that is Spark's."""
     form, named = form_of(annotated, default), getattr(annotated, "__name__", "")
     if form == "spark":
         return days.spark(session())
@@ -122,18 +144,27 @@ def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callab
 
 
 def metadata_of(context: dg.InputContext) -> Mapping[str, Any]:
-    """What the definition of an input says: the upstream asset's, as far as this code location knows it, and that of
-    `AssetIn(metadata=…)`, which wins."""
-    upstream = context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    """What the definition of an input says: the upstream asset's, as far as this code location
+    knows it, and that of `AssetIn(metadata=…)`, which wins."""
+    upstream = (
+        context.upstream_output.definition_metadata if context.upstream_output is not None else {}
+    )
     return {**upstream, **context.definition_metadata}
 
 
 def unmade(context: dg.InputContext) -> Contract:
-    """What stands for the table of an input of no days that was never made: an asset reads its own day before, and this
-    is its first. It has the column with the day."""
+    """What stands for the table of an input of no days that was never made: an asset reads its own
+    day before, and this is its first. It has the column with the day."""
     metadata = metadata_of(context)
     day = str(metadata.get(DAY_COLUMN, "day")).strip('"`')
-    return Contract(table_of(context.asset_key, metadata), "", (Column(day, "DATE", "", nullable=False),), day, (), ())
+    return Contract(
+        table_of(context.asset_key, metadata),
+        "",
+        (Column(day, "DATE", "", nullable=False),),
+        day,
+        (),
+        (),
+    )
 
 
 def first_day_in(context: dg.InputContext) -> date:
@@ -156,39 +187,56 @@ def external_table(
     io_manager_key: str = "io_manager",
     **spec: Any,
 ) -> dg.AssetSpec:
-    """The spec of an asset that no run makes: a daily Delta table that others write, to be given to `dg.Definitions`.
+    """The spec of an asset that no run makes: a daily Delta table that others write, to be given to
+    `dg.Definitions`.
 
-    Assets read days of it as of any asset: `Input("orders", before=6)` of a `daily_table`, or a partition mapping. A
-    step reads one version, which its receipt names; days whose rows are others since make what was made from them stale
-    (`is_stale`, `status`), and are observed in Dagster. A compaction, and equal rows written again, change nothing.
+    Assets read days of it as of any asset: `Input("orders", before=6)` of a `daily_table`, or a
+    partition mapping. A step reads one version, which its receipt names; days whose rows are others
+    since make what was made from them stale (`is_stale`, `status`), and are observed in Dagster. A
+    compaction, and equal rows written again, change nothing.
 
-    table: its folder, of which a relative one lies in the working folder, its address in a bucket (`s3://…`), or its
-        name in a catalog (`SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded in the lake.
-    day: its column with a row's day, of type DATE; rows without a day belong to none.
-    start: the first day, or else partitions_def: a daily partitions definition.
+    table: its folder, of which a relative one lies in the working folder, its address in a bucket
+    (`s3://…`), or its
+        name in a catalog (`SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded in the
+        lake.
+    day: its column with a row's day, of type DATE; rows without a day belong to none. start: the
+    first day, or else partitions_def: a daily partitions definition.
     io_manager_key: the `LakeIOManager` of the assets that read it.
     spec: whatever else `dg.AssetSpec` takes.
 
-    Raises SettingsError for an address that none can have, where there is no first day, or two, and for partitions
-    other than days.
+    Raises SettingsError for an address that none can have, where there is no first day, or two, and
+    for partitions other than days.
     """
-    asset_key = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
+    asset_key = (
+        dg.AssetKey.from_user_string(key)
+        if isinstance(key, str)
+        else dg.AssetKey.from_coercible(key)
+    )
     if (start is None) == (partitions_def is None):
-        culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
+        culprit = (
+            "it has no first day"
+            if start is None
+            else "start and partitions_def both give its first day"
+        )
         raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
     days = partitions_def or dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(days, f"the external table {asset_key.to_user_string()}", NOTHING_READ)
     named = str(table)
-    place = named if CATALOG_NAME.fullmatch(named) else place_of(asset_key.to_user_string(), named, Path.cwd())
+    place = (
+        named
+        if CATALOG_NAME.fullmatch(named)
+        else place_of(asset_key.to_user_string(), named, Path.cwd())
+    )
     return dg.AssetSpec(
-        asset_key, partitions_def=days,
+        asset_key,
+        partitions_def=days,
         **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
-    ).with_io_manager_key(io_manager_key)  # fmt: skip
+    ).with_io_manager_key(io_manager_key)
 
 
 def external_in(context: dg.InputContext) -> ExternalTable | None:
-    """The table of others that an input reads; None where it is another asset. Raises SettingsError where it is not
-    partitioned by day."""
+    """The table of others that an input reads; None where it is another asset. Raises SettingsError
+    where it is not partitioned by day."""
     metadata = metadata_of(context)
     if EXTERNAL not in metadata:
         return None
@@ -203,8 +251,9 @@ def external_in(context: dg.InputContext) -> ExternalTable | None:
 
 
 def follow(folder: str | Path, table: ExternalTable) -> Lake:
-    """The lake in a folder, made if there is none, which knows the table and has seen the newest version of all tables
-    of others. Raises BackfillError where this one cannot be read, or is a name in a catalog whose place is unknown."""
+    """The lake in a folder, made if there is none, which knows the table and has seen the newest
+    version of all tables of others. Raises BackfillError where this one cannot be read, or is a
+    name in a catalog whose place is unknown."""
     lake = lake_for(folder, table.first_day or date.max)
     table = replace(table, table=place_known(lake.root, table))
     known = find_declared(lake.place, table.name)
@@ -225,9 +274,10 @@ def _refuse_other(lake: Lake, contract: Contract) -> None:
     known = find_declared(lake.place, contract.name)
     if lake.store.exists(contract.name) and (known is None or not known.contract.external):
         raise _refused(
-            dg.AssetKey(contract.made_by.split("/")), f"the lake {lake.address} has a table {contract.name} of its own",
+            dg.AssetKey(contract.made_by.split("/")),
+            f"the lake {lake.address} has a table {contract.name} of its own",
             "Give the asset another key",
-        )  # fmt: skip
+        )
 
 
 def _refused(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:

@@ -1,8 +1,9 @@
-"""`LakeIOManager`: days that any daily asset of a project returns, written by the path of a lake's own tables.
+"""`LakeIOManager`: days that any daily asset of a project returns, written by the path of a lake's
+own tables.
 
-Lives here: what Dagster asks of an IO manager, the versions that a step's inputs are pinned to, and what Dagster shows
-of a write. Does not live here: the contract of a table (`contracts`), and staging, judging and committing rows
-(`load.rebuild`).
+Lives here: what Dagster asks of an IO manager, the versions that a step's inputs are pinned to, and
+what Dagster shows of a write. Does not live here: the contract of a table (`contracts`), and
+staging, judging and committing rows (`load.rebuild`).
 """
 
 from collections.abc import Callable, Collection
@@ -73,8 +74,8 @@ BESIDE = "not pinned"  # the tag of a receipt: inputs that the asset did not loa
 
 @dataclass(frozen=True)
 class StepInputs:
-    """The lake as a step first asked for it, with what it wrote itself, and the inputs that were loaded for the step
-    since, by table."""
+    """The lake as a step first asked for it, with what it wrote itself, and the inputs that were
+    loaded for the step since, by table."""
 
     pipeline: Pipeline
     states: States
@@ -87,46 +88,59 @@ class StepInputs:
         return {**self.written, **self.loaded}
 
 
-# by each attempt of a step, as long as it runs, and lake: managers of one lake share what one of them read for the step
+# by each attempt of a step, as long as it runs, and lake: managers of one lake share what one of
+# them read for the step
 PINNED: WeakKeyDictionary[dg.OpExecutionContext, dict[Path, StepInputs]] = WeakKeyDictionary()
 
 
 class LakeIOManager(dg.ConfigurableIOManager):
     """Stores the days that daily assets return in a lake, and gives them to assets that read them.
 
-    An asset returns the rows of its days as a Spark, pandas or polars DataFrame, an Arrow table or reader; the column
-    with the day is named by its metadata `partition_expr`. All days of a run are written in one commit with a receipt;
-    days without rows are cleared; equal rows write nothing. Nothing is written, and the step fails, where rows are of
-    other days, a rule of `lake_checks` refuses them, or the columns are others. With `on_bad_days = "keep_good"` (of
-    `lake_checks`, `[gates.tables.NAME]` or the run's tag `on_bad_days`) a refused day keeps its rows, the other days
-    are written, and the step fails afterwards.
+    An asset returns the rows of its days as a Spark, pandas or polars DataFrame, an Arrow table or
+    reader; the column with the day is named by its metadata `partition_expr`. All days of a run are
+    written in one commit with a receipt; days without rows are cleared; equal rows write nothing.
+    Nothing is written, and the step fails, where rows are of other days, a rule of `lake_checks`
+    refuses them, or the columns are others. With `on_bad_days = "keep_good"` (of `lake_checks`,
+    `[gates.tables.NAME]` or the run's tag `on_bad_days`) a refused day keeps its rows, the other
+    days are written, and the step fails afterwards.
 
-    A parameter gets the input's days of the partition mapping, in the form of its annotation (a DataFrame of Spark,
-    pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`, `duckdb.DuckDBPyRelation`); all inputs of a step are
-    of one moment, which the receipt names. Does not store assets without daily partitions.
+    A parameter gets the input's days of the partition mapping, in the form of its annotation (a
+    DataFrame of Spark, pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`,
+    `duckdb.DuckDBPyRelation`); all inputs of a step are of one moment, which the receipt names.
+    Does not store assets without daily partitions.
 
-    `spark` gives frames of Spark in place of an engine of the lake's own: a session, a function that returns one, or a
-    resource with a `spark_session`. Nothing of it is started, stopped or set.
+    `spark` gives frames of Spark in place of an engine of the lake's own: a session, a function
+    that returns one, or a resource with a `spark_session`. Nothing of it is started, stopped or
+    set.
     """
 
     lake: str = Field(description="The folder of the lake. It is made with the first write.")
     schema_changes: SchemaChanges = Field(
-        default="refuse", description="What to do with rows of other columns than the table's: refuse, or evolve it."
+        default="refuse",
+        description="What to do with rows of other columns than the table's: refuse, or evolve it.",
     )
     spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
-    default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
+    default_form: Form = Field(
+        default="spark", description="The form of inputs whose parameter has no annotation."
+    )
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
     _is_marked: bool = PrivateAttr(default=False)  # the run, in the lake
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Remember the run; of one that has written in another process, show that it lives."""
         self._run = context.run
-        if context.run is not None and context.instance is not None and is_lake(local_root(self.lake)):
-            self._is_marked = markers_of(context.instance, lake_at(self.lake)).join(context.run.run_id)
+        if (
+            context.run is not None
+            and context.instance is not None
+            and is_lake(local_root(self.lake))
+        ):
+            self._is_marked = markers_of(context.instance, lake_at(self.lake)).join(
+                context.run.run_id
+            )
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Let readers see together what the run has written, once its last step ended; look for days that Dagster shows
-        as made although nothing was returned."""
+        """Let readers see together what the run has written, once its last step ended; look for
+        days that Dagster shows as made although nothing was returned."""
         run, instance = self._run, context.instance
         if run is None or instance is None or not is_lake(local_root(self.lake)):
             return
@@ -141,17 +155,24 @@ class LakeIOManager(dg.ConfigurableIOManager):
         follow_observations(instance, lake, states)
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
+        """The days of an input. Raises dg.Failure for a table that was never made and a type that
+        no input has."""
         with as_failures(local_root(self.lake)):
             self._follow(context)
-            asked = tuple(map(parse_day, context.asset_partition_keys)) if context.has_asset_partitions else None
+            asked = (
+                tuple(map(parse_day, context.asset_partition_keys))
+                if context.has_asset_partitions
+                else None
+            )
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             asset = context.asset_key.to_user_string()
             if asked and not is_lake(local_root(self.lake)):
                 raise never_made(asset, asked, local_root(self.lake))
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
             pinned = self._pinned(lake)
-            name = table_read(context.asset_key, metadata_of(context), pinned.states.contracts.values())
+            name = table_read(
+                context.asset_key, metadata_of(context), pinned.states.contracts.values()
+            )
             if asked and name not in pinned.states.contracts:
                 raise never_made(asset, asked, lake.root)
             if asked == () and name not in pinned.states.contracts:
@@ -162,18 +183,26 @@ class LakeIOManager(dg.ConfigurableIOManager):
             days = tuple(sorted(table.latest)) if asked is None else asked
             pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
             read = InputDays(lake, contract, table.version, days, columns_asked(context, contract))
-            return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
+            return as_annotated(
+                read, context.dagster_type.typing_type, self.default_form, self._session(lake)
+            )
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Write the days of the step in at most one commit. Raises dg.Failure where nothing was written."""
+        """Write the days of the step in at most one commit. Raises dg.Failure where nothing was
+        written."""
         with as_failures(local_root(self.lake)):
             _refuse_other(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
-            lake = lake_for(self.lake, first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"))
+            lake = lake_for(
+                self.lake,
+                first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"),
+            )
             try:
                 rows, table = self._declared(context, lake, obj)
             except BackfillError:
-                self._refuse_unmade(context, lake)  # what was computed without its input is often no table at all
+                self._refuse_unmade(
+                    context, lake
+                )  # what was computed without its input is often no table at all
                 raise
             self._mark(context, lake)
             with declaring(lake, table):
@@ -201,8 +230,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
             self._is_marked = True
 
     def _follow(self, context: dg.InputContext) -> None:
-        """Take in the tables of others before the step first reads one, which the lake may not know yet. What the step
-        has read stays as it was."""
+        """Take in the tables of others before the step first reads one, which the lake may not know
+        yet. What the step has read stays as it was."""
         step, root = self._step(), local_root(self.lake)
         known = step.get(root)
         external = external_in(context)
@@ -222,19 +251,27 @@ class LakeIOManager(dg.ConfigurableIOManager):
             self._step()[lake.root] = _looked_again(lake, self._pinned(lake))
 
     def _refuse_unmade(self, context: dg.OutputContext, lake: Lake) -> None:
-        """Raise InputMissing where the step loaded days that were never made, of another table of ours than its own."""
+        """Raise InputMissing where the step loaded days that were never made, of another table of
+        ours than its own."""
         pinned = self._pinned(lake)
         for name, loaded in pinned.loaded.items():
             contract = pinned.states.contracts.get(name)
             if contract is None or contract.external or loaded.key == context.asset_key:
                 continue
             if absent := {*loaded.days} - pinned.states.view.table(name).latest.keys():
-                raise never_made(loaded.key.to_user_string(), absent, lake.root, "Nothing was written")
+                raise never_made(
+                    loaded.key.to_user_string(), absent, lake.root, "Nothing was written"
+                )
 
-    def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
+    def _declared(
+        self, context: dg.OutputContext, lake: Lake, obj: Any
+    ) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned(lake), GivenRows.of(obj)
-        name, rules = table_of(context.asset_key, context.definition_metadata), DECLARED.of(context.op_def)
+        name, rules = (
+            table_of(context.asset_key, context.definition_metadata),
+            DECLARED.of(context.op_def),
+        )
         _refuse_renamed(context.asset_key, name, pinned.pipeline)
         known = find_declared(lake.place, name)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
@@ -242,15 +279,20 @@ class LakeIOManager(dg.ConfigurableIOManager):
         table = declared_by(context, rows, rules, known, self.schema_changes)
         inputs = tuple(replace(i, keys=()) for i in self._inputs(context, pinned, table.contract))
         tables = {i.table for i in inputs}
-        beside = beside_inputs(context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables})
+        beside = beside_inputs(
+            context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables}
+        )
         return rows, replace(
-            table, contract=replace(table.contract, inputs=inputs, beside=beside),
+            table,
+            contract=replace(table.contract, inputs=inputs, beside=beside),
             config=config_digest(dg.OpExecutionContext.get()),
-        )  # fmt: skip
+        )
 
-    def _inputs(self, context: dg.OutputContext, pinned: StepInputs, contract: Contract) -> tuple[Input, ...]:
-        """What the days of an output are made from: all that the step loaded, and its earlier outputs that this one
-        follows from."""
+    def _inputs(
+        self, context: dg.OutputContext, pinned: StepInputs, contract: Contract
+    ) -> tuple[Input, ...]:
+        """What the days of an output are made from: all that the step loaded, and its earlier
+        outputs that this one follows from."""
         by_key = {read.key: name for name, read in pinned.read.items() if name != contract.name}
         names = [by_key[d.asset_key] for d in context.asset_spec.deps if d.asset_key in by_key]
         read = {**{n: pinned.written[n] for n in names if n in pinned.written}, **pinned.loaded}
@@ -264,11 +306,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
         named = [f"{name} of another lake" for loaded in others for name in loaded]
         return tuple(sorted({*named, *read_beside()}))
 
-    def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:
+    def _request(
+        self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable
+    ) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""
         name, beside = table.contract.name, table.contract.beside
         if beside:
-            context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
+            context.log.info(
+                f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the "
+                "lake"
+            )
         lake = lake_at(self.lake)
         pinned = self._pinned(lake)
         inputs = self._inputs(context, pinned, table.contract)
@@ -279,16 +326,23 @@ class LakeIOManager(dg.ConfigurableIOManager):
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
         known = Known(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
-            work, LakeSession(lake, project_session=self.spark), known, context.run_id, given=given,
+            work,
+            LakeSession(lake, project_session=self.spark),
+            known,
+            context.run_id,
+            given=given,
             on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
-        )  # fmt: skip
+        )
 
     def _pinned(self, lake: Lake) -> StepInputs:
-        """The tables and states of the lake as the step first read them; outside of a step, as they are now."""
+        """The tables and states of the lake as the step first read them; outside of a step, as they
+        are now."""
         step = self._step()
         if lake.root not in step:
             pipeline = chosen_pipeline(lake)
-            step[lake.root] = StepInputs(pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
+            step[lake.root] = StepInputs(
+                pipeline, pipeline.states(read_view(lake, pipeline.contracts))
+            )
         return step[lake.root]
 
     def _step(self) -> dict[Path, StepInputs]:
@@ -304,35 +358,45 @@ def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:
     pipeline, view = chosen_pipeline(lake), known.states.view
     loaded = (name for name in known.loaded if name not in known.written)
     read = {name: version for name in loaded if (version := view.table(name).version) >= 0}
-    return replace(known, pipeline=pipeline, states=pipeline.states(read_view(lake, pipeline.contracts, read)))
+    return replace(
+        known, pipeline=pipeline, states=pipeline.states(read_view(lake, pipeline.contracts, read))
+    )
 
 
 def _refuse_renamed(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:
-    """Raise SettingsError where the asset has a table of another name in the lake, which its readers would go on
-    reading."""
+    """Raise SettingsError where the asset has a table of another name in the lake, which its
+    readers would go on reading."""
     if (made := made_table(key, pipeline.contracts)) not in (None, name):
         raise SettingsError(
-            f"the asset {key.to_user_string()}", f"its table in the lake is {made}, and would be {name} now",
-            "Nothing was written", f'Name it as it is, metadata={{"{TABLE}": "{made}"}}, or take a new lake',
-        )  # fmt: skip
+            f"the asset {key.to_user_string()}",
+            f"its table in the lake is {made}, and would be {name} now",
+            "Nothing was written",
+            f'Name it as it is, metadata={{"{TABLE}": "{made}"}}, or take a new lake',
+        )
 
 
 def _refuse_other(context: dg.OutputContext, obj: Any) -> None:
     """Raise BackfillError for an output of an op within a graph, and for None."""
     if not context.has_asset_key:
         raise BackfillError(
-            f"the op {context.step_key}", "what it returns goes to another op, and is no asset", "Nothing was written",
-            "Give it an IO manager of its own, out=dg.Out(io_manager_key=…): the lake's is for the graph's last op",
-        )  # fmt: skip
+            f"the op {context.step_key}",
+            "what it returns goes to another op, and is no asset",
+            "Nothing was written",
+            "Give it an IO manager of its own, out=dg.Out(io_manager_key=…): the lake's is for "
+            "the graph's last op",
+        )
     if obj is None:
         raise BackfillError(
-            f"the asset {context.asset_key.to_user_string()}", "it returned None in place of rows",
-            "Nothing was written", "Return a frame without rows to clear its days, or give it another IO manager",
-        )  # fmt: skip
+            f"the asset {context.asset_key.to_user_string()}",
+            "it returned None in place of rows",
+            "Nothing was written",
+            "Return a frame without rows to clear its days, or give it another IO manager",
+        )
 
 
 def _report_written(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
-    """Add the figures of each written day to its materialization, which Dagster makes, and log the verdicts."""
+    """Add the figures of each written day to its materialization, which Dagster makes, and log the
+    verdicts."""
     step = dg.AssetExecutionContext.get()
     for partition, metadata in day_metadata(rebuild, published, {}).items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
@@ -340,16 +404,28 @@ def _report_written(context: dg.OutputContext, rebuild: Rebuild, published: Publ
 
 
 def _report_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
-    """Log a materialization of each written day, and the verdicts: the step fails for the days that were kept back, so
-    that Dagster makes none."""
+    """Log a materialization of each written day, and the verdicts: the step fails for the days that
+    were kept back, so that Dagster makes none."""
     entries = rebuild.ready.entries
     for partition, metadata in day_metadata(rebuild, published, {}).items():
-        tags = {DATA_VERSION: data_version(entries[parse_day(partition)]), f"{DATA_VERSION}_is_user_provided": "true"}
-        context.log_event(dg.AssetMaterialization(context.asset_key, partition=partition, metadata=metadata, tags=tags))
+        tags = {
+            DATA_VERSION: data_version(entries[parse_day(partition)]),
+            f"{DATA_VERSION}_is_user_provided": "true",
+        }
+        context.log_event(
+            dg.AssetMaterialization(
+                context.asset_key, partition=partition, metadata=metadata, tags=tags
+            )
+        )
     _report_verdicts(context, rebuild, rebuild.days)
 
 
-def _report_verdicts(context: dg.OutputContext, rebuild: Rebuild, written: Collection[date] = ()) -> None:
-    """Log an evaluation of each declared check, after the `written` days, none where the run was refused: the step of
-    the check does not run then. Each is stored with the run, although no step planned it."""
-    log_verdicts(dg.AssetExecutionContext.get(), rebuild, written, only=DECLARED.of(context.op_def).checks)
+def _report_verdicts(
+    context: dg.OutputContext, rebuild: Rebuild, written: Collection[date] = ()
+) -> None:
+    """Log an evaluation of each declared check, after the `written` days, none where the run was
+    refused: the step of the check does not run then. Each is stored with the run, although no step
+    planned it."""
+    log_verdicts(
+        dg.AssetExecutionContext.get(), rebuild, written, only=DECLARED.of(context.op_def).checks
+    )

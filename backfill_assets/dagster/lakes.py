@@ -1,6 +1,8 @@
-"""The lake of an IO manager or a resource: opened without a change of the process, made where there is none.
+"""The lake of an IO manager or a resource: opened without a change of the process, made where there
+is none.
 
-Does not live here: opening a lake for commands (`lake.home.open_lake`, which gives the process a umask).
+Does not live here: opening a lake for commands (`lake.home.open_lake`, which gives the process a
+umask).
 """
 
 import re
@@ -34,8 +36,8 @@ START = re.compile(r"^start_date *= *\d{4}-\d\d-\d\d", re.MULTILINE)
 
 
 def lake_at(folder: str | Path) -> Lake:
-    """The lake in a folder, with the rights of its own folders as `[access]` says. Raises SettingsError where there is
-    none. The umask of the process stays."""
+    """The lake in a folder, with the rights of its own folders as `[access]` says. Raises
+    SettingsError where there is none. The umask of the process stays."""
     lake = look_at(folder)
     root = lake.root
     for name in OWN_FOLDERS:
@@ -44,9 +46,9 @@ def lake_at(folder: str | Path) -> Lake:
 
 
 def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
-    """The lake in a folder for an asset whose first day is `start`: made where there is none (`readers`: with these in
-    `[access]`), its `start_date` lowered where it only holds what assets return. Raises SettingsError for a lake of
-    landed files that begins later."""
+    """The lake in a folder for an asset whose first day is `start`: made where there is none
+    (`readers`: with these in `[access]`), its `start_date` lowered where it only holds what assets
+    return. Raises SettingsError for a lake of landed files that begins later."""
     root = local_root(folder)
     refuse_file(root)
     place = place_at(root)
@@ -66,8 +68,8 @@ def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
 
 
 def _make_folders(lake: Lake) -> None:
-    """Make the lake's own folders with the rights that `[access]` gives, since the umask of a project's process may
-    give the first run's others."""
+    """Make the lake's own folders with the rights that `[access]` gives, since the umask of a
+    project's process may give the first run's others."""
     for name in OWN_FOLDERS if not bucket_address(lake.root) else ():
         make_closed(lake.root / name, lake.settings.access.umask)
 
@@ -78,15 +80,19 @@ def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
         raise SettingsError(
             place.uri(FILE_NAME),
             f"start_date is {lake.settings.start_date}, and the asset has days from {start} on",
-            "Nothing was written", "Lower start_date, or give the asset a lake of its own",
-        )  # fmt: skip
-    place.write(FILE_NAME, START.sub(f"start_date = {start}", text, count=1).encode(), if_unchanged=seen)
+            "Nothing was written",
+            "Lower start_date, or give the asset a lake of its own",
+        )
+    place.write(
+        FILE_NAME, START.sub(f"start_date = {start}", text, count=1).encode(), if_unchanged=seen
+    )
 
 
 @contextmanager
 def declaring(lake: Lake, table: DeclaredTable) -> Iterator[None]:
-    """Within, the lake knows the table as it is to be written. Where the block raises it is known as before, unless
-    rows were committed or another writer declared it meanwhile: a table with rows never becomes unknown."""
+    """Within, the lake knows the table as it is to be written. Where the block raises it is known
+    as before, unless rows were committed or another writer declared it meanwhile: a table with rows
+    never becomes unknown."""
     name, day_column = table.contract.name, table.contract.day_column
     with lake.store.lock(name):
         before, version = find_declared(lake.place, name), lake.store.view(name, day_column).version
@@ -95,6 +101,9 @@ def declaring(lake: Lake, table: DeclaredTable) -> Iterator[None]:
         yield
     except BaseException:
         with lake.store.lock(name):
-            if find_declared(lake.place, name) == table and lake.store.view(name, day_column).version == version:
+            if (
+                find_declared(lake.place, name) == table
+                and lake.store.view(name, day_column).version == version
+            ):
                 declare_again(lake.place, name, before)
         raise

@@ -1,8 +1,9 @@
-"""Which days of each input a step loaded, for each of its own days: what the receipt of its rows names.
+"""Which days of each input a step loaded, for each of its own days: what the receipt of its rows
+names.
 
-Lives here: the windows and keys of partition mappings, asked of Dagster as the rows are written, and a run's config.
-Does not live here: loading (`io_manager`, `inputs`), keys as plain values (`core.keys`), and what is stale by them
-(`core.states`).
+Lives here: the windows and keys of partition mappings, asked of Dagster as the rows are written,
+and a run's config. Does not live here: loading (`io_manager`, `inputs`), keys as plain values
+(`core.keys`), and what is stale by them (`core.states`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -30,26 +31,30 @@ class LoadedInput:
 
     key: dg.AssetKey
     days: tuple[date, ...]
-    partitions: dg.PartitionsDefinition | None  # of the input; None: it has none, and the step got all of its days
+    partitions: (
+        dg.PartitionsDefinition | None
+    )  # of the input; None: it has none, and the step got all of its days
 
 
 def config_digest(step: dg.OpExecutionContext) -> str:
-    """A digest of the step's config as far as it differs from the defaults; empty where nothing of it does. It shows no
-    value, which may be a secret."""
+    """A digest of the step's config as far as it differs from the defaults; empty where nothing of
+    it does. It shows no value, which may be a secret."""
     given = step.op_config
     if not isinstance(given, Mapping):
         return digest_of(given)[:SHORT] if given is not None else ""
     fields: Mapping[str, Any] = getattr(step.op_def.config_schema.config_type, "fields", {})
     usual = {name: f.default_value for name, f in fields.items() if f.default_provided}
-    chosen = {name: value for name, value in given.items() if name not in usual or usual[name] != value}
+    chosen = {
+        name: value for name, value in given.items() if name not in usual or usual[name] != value
+    }
     return digest_of(chosen)[:SHORT] if chosen else ""
 
 
 def read_inputs(
     context: dg.OutputContext, loaded: Mapping[str, LoadedInput], upstream: Mapping[str, Contract]
 ) -> Iterator[Input]:
-    """Yield the inputs of the days that are being written, by table and the contracts of the tables, each with the keys
-    of the days that were made from others than its window's."""
+    """Yield the inputs of the days that are being written, by table and the contracts of the
+    tables, each with the keys of the days that were made from others than its window's."""
     own, days = context.asset_partitions_def, [*map(parse_day, context.asset_partition_keys)]
     for table, read in loaded.items():
         mapped = MappedInput(read, mapping_of(context, read.key), own)
@@ -57,7 +62,8 @@ def read_inputs(
 
 
 def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMapping | None:
-    """The partition mapping of an input: of the output that follows from it, else of another output of the step."""
+    """The partition mapping of an input: of the output that follows from it, else of another output
+    of the step."""
     others = dg.AssetExecutionContext.get().assets_def.specs
     deps = (d for spec in (context.asset_spec, *others) for d in spec.deps if d.asset_key == key)
     return next((d.partition_mapping for d in deps), None)
@@ -75,12 +81,18 @@ class MappedInput:
         """The input of these days."""
         window = self.window or (0, 0)
         keys = self._keys(days, contract.first_day or date.min)
-        return Input(contract.name, *window, first_day=contract.first_day, mapped=self.named, keys=grouped(keys))
+        return Input(
+            contract.name,
+            *window,
+            first_day=contract.first_day,
+            mapped=self.named,
+            keys=grouped(keys),
+        )
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """The days before and after a day that it is made from, where definitions leave out no day; None: the mapping
-        names no window."""
+        """The days before and after a day that it is made from, where definitions leave out no day;
+        None: the mapping names no window."""
         return window_of(self.mapping, self.read.partitions, self.own)
 
     @property
@@ -100,43 +112,68 @@ class MappedInput:
             loaded = self._by_mapping(days)
             origin = min(self.read.days, default=min(days) if first_day == date.min else first_day)
             awaited = self._awaited_for_good(origin)
-            return {day: Keys(spans_of(found, origin), awaited, origin) for day, found in loaded.items()}
+            return {
+                day: Keys(spans_of(found, origin), awaited, origin) for day, found in loaded.items()
+            }
         asked, (before, after) = {*self.read.days}, self.window
-        windows = {day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day] for day in days}
+        windows = {
+            day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day]
+            for day in days
+        }
         found, parted = self._in_windows(windows, asked), dict[date, Keys]()
         newest = self._newest
         for day, window in windows.items():
-            is_cut = newest is None or not found[day] or found[day][-1] >= newest  # else no end of days cut it
+            is_cut = (
+                newest is None or not found[day] or found[day][-1] >= newest
+            )  # else no end of days cut it
             reached = (self._without_end(day) if is_cut else found[day]) if self.named else window
             if found[day] != window or reached != window:
                 to_come = [d for d in reached if d not in found[day] and self._is_to_come(d)]
                 parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
         return parted
 
-    def _in_windows(self, windows: Mapping[date, list[date]], asked: set[date]) -> dict[date, list[date]]:
-        """The loaded days by day. Where windows do not hold all that was loaded, each day is made from all of it."""
-        if self.named:  # offsets count the days that there are, and a cut within a day left out belongs to another
+    def _in_windows(
+        self, windows: Mapping[date, list[date]], asked: set[date]
+    ) -> dict[date, list[date]]:
+        """The loaded days by day. Where windows do not hold all that was loaded, each day is made
+        from all of it."""
+        # Offsets count the days that there are, and a cut within a day left out belongs to another.
+        if self.named:
             return self._by_mapping(windows)
         found = {day: [d for d in window if d in asked] for day, window in windows.items()}
-        return found if asked == {d for own in found.values() for d in own} else dict.fromkeys(windows, sorted(asked))
+        return (
+            found
+            if asked == {d for own in found.values() for d in own}
+            else dict.fromkeys(windows, sorted(asked))
+        )
 
     def _by_mapping(self, days: Iterable[date]) -> dict[date, list[date]]:
-        """The loaded days by day, as the mapping gives them now for each alone. Where that is not all that was loaded,
-        each day is made from all of it."""
+        """The loaded days by day, as the mapping gives them now for each alone. Where that is not
+        all that was loaded, each day is made from all of it."""
         every, asked = [*days], sorted(self.read.days)
-        one_for_all = (dg.AllPartitionMapping, dg.LastPartitionMapping, dg.SpecificPartitionsPartitionMapping)
+        one_for_all = (
+            dg.AllPartitionMapping,
+            dg.LastPartitionMapping,
+            dg.SpecificPartitionsPartitionMapping,
+        )
         if self.read.partitions is None or isinstance(self.mapping, one_for_all):
             return dict.fromkeys(every, asked)
         found = dict[date, list[date]]()
         for day in every:
             found[day] = self._mapped(day, self.read.partitions)
-        return found if {*asked} == {d for own in found.values() for d in own} else dict.fromkeys(every, asked)
+        return (
+            found
+            if {*asked} == {d for own in found.values() for d in own}
+            else dict.fromkeys(every, asked)
+        )
 
     def _mapped(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
         """What the mapping gives for a day of a definition of the input."""
         subset = self.own.empty_subset().with_partition_keys([str(day)])
         mapping = _by_default(self.mapping)
-        result = mapping.get_upstream_mapped_partitions_result_for_partitions(subset, self.own, partitions)
+        result = mapping.get_upstream_mapped_partitions_result_for_partitions(
+            subset, self.own, partitions
+        )
         return sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
 
     def _without_end(self, day: date) -> list[date]:
@@ -145,9 +182,13 @@ class MappedInput:
         if theirs is None:
             return []
         endless = dg.TimeWindowPartitionsDefinition(
-            start=theirs.start, fmt=theirs.fmt, cron_schedule=theirs.cron_schedule, timezone=theirs.timezone,
-            end_offset=theirs.end_offset + YEAR, exclusions=theirs.exclusions,
-        )  # fmt: skip
+            start=theirs.start,
+            fmt=theirs.fmt,
+            cron_schedule=theirs.cron_schedule,
+            timezone=theirs.timezone,
+            end_offset=theirs.end_offset + YEAR,
+            exclusions=theirs.exclusions,
+        )
         return self._mapped(day, endless)
 
     def _awaited_for_good(self, origin: date) -> tuple[tuple[int, int | None], ...]:
@@ -167,20 +208,24 @@ class MappedInput:
         return parse_day(newest) if newest is not None else None
 
     def _is_to_come(self, day: date) -> bool:
-        """Whether a day that was not loaded is one that may become a partition: it lies after the newest, and no
-        definition leaves it out."""
+        """Whether a day that was not loaded is one that may become a partition: it lies after the
+        newest, and no definition leaves it out."""
         theirs, newest = _as_daily(self.read.partitions), self._newest
         if theirs is None or (newest is not None and day <= newest):
             return False
-        start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(theirs)
+        start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(
+            theirs
+        )
         return not (_left_out(theirs) and theirs.is_window_start_excluded(start))
 
 
 def window_of(
-    mapping: dg.PartitionMapping | None, upstream: dg.PartitionsDefinition | None, own: dg.PartitionsDefinition | None
+    mapping: dg.PartitionMapping | None,
+    upstream: dg.PartitionsDefinition | None,
+    own: dg.PartitionsDefinition | None,
 ) -> tuple[int, int] | None:
-    """The days before and after a day that a mapping between two daily definitions names, where these leave out no day;
-    None for another mapping, and for other definitions."""
+    """The days before and after a day that a mapping between two daily definitions names, where
+    these leave out no day; None for another mapping, and for other definitions."""
     theirs, ours = _as_daily(upstream), _as_daily(own)
     if theirs is None or ours is None:
         return None
@@ -189,16 +234,24 @@ def window_of(
     window = _by_default(mapping)
     if not isinstance(window, dg.TimeWindowPartitionMapping):
         return None
-    their_cut, our_cut = _cut_of(theirs), _cut_of(ours)  # a day that begins later reaches into the next one
-    return int(their_cut > our_cut) - window.start_offset, int(their_cut < our_cut) + window.end_offset
+    their_cut, our_cut = (
+        _cut_of(theirs),
+        _cut_of(ours),
+    )  # a day that begins later reaches into the next one
+    return int(their_cut > our_cut) - window.start_offset, int(
+        their_cut < our_cut
+    ) + window.end_offset
 
 
 def _by_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapping:
-    """The mapping, or the one that Dagster takes between definitions of times; one without fields is false."""
+    """The mapping, or the one that Dagster takes between definitions of times; one without fields
+    is false."""
     return dg.TimeWindowPartitionMapping() if mapping is None else mapping
 
 
-def _as_daily(partitions: dg.PartitionsDefinition | None) -> dg.TimeWindowPartitionsDefinition | None:
+def _as_daily(
+    partitions: dg.PartitionsDefinition | None,
+) -> dg.TimeWindowPartitionsDefinition | None:
     """The definition, where it is one of days."""
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         return None

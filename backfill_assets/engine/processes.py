@@ -1,7 +1,8 @@
-"""The identity of a process: its number and when it was created, because the system uses numbers again.
+"""The identity of a process: its number and when it was created, because the system uses numbers
+again.
 
-Not here: files with such identities (`supervisor`, `orchestration.runs`). The only module that asks the
-system for processes by number.
+Not here: files with such identities (`supervisor`, `orchestration.runs`). The only module that asks
+the system for processes by number.
 """
 
 import os
@@ -14,11 +15,17 @@ from pathlib import Path
 
 import psutil
 
-CLOCK_SLACK_SECONDS = 2.0  # where a creation time is one of the epoch, it moves when the clock is adjusted
+CLOCK_SLACK_SECONDS = (
+    2.0  # where a creation time is one of the epoch, it moves when the clock is adjusted
+)
 _POLL_SECONDS = 0.02
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
-PROCESS_NAMES = Path("/proc/self/ns/pid")  # which numbering of processes: that of a container is its own
-_TICKS_FIELD = 19  # of what follows the program's name in /proc/PID/stat: field 22 of proc(5), starttime
+PROCESS_NAMES = Path(
+    "/proc/self/ns/pid"
+)  # which numbering of processes: that of a container is its own
+_TICKS_FIELD = (
+    19  # of what follows the program's name in /proc/PID/stat: field 22 of proc(5), starttime
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,9 @@ class Process:
 
     def age_seconds(self) -> float:
         """Seconds since it was created."""
-        return (time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()) - self.created
+        return (
+            time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()
+        ) - self.created
 
     def memory_bytes(self) -> int | None:
         """Its resident memory; None if it is gone."""
@@ -72,7 +81,8 @@ class Process:
 
 
 def _identified(found: psutil.Process) -> Process:
-    """A process by what the kernel counts; by psutil's creation time on a system without `/proc`."""
+    """A process by what the kernel counts; by psutil's creation time on a system without
+    `/proc`."""
     try:
         boot = BOOT_ID.read_text().strip()
     except OSError:
@@ -104,31 +114,44 @@ class PlacedProcess:
         numbering = ""
         with suppress(OSError):
             numbering = str(PROCESS_NAMES.readlink())
-        return cls(socket.gethostname(), process.boot, numbering, process.pid, process.created, bool(process.boot))
+        return cls(
+            socket.gethostname(),
+            process.boot,
+            numbering,
+            process.pid,
+            process.created,
+            bool(process.boot),
+        )
 
     def is_gone(self, here: "PlacedProcess") -> bool:
-        """Whether it certainly ended, as seen from the process `here`: a reboot of its host has ended it, and a
-        process elsewhere is never judged by a local number."""
+        """Whether it certainly ended, as seen from the process `here`: a reboot of its host has
+        ended it, and a process elsewhere is never judged by a local number."""
         if self.is_seen_from(here):
-            return not Process(self.pid, self.started, self.boot if self.since_boot else "").is_alive()
+            return not Process(
+                self.pid, self.started, self.boot if self.since_boot else ""
+            ).is_alive()
         return self.host == here.host and self.boot != here.boot
 
     def is_stopped(self) -> bool:
-        """Whether it was stopped by a signal or a debugger, and does nothing until it is told to go on; of a process
-        that is seen from here."""
+        """Whether it was stopped by a signal or a debugger, and does nothing until it is told to go
+        on; of a process that is seen from here."""
         with suppress(psutil.Error):
-            return psutil.Process(self.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+            return psutil.Process(self.pid).status() in (
+                psutil.STATUS_STOPPED,
+                psutil.STATUS_TRACING_STOP,
+            )
         return False
 
     def is_seen_from(self, here: "PlacedProcess") -> bool:
-        """Whether the process `here` can tell that it lives: not one of another host, or in another container."""
+        """Whether the process `here` can tell that it lives: not one of another host, or in another
+        container."""
         same = (self.boot, self.numbering) == (here.boot, here.numbering)
         return same and bool(here.boot or self.host == here.host)
 
 
 def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
-    """End this user's processes that work in `folder` and have one of the words in their command line: ask, wait, then
-    kill. Returns when they are gone."""
+    """End this user's processes that work in `folder` and have one of the words in their command
+    line: ask, wait, then kill. Returns when they are gone."""
     found = working_in(folder, words)
     alive = [process for p in found if (process := Process.of(p.pid))]
     for signal_end in (psutil.Process.terminate, psutil.Process.kill):
@@ -144,7 +167,8 @@ def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
 
 
 def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
-    """This user's processes that work in `folder` and have one of the words in their command line."""
+    """This user's processes that work in `folder` and have one of the words in their command
+    line."""
     place = os.path.realpath(folder)  # the kernel names no link
 
     def is_one(found: psutil.Process) -> bool:
@@ -158,7 +182,8 @@ def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
 
 
 def environments_of(program: str) -> list[tuple[int, dict[str, str]]]:
-    """The numbers and environments of this user's processes that a program of this name is, or an interpreter runs."""
+    """The numbers and environments of this user's processes that a program of this name is, or an
+    interpreter runs."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -1,9 +1,11 @@
-"""Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started, and what it cannot do.
+"""Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started, and
+what it cannot do.
 
-Run as a program, this is the server's process. Sail has no token and listens on TCP only: every user of the machine
-could read and write files through it. The process therefore runs in a network namespace of its own, in the lake's
-folder `.server`; a unix socket there, open to its owner only, is the way in. Not here: SQL and plans that it computes
-otherwise (`sail_differences`, `sail_plans`).
+Run as a program, this is the server's process. Sail has no token and listens on TCP only: every
+user of the machine could read and write files through it. The process therefore runs in a network
+namespace of its own, in the lake's folder `.server`; a unix socket there, open to its owner only,
+is the way in. Not here: SQL and plans that it computes otherwise (`sail_differences`,
+`sail_plans`).
 """
 
 import fcntl
@@ -33,11 +35,17 @@ if TYPE_CHECKING:
     import asyncio
 
 PACKAGE = "pysail"
-# Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
-ISOLATIONS: Sequence[Sequence[str]] = (("unshare", "--net"), ("unshare", "--map-root-user", "--net"))
+# Commands of util-linux that run a program in a network namespace: root may as it is, others need a
+# user namespace.
+ISOLATIONS: Sequence[Sequence[str]] = (
+    ("unshare", "--net"),
+    ("unshare", "--map-root-user", "--net"),
+)
 _UNITS = {"m": 1 << 20, "g": 1 << 30}
-_FOR_QUERIES = 0.8  # of `memory`; the rest is 50 MB at the start, and buffers of files that are read and written
-# 37 KiB were measured per column of a file being written; files may take this share of the queries' memory.
+# Of `memory`; the rest is 50 MB at the start, and buffers of files that are read and written.
+_FOR_QUERIES = 0.8
+# 37 KiB were measured per column of a file being written; files may take this share of the queries'
+# memory.
 _COLUMN_BYTES, _FOR_FILES = 40 << 10, 0.25
 _SESSION_SECONDS = 24 * 3600  # the supervisor stops an idle server; until then no session expires
 END_OF_TIME = "9999-12-31 23:59:59.999999"  # it has no date for moments that lie far behind it
@@ -48,7 +56,8 @@ DOUBTFUL = {
     DECIMAL: r"(?i)[0-9.]\s*e|[^\x00-\x7f]",  # so are 1e3 and digits of other scripts
     "DATE": rf"(?i)^\s|\s$|t|{_LONG_YEAR}",
     "TIMESTAMP": _LONG_YEAR,
-    "BOOLEAN": r"(?i)^[\x00-\x20]*(on|off|tr|tru|fa|fal|fals|ye|of)[\x00-\x20]*$",  # words and beginnings to Sail
+    # Words and beginnings to Sail.
+    "BOOLEAN": r"(?i)^[\x00-\x20]*(on|off|tr|tru|fa|fal|fals|ye|of)[\x00-\x20]*$",
 }
 
 
@@ -56,13 +65,16 @@ def refuse_absent(package: str = PACKAGE) -> None:
     """Raise SettingsError if Sail is not installed."""
     if find_spec(package) is None:
         raise SettingsError(
-            'engine = "sail"', f"the package {package} is not installed", "Nothing was started",
+            'engine = "sail"',
+            f"the package {package} is not installed",
+            "Nothing was started",
             "Install it with `pip install 'backfill-assets[sail]'`, or set engine = \"embedded\"",
-        )  # fmt: skip
+        )
 
 
 def isolation(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[str], str]:
-    """Return the first of `commands` that works on this machine, or an empty one and the reason why none does."""
+    """Return the first of `commands` that works on this machine, or an empty one and the reason why
+    none does."""
     reason = ""
     for command in commands:
         if shutil.which(command[0]) is None:
@@ -85,26 +97,31 @@ def _pool_bytes(memory: str) -> int:
 
 
 class Sail(Engine):
-    """The engine `sail`: a server without a token, which therefore gets a network of its own. `refusal` returns why
-    this machine cannot give it one, empty if it can."""
+    """The engine `sail`: a server without a token, which therefore gets a network of its own.
+    `refusal` returns why this machine cannot give it one, empty if it can."""
 
     name = "Sail"
     packages = (PACKAGE,)
     program = "backfill_assets.engine.sail"
-    needs_java = has_row_metadata = reads_all_landed = reads_delta = casts_files = catches_errors = False
+    needs_java = has_row_metadata = reads_all_landed = reads_delta = casts_files = (
+        catches_errors
+    ) = False
 
     def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
         self.refusal = refusal
 
     def identity(self, settings: EngineSettings) -> dict[str, str]:
-        """Return what must be equal for a server to be shared. Raises SettingsError if Sail is not installed, for
-        Spark's configuration, and if other users could reach the server (unless `open_port`)."""
+        """Return what must be equal for a server to be shared. Raises SettingsError if Sail is not
+        installed, for Spark's configuration, and if other users could reach the server (unless
+        `open_port`)."""
         refuse_absent()
         if settings.confs:
             raise SettingsError(
-                f"spark.confs: {', '.join(sorted(settings.confs))}", "Sail does not heed Spark's configuration",
-                "Sail was not started", 'Remove it, or set engine = "embedded"',
-            )  # fmt: skip
+                f"spark.confs: {', '.join(sorted(settings.confs))}",
+                "Sail does not heed Spark's configuration",
+                "Sail was not started",
+                'Remove it, or set engine = "embedded"',
+            )
         return {
             PACKAGE: package_version(PACKAGE),
             "memory": settings.memory.lower(),
@@ -118,11 +135,18 @@ class Sail(Engine):
         self.refuse(settings)
         program = python_command(self.program, *([OPEN_PORT] * settings.open_port))
         command = [*(() if settings.open_port else isolation()[0]), *program]
-        return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET)
+        return ServerRequest(
+            command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET
+        )
 
     def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
-        """Return this process's environment with Sail's settings, and without variables that would change them."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SAIL_", "SPARK_", "PYSPARK_", "OTEL_"))}
+        """Return this process's environment with Sail's settings, and without variables that would
+        change them."""
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("SAIL_", "SPARK_", "PYSPARK_", "OTEL_"))
+        }
         cores = str(settings.cores or os.cpu_count() or 1)
         return kept | {
             "LC_ALL": "C.UTF-8",
@@ -132,8 +156,11 @@ class Sail(Engine):
             "SAIL_MODE": "local",
             "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
             "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(_pool_bytes(settings.memory)),
-            "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps([str(state.scratch)], ensure_ascii=False),
-            # Otherwise it opens writers for every column of every day at once, which saves no time on two cores.
+            "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps(
+                [str(state.scratch)], ensure_ascii=False
+            ),
+            # Otherwise it opens writers for every column of every day at once, which saves no time
+            # on two cores.
             "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
             "SAIL_EXECUTION__DEFAULT_PARALLELISM": cores,
             "TOKIO_WORKER_THREADS": cores,
@@ -145,29 +172,38 @@ class Sail(Engine):
         return {
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.ansi.enabled": "true",
-            # The place in the code of each column, which only Spark's errors name: an eighth of the work on plans.
+            # The place in the code of each column, which only Spark's errors name: an eighth of the
+            # work on plans.
             "spark.python.sql.dataFrameDebugging.enabled": "false",
         }
 
     def refuse(self, settings: EngineSettings) -> None:
-        """Raise SettingsError if other users of this machine could reach the server, unless `open_port`."""
+        """Raise SettingsError if other users of this machine could reach the server, unless
+        `open_port`."""
         if not settings.open_port and (why := self.refusal()):
             raise SettingsError(
                 'engine = "sail"',
-                f"Sail asks nobody for a password, and this machine gives it no network of its own ({why}), so that "
+                "Sail asks nobody for a password, and this machine gives it no network of its "
+                f"own ({why}), so that "
                 "every user of the machine could read and write files through it",
                 "Nothing was started",
-                'Set engine = "embedded"; or, where nobody else can log in, open_port = true below [spark]',
+                'Set engine = "embedded"; or, where nobody else can log in, open_port = true '
+                "below [spark]",
             )
 
     def files_at_once(self, memory: str, columns: int) -> int:
-        """Return how many files it may have open: it keeps one for each value until the last row, and spills none."""
+        """Return how many files it may have open: it keeps one for each value until the last row,
+        and spills none."""
         return max(1, int(_pool_bytes(memory) * _FOR_FILES) // (columns * _COLUMN_BYTES))
 
     def differences(
-        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False,
+        self,
+        text: str,
+        types: Mapping[str, str],
+        keys: Collection[frozenset[str]] = (),
+        landed: bool = False,
         agg: str = "",
-    ) -> Mapping[str, str]:  # fmt: skip
+    ) -> Mapping[str, str]:
         """Return what SQL holds that differs."""
         from backfill_assets.engine.sail_differences import differences, of_aggregation
 
@@ -176,7 +212,8 @@ class Sail(Engine):
     def plan_differences(
         self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
     ) -> Mapping[str, str]:
-        """Return what differs in the plan of a frame. Raises the engine's error for a plan that cannot be analysed."""
+        """Return what differs in the plan of a frame. Raises the engine's error for a plan that
+        cannot be analysed."""
         from backfill_assets.engine.sail_plans import plan_differences
 
         return plan_differences(frame, inputs, contracts)
@@ -188,13 +225,20 @@ class Sail(Engine):
         return kind.kind != ARRAY and converts(found, str(kind))
 
     def doubtful(self, value: Any, found: str, kind: ColumnType) -> Any:
-        """Return the condition that the engines read a landed value differently; None if no value of its type is."""
+        """Return the condition that the engines read a landed value differently; None if no value
+        of its type is."""
         from pyspark.sql import functions as F
 
         if found in ("timestamp", "timestamp_ntz"):
-            return F.coalesce(value.cast("timestamp") > F.lit(END_OF_TIME).cast("timestamp"), F.lit(False))
+            return F.coalesce(
+                value.cast("timestamp") > F.lit(END_OF_TIME).cast("timestamp"), F.lit(False)
+            )
         form = DOUBTFUL.get(kind.kind)
-        return None if found != "string" or form is None else F.coalesce(value.rlike(form), F.lit(False))
+        return (
+            None
+            if found != "string" or form is None
+            else F.coalesce(value.rlike(form), F.lit(False))
+        )
 
 
 SOCKET = "engine.sock"  # relative: the process runs in the folder
@@ -211,8 +255,8 @@ def start_loopback() -> None:
 
 
 async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
-    """Connect each client of a socket in the current folder, which only this user can reach, with `target`, while
-    `is_running` holds. Prints the line that the supervisor waits for."""
+    """Connect each client of a socket in the current folder, which only this user can reach, with
+    `target`, while `is_running` holds. Prints the line that the supervisor waits for."""
     import asyncio
 
     async def connected(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:

@@ -1,6 +1,8 @@
-"""The check of a user's DataFrame for parts that Sail is known to compute otherwise, down to the frames of its inputs.
+"""The check of a user's DataFrame for parts that Sail is known to compute otherwise, down to the
+frames of its inputs.
 
-Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message; its expressions are judged as SQL.
+Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message; its
+expressions are judged as SQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,32 +15,64 @@ from sqlglot.errors import SqlglotError
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.frames import messages, parts
-from backfill_assets.engine.sail_differences import Keys, Types, advised, differences, multiplies, tables_read
+from backfill_assets.engine.sail_differences import (
+    Keys,
+    Types,
+    advised,
+    differences,
+    multiplies,
+    tables_read,
+)
 
 # Parts of a plan that take any of several rows, run Python or read by themselves.
-RELATIONS = frozenset([
-    "limit", "offset", "tail", "sample", "read", "unpivot", "map_partitions", "group_map", "co_group_map",
-    "common_inline_user_defined_table_function",
-])  # fmt: skip
-MULTIPLYING = frozenset(["join", "set_op", "lateral_join", "explode", "explode_outer", "posexplode"])
-TYPE_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "bool": "boolean"}
+RELATIONS = frozenset(
+    [
+        "limit",
+        "offset",
+        "tail",
+        "sample",
+        "read",
+        "unpivot",
+        "map_partitions",
+        "group_map",
+        "co_group_map",
+        "common_inline_user_defined_table_function",
+    ]
+)
+MULTIPLYING = frozenset(
+    ["join", "set_op", "lateral_join", "explode", "explode_outer", "posexplode"]
+)
+TYPE_NAMES = {
+    "long": "bigint",
+    "integer": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+    "bool": "boolean",
+}
 FRAMES = {1: " ROWS UNBOUNDED PRECEDING", 2: " RANGE UNBOUNDED PRECEDING"}
 
 
-def plan_differences(frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]) -> dict[str, str]:
-    """Return what a frame asks for, above its input frames, that is known to differ, with what to write instead."""
+def plan_differences(
+    frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
+) -> dict[str, str]:
+    """Return what a frame asks for, above its input frames, that is known to differ, with what to
+    write instead."""
     found = [*messages(frame, inputs)]
     renamed = {name.lower() for part in found for name in _renamed(part)}
     types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
     types = {name: kind for name, kind in types.items() if name not in renamed}
     keys = () if any(map(_multiplies, found)) else keys_of(contracts)
-    return advised(name for part in found for name in _differences_in_part(part, found, types, keys))
+    return advised(
+        name for part in found for name in _differences_in_part(part, found, types, keys)
+    )
 
 
 def _renamed(message: Any) -> Iterator[str]:
     """Yield the names that a message gives to something else than the column of that name."""
     kind = message.DESCRIPTOR.name
-    if kind == "Alias" and [n.lower() for n in message.name] != [_sql(message.expr).strip("`").lower()]:
+    if kind == "Alias" and [n.lower() for n in message.name] != [
+        _sql(message.expr).strip("`").lower()
+    ]:
         yield from message.name
     elif kind == "ToDF":
         yield from message.column_names
@@ -50,21 +84,31 @@ def _multiplies(message: Any) -> bool:
     kind = message.DESCRIPTOR.name
     if kind in ("SQL", "ExpressionString"):
         return multiplies(_parsed(message.query if kind == "SQL" else message.expression))
-    name = message.WhichOneof("rel_type") if kind == "Relation" else getattr(message, "function_name", "")
+    name = (
+        message.WhichOneof("rel_type")
+        if kind == "Relation"
+        else getattr(message, "function_name", "")
+    )
     return str(name).lower() in MULTIPLYING
 
 
-def _differences_in_part(message: Any, every: Sequence[Any], types: Types, keys: Keys) -> Iterator[str]:
+def _differences_in_part(
+    message: Any, every: Sequence[Any], types: Types, keys: Keys
+) -> Iterator[str]:
     kind = message.DESCRIPTOR.name
     if kind == "Relation":
         relation = str(message.WhichOneof("rel_type"))
-        if relation in RELATIONS or (relation == "deduplicate" and not message.deduplicate.all_columns_as_keys):
+        if relation in RELATIONS or (
+            relation == "deduplicate" and not message.deduplicate.all_columns_as_keys
+        ):
             yield relation
         for expression in _expressions(message):
             yield from differences(_sql(expression), types, keys)
     elif kind == "SQL":
         given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
-        yield from (f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given)
+        yield from (
+            f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given
+        )
         yield from differences(message.query, types, keys)
     elif kind == "UnresolvedFunction" and message.is_user_defined_function:
         yield message.function_name.lower()
@@ -82,7 +126,8 @@ def _expressions(message: Any) -> Iterator[Any]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the syntax tree of a text; of NULL where it cannot be parsed: `differences` reports such a text itself."""
+    """Return the syntax tree of a text; of NULL where it cannot be parsed: `differences` reports
+    such a text itself."""
     try:
         return sqlglot.parse_one(text, read="spark")
     except SqlglotError:
@@ -110,7 +155,10 @@ def _sql(message: Any) -> str:
         spread, order = map(_sql, value.partition_spec), (_sql(o.child) for o in value.order_spec)
         clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
         spec = "".join(clause + columns for clause, columns in clauses if columns)
-        return f"{_sql(value.window_function)} OVER ({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
+        return (
+            f"{_sql(value.window_function)} OVER "
+            f"({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
+        )
     return f"struct({', '.join(map(_sql, _expressions(message)))})"
 
 
@@ -125,9 +173,12 @@ def _literal(literal: Any) -> str:
 
 
 def _call(name: str, parts: Sequence[str]) -> str:
-    """Return a call as Spark writes it: an operator stands between its operands, `when` is a CASE."""
+    """Return a call as Spark writes it: an operator stands between its operands, `when` is a
+    CASE."""
     if name.lower() == "when":
-        chosen = "".join(f" WHEN {c} THEN {v}" for c, v in zip(parts[::2], parts[1::2], strict=False))
+        chosen = "".join(
+            f" WHEN {c} THEN {v}" for c, v in zip(parts[::2], parts[1::2], strict=False)
+        )
         return f"CASE{chosen}{f' ELSE {parts[-1]}' if len(parts) % 2 else ''} END"
     if name.lower() == "in":
         return f"({parts[0]}) IN ({', '.join(parts[1:])})"

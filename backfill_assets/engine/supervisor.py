@@ -1,8 +1,10 @@
-"""A lake's server between processes: its folder `LAKE/.server`, its record, its clients' lock; and its supervisor.
+"""A lake's server between processes: its folder `LAKE/.server`, its record, its clients' lock; and
+its supervisor.
 
-The supervisor starts the server, watches it, and stops it once it is idle. The locks are the kernel's, so no dead
-process keeps one: `start.lock` (who may start or stop a server) and `in_use` (shared by the clients; free means idle).
-Not here: the request (`server` starts the supervisor with it). Imports neither pyspark nor Dagster: it stays resident.
+The supervisor starts the server, watches it, and stops it once it is idle. The locks are the
+kernel's, so no dead process keeps one: `start.lock` (who may start or stop a server) and `in_use`
+(shared by the clients; free means idle). Not here: the request (`server` starts the supervisor with
+it). Imports neither pyspark nor Dagster: it stays resident.
 """
 
 import fcntl
@@ -27,7 +29,9 @@ from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 
 FOLDER, RECORD = ".server", "endpoint.json"
-_ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
+_ANSWER_TIMEOUT_SECONDS = (
+    2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
+)
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
@@ -64,8 +68,9 @@ class Record:
 
     @property
     def path(self) -> str:
-        """The unix socket to dial in place of the address, "" if there is none. The way through the server's working
-        folder is short, as such addresses must be, and only this user may take it."""
+        """The unix socket to dial in place of the address, "" if there is none. The way through the
+        server's working folder is short, as such addresses must be, and only this user may take
+        it."""
         return f"/proc/{self.process.pid}/cwd/{self.socket}" if self.socket else ""
 
     @property
@@ -101,16 +106,21 @@ class ServerFolder:
         return self.folder / "tmp"
 
     def make(self) -> None:
-        """Create the folder, readable by this user only; raises SettingsError where it is a link or another user's."""
+        """Create the folder, readable by this user only; raises SettingsError where it is a link or
+        another user's."""
         self.folder.mkdir(parents=True, exist_ok=True)
         status = self.folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             is_link = stat.S_ISLNK(status.st_mode)
             raise SettingsError(
                 f"the folder {self.folder}",
-                "it is a link" if is_link else f"it belongs to {user_name(status.st_uid)}, whose server it is",
+                "it is a link"
+                if is_link
+                else f"it belongs to {user_name(status.st_uid)}, whose server it is",
                 "No server was started and none was used",
-                "Remove the link" if is_link else "Work as that user, or remove the folder once no server runs there",
+                "Remove the link"
+                if is_link
+                else "Work as that user, or remove the folder once no server runs there",
             )
         remove_rights(self.folder, 0o077)
 
@@ -124,9 +134,12 @@ class ServerFolder:
         fresh.replace(path)
 
     def record(self) -> Record | None:
-        """The record, None if there is none that this user wrote, or it is damaged (both mean: no server to use)."""
+        """The record, None if there is none that this user wrote, or it is damaged (both mean: no
+        server to use)."""
         try:
-            with os.fdopen(open_unlinked(self.folder / RECORD, os.O_RDONLY), encoding="utf-8") as file:
+            with os.fdopen(
+                open_unlinked(self.folder / RECORD, os.O_RDONLY), encoding="utf-8"
+            ) as file:
                 if os.fstat(file.fileno()).st_uid != os.geteuid():
                     return None
                 body = json.load(file)
@@ -161,9 +174,11 @@ class StopRequested(Exception):
 
 
 def supervise(state: ServerFolder, request: ServerRequest) -> None:
-    """Start the server, and return once it is gone: it died, or it was idle, or the record no longer names it.
+    """Start the server, and return once it is gone: it died, or it was idle, or the record no
+    longer names it.
 
-    When it was idle, this process holds the clients' lock until it ends, so that new clients wait for the stop.
+    When it was idle, this process holds the clients' lock until it ends, so that new clients wait
+    for the stop.
     """
     child = _start_server(state, request)
     process = Process.of(child.pid) or Process(child.pid, 0.0)
@@ -186,12 +201,19 @@ def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Po
         state.log.replace(state.log.with_suffix(".previous.log"))
     with os.fdopen(open_unlinked(state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
         return subprocess.Popen(
-            request.command, cwd=state.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            request.command,
+            cwd=state.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
 
 
-def _port(state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[bytes]") -> int | None:
-    """The server's port, None if it does not listen in `START_TIMEOUT_SECONDS`; deletes the file with its token."""
+def _port(
+    state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[bytes]"
+) -> int | None:
+    """The server's port, None if it does not listen in `START_TIMEOUT_SECONDS`; deletes the file
+    with its token."""
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     try:
         while time.monotonic() < deadline and child.poll() is None:
@@ -204,7 +226,9 @@ def _port(state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[
             (state.folder / request.properties).unlink(missing_ok=True)
 
 
-def _watch(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]", idle_seconds: float) -> None:
+def _watch(
+    state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]", idle_seconds: float
+) -> None:
     file = state.open_in_use()
     free_since: float | None = None
     while child.poll() is None and state.record() == record:

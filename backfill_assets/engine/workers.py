@@ -1,8 +1,9 @@
 """What the machines of an engine elsewhere write, held against what of it this process finds.
 
-Such machines (workers of a cluster, a server at an address) may have a folder of their own under the path of ours: what
-they write there is lost without an error. Here: counting rows in the tasks that write them, and asking all machines at
-once. Not here: sessions (`session`), and where an engine finds a lake's files (`lake.engine_paths`).
+Such machines (workers of a cluster, a server at an address) may have a folder of their own under
+the path of ours: what they write there is lost without an error. Here: counting rows in the tasks
+that write them, and asking all machines at once. Not here: sessions (`session`), and where an
+engine finds a lake's files (`lake.engine_paths`).
 """
 
 import re
@@ -18,14 +19,17 @@ from backfill_assets.core.texts import scrub
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ASKED = 1 << 12  # rows by which machines name themselves: more than an engine has cores, each of which is a task
+ASKED = (
+    1 << 12
+)  # rows by which machines name themselves: more than an engine has cores, each of which is a task
 HOST = "coalesce(try_reflect('java.net.InetAddress', 'getLocalHost'), 'a machine')"
 PROCESS = "coalesce(try_reflect('java.lang.ProcessHandle', 'current'), 'unknown')"
 WORKER = f"concat({HOST}, ' process ', {PROCESS})"
 UNNAMED = "'a machine that the engine does not name'"
 _LOST_TASK = re.compile(r"\(TID \d+\) \(([^)]+)\)")
 GIVE_FOLDER = (
-    "Give each machine of the engine the lake's folder under the same path (one file system, mounted on all), or take "
+    "Give each machine of the engine the lake's folder under the same path (one file system, "
+    "mounted on all), or take "
     "the machine out of the cluster; then run again"
 )
 
@@ -41,13 +45,15 @@ def has_local_master(session: "SparkSession") -> bool:
 
 
 def counted_write(
-    frame: "DataFrame", write: "Callable[[DataFrame], None]", observation: Callable[[], Any] | None = None
+    frame: "DataFrame",
+    write: "Callable[[DataFrame], None]",
+    observation: Callable[[], Any] | None = None,
 ) -> int | None:
-    """Let `write` write a frame, computed once; returns the rows that its tasks wrote, as the engine counts them
-    meanwhile. None where the engine counts none.
+    """Let `write` write a frame, computed once; returns the rows that its tasks wrote, as the
+    engine counts them meanwhile. None where the engine counts none.
 
-    `observation` makes what counts (None: Spark's). A task that is tried again counts once. Raises what the engine
-    raises.
+    `observation` makes what counts (None: Spark's). A task that is tried again counts once. Raises
+    what the engine raises.
     """
     from pyspark.errors import UnsupportedOperationException
 
@@ -62,13 +68,18 @@ def counted_write(
 
 
 def refuse_lost_rows(
-    session: "SparkSession", place: Place, address: Callable[[str], str], what: str, rows: tuple[int | None, int]
+    session: "SparkSession",
+    place: Place,
+    address: Callable[[str], str],
+    what: str,
+    rows: tuple[int | None, int],
 ) -> None:
-    """Raise unless this process finds as many rows as an engine elsewhere counted in one write: `rows` has the engine's
-    number and the one found. Where the engine counts none (None), its machines are asked once more instead.
+    """Raise unless this process finds as many rows as an engine elsewhere counted in one write:
+    `rows` has the engine's number and the one found. Where the engine counts none (None), its
+    machines are asked once more instead.
 
-    SettingsError names the machine whose folder is another; TransientError if all machines see the folder now.
-    `place` and `address` as `refuse_blind_workers` has them.
+    SettingsError names the machine whose folder is another; TransientError if all machines see the
+    folder now. `place` and `address` as `refuse_blind_workers` has them.
     """
     counted, found = rows
     if counted == found:
@@ -76,19 +87,23 @@ def refuse_lost_rows(
     refuse_blind_workers(session, place, address)
     if counted is not None:
         raise TransientError(
-            what, f"of {counted:,} rows that the machines of the engine wrote, {found:,} are here, and all of its "
+            what,
+            f"of {counted:,} rows that the machines of the engine wrote, {found:,} are here, and "
+            "all of its "
             f"machines of now see {place.uri()}",
             "Nothing was published",
             f"Run again. If it comes again, a machine that comes and goes is blind: {GIVE_FOLDER}",
-        )  # fmt: skip
+        )
 
 
-def refuse_blind_workers(session: "SparkSession", place: Place, address: Callable[[str], str]) -> None:
-    """Raise SettingsError, naming them, if machines of a session's engine write to a place what this process does not
-    find there. Each machine that has a free core now is asked.
+def refuse_blind_workers(
+    session: "SparkSession", place: Place, address: Callable[[str], str]
+) -> None:
+    """Raise SettingsError, naming them, if machines of a session's engine write to a place what
+    this process does not find there. Each machine that has a free core now is asked.
 
-    `place`: a lake's, in which a folder is made for this and deleted. `address` gives the engine's address of a name
-    in it.
+    `place`: a lake's, in which a folder is made for this and deleted. `address` gives the engine's
+    address of a name in it.
     """
     name = f"{LOCKS}/probe-{uuid4().hex}"
     place.prepared(name)
@@ -103,8 +118,9 @@ def refuse_blind_workers(session: "SparkSession", place: Place, address: Callabl
         f"the engine that writes to {place.uri()}",
         f"its worker {blind_workers(writing, found)} sees another folder under this path: "
         f"of {ASKED:,} rows that its machines wrote there, {len(found):,} are here",
-        "Nothing was published", GIVE_FOLDER,
-    )  # fmt: skip
+        "Nothing was published",
+        GIVE_FOLDER,
+    )
 
 
 def blind_workers(writing: Collection[str], found: Iterable[str]) -> str:
@@ -114,14 +130,15 @@ def blind_workers(writing: Collection[str], found: Iterable[str]) -> str:
 
 
 def worker_of(error: BaseException) -> str:
-    """The machine whose task failed with Spark's `error`, as Spark calls it; empty if it names none."""
+    """The machine whose task failed with Spark's `error`, as Spark calls it; empty if it names
+    none."""
     found = _LOST_TASK.search(str(error))
     return found[1] if found else ""
 
 
 def _write_names(session: "SparkSession", address: str) -> set[str]:
-    """Let each task of a query write the name of its machine to an address; returns the names, as the engine collects
-    them meanwhile: none where it collects nothing."""
+    """Let each task of a query write the name of its machine to an address; returns the names, as
+    the engine collects them meanwhile: none where it collects nothing."""
     from pyspark.errors import PySparkException, UnsupportedOperationException
 
     frame = session.range(0, ASKED).selectExpr(f"{UNNAMED} AS worker")
@@ -133,7 +150,9 @@ def _write_names(session: "SparkSession", address: str) -> set[str]:
         pass
     seen, functions = _observation(session)(), _functions(session)
     try:
-        observed = frame.observe(seen, functions.collect_set(functions.col("worker")).alias("workers"))
+        observed = frame.observe(
+            seen, functions.collect_set(functions.col("worker")).alias("workers")
+        )
         observed.write.mode("append").parquet(address)
     except UnsupportedOperationException:
         frame.write.mode("append").parquet(address)
@@ -152,7 +171,9 @@ def _names_found(place: Place, name: str) -> Iterable[str]:
 
 def _functions(session: "SparkSession") -> Any:
     """By the session, not by the process: a project may have sessions of both kinds."""
-    return import_module("pyspark.sql.connect.functions" if is_connect(session) else "pyspark.sql.functions")
+    return import_module(
+        "pyspark.sql.connect.functions" if is_connect(session) else "pyspark.sql.functions"
+    )
 
 
 def _observation(session: "SparkSession") -> Callable[[], Any]:

@@ -1,8 +1,10 @@
-"""Files of examples whose rows are one stream, so many a day: payments, trips, songs, purchases, sales, visits.
+"""Files of examples whose rows are one stream, so many a day: payments, trips, songs, purchases,
+sales, visits.
 
-Also passages through gates, which come late, and loans, whose outcomes come later. What lies below `later` has not
-landed yet: the steps move it. First what all generators share: a seeded chance, and rows as the text of a file. Not
-here: examples with a story of their own (`stories`), and writing files to a folder (`operations.example_lakes`).
+Also passages through gates, which come late, and loans, whose outcomes come later. What lies below
+`later` has not landed yet: the steps move it. First what all generators share: a seeded chance, and
+rows as the text of a file. Not here: examples with a story of their own (`stories`), and writing
+files to a folder (`operations.example_lakes`).
 """
 
 import csv
@@ -69,9 +71,13 @@ def december() -> dict[str, str]:
     for number, at in enumerate(times(chance, DECEMBER, DAYS_OF_DECEMBER, PAYMENTS_A_DAY)):
         drawn, after = chance.random(), at + timedelta(days=chance.randint(1, 3))
         row: Row = {
-            "event_key": f"p{number:04d}", "event_ts": moment(at), "arrival_ts": moment(at),
-            "entity": f"user{chance.randrange(9)}", "value": chance.randint(1, 500), "flag": int(chance.random() < 0.1),
-        }  # fmt: skip
+            "event_key": f"p{number:04d}",
+            "event_ts": moment(at),
+            "arrival_ts": moment(at),
+            "entity": f"user{chance.randrange(9)}",
+            "value": chance.randint(1, 500),
+            "flag": int(chance.random() < 0.1),
+        }
         rows.append({**row, "value": "twelve"} if drawn < UNUSABLE else row)
         if drawn > 1 - CORRECTED and after.month == DECEMBER.month:
             rows.append({**row, "arrival_ts": moment(after), "value": chance.randint(1, 500)})
@@ -91,11 +97,14 @@ def failed_week() -> dict[str, str]:
     chance = chance_of("failed-week")
     rows: list[Row] = [
         {
-            "event_key": f"t{number:04d}", "event_ts": moment(at), "entity": f"car{chance.randrange(CARS)}",
-            "value": chance.randint(1, 80), "flag": int(chance.random() < 0.2),
+            "event_key": f"t{number:04d}",
+            "event_ts": moment(at),
+            "entity": f"car{chance.randrange(CARS)}",
+            "value": chance.randint(1, 80),
+            "flag": int(chance.random() < 0.2),
         }
         for number, at in enumerate(times(chance, FIRST_TRIPS, DAYS_OF_TRIPS, TRIPS_A_DAY))
-    ]  # fmt: skip
+    ]
     return daily_files(rows, "event_ts")
 
 
@@ -111,14 +120,29 @@ def feature_store() -> dict[str, str]:
     chance, rows = chance_of("feature-store"), list[Row]()
     for number, at in enumerate(times(chance, FIRST_SONGS, DAYS_OF_SONGS, SONGS_A_DAY)):
         user = f"user{chance.randrange(LISTENERS):02d}"
-        rows.append({
-            "play_id": f"s{number:03d}", "user_id": user, "played_at": moment(at), "sent_at": moment(at),
-            "seconds": chance.randint(20, 400), "skipped": chance.random() < 0.3,
-        })  # fmt: skip
+        rows.append(
+            {
+                "play_id": f"s{number:03d}",
+                "user_id": user,
+                "played_at": moment(at),
+                "sent_at": moment(at),
+                "seconds": chance.randint(20, 400),
+                "skipped": chance.random() < 0.3,
+            }
+        )
     then = FIRST_SONGS + timedelta(days=DAYS_OF_SONGS)
-    late: Row = {"play_id": "s999", "user_id": OFFLINE, "played_at": "2025-06-02T21:00:00Z", "skipped": False}
+    late: Row = {
+        "play_id": "s999",
+        "user_id": OFFLINE,
+        "played_at": "2025-06-02T21:00:00Z",
+        "skipped": False,
+    }
     landed = daily_files(rows, "sent_at")
-    return landed | {f"later/{then}.jsonl": jsonl_text([{**late, "sent_at": f"{then}T09:00:00Z", "seconds": 300}])}
+    return landed | {
+        f"later/{then}.jsonl": jsonl_text(
+            [{**late, "sent_at": f"{then}T09:00:00Z", "seconds": 300}]
+        )
+    }
 
 
 FIRST_PURCHASES = date(2024, 12, 1)
@@ -133,17 +157,23 @@ def features_v2() -> dict[str, str]:
     chance = chance_of("features-v2")
     rows: list[Row] = [
         {
-            "purchase_id": f"p{number:05d}", "customer_id": f"c{chance.randrange(CUSTOMERS)}", "bought_at": moment(at),
+            "purchase_id": f"p{number:05d}",
+            "customer_id": f"c{chance.randrange(CUSTOMERS)}",
+            "bought_at": moment(at),
             "cents": chance.randrange(500, 9_000) * (-1 if chance.random() < REFUNDED else 1),
             "channel": chance.choice(("web", "shop", "shop")),
         }
-        for number, at in enumerate(times(chance, FIRST_PURCHASES, DAYS_OF_PURCHASES, PURCHASES_A_DAY))
-    ]  # fmt: skip
+        for number, at in enumerate(
+            times(chance, FIRST_PURCHASES, DAYS_OF_PURCHASES, PURCHASES_A_DAY)
+        )
+    ]
     return daily_files(rows, "bought_at")
 
 
 FIRST_SALES = date(2024, 12, 16)
-DAYS_OF_SALES = 36  # to 2025-01-20: four weeks to compare the wrong days with, and some days after them
+DAYS_OF_SALES = (
+    36  # to 2025-01-20: four weeks to compare the wrong days with, and some days after them
+)
 SALES_A_DAY = 60
 WRONG = ("2025-01-10", "2025-01-14")  # cents were taken for euros, and multiplied by 100
 RESENT = "2025-01-21T07:00:00Z"
@@ -154,9 +184,12 @@ def five_days() -> dict[str, str]:
     chance, rows, resent = chance_of("five-days"), list[Row](), list[Row]()
     for number, at in enumerate(times(chance, FIRST_SALES, DAYS_OF_SALES, SALES_A_DAY)):
         row: Row = {
-            "sale_id": f"s{number:05d}", "shop": chance.choice(("north", "south", "west")), "sold_at": moment(at),
-            "sent_at": moment(at), "cents": (cents := chance.randrange(300, 6_000)),
-        }  # fmt: skip
+            "sale_id": f"s{number:05d}",
+            "shop": chance.choice(("north", "south", "west")),
+            "sold_at": moment(at),
+            "sent_at": moment(at),
+            "cents": (cents := chance.randrange(300, 6_000)),
+        }
         is_wrong = WRONG[0] <= moment(at)[:10] <= WRONG[1]
         rows.append({**row, "cents": cents * 100} if is_wrong else row)
         resent += [{**row, "sent_at": RESENT}] if is_wrong else []
@@ -177,14 +210,24 @@ def late_48h() -> dict[str, str]:
     for number, at in enumerate(times(chance, FIRST_PASSAGES, DAYS_OF_PASSAGES, PASSAGES_A_DAY)):
         late = chance.choice(LATE_DAYS)
         row: Row = {
-            "passage_id": f"x{number:04d}", "gate": chance.choice("NESW"), "passed_at": moment(at),
-            "sent_at": moment(at + timedelta(days=late)), "people": chance.randint(1, 9),
-        }  # fmt: skip
+            "passage_id": f"x{number:04d}",
+            "gate": chance.choice("NESW"),
+            "passed_at": moment(at),
+            "sent_at": moment(at + timedelta(days=late)),
+            "people": chance.randint(1, 9),
+        }
         rows.append(row)
         if chance.random() < PASSED_AGAIN and late < max(LATE_DAYS):
             rows.append({**row, "sent_at": moment(at + timedelta(days=late + 1))})
-    landed = {path: text for path, text in daily_files(rows, "sent_at").items() if path[-16:] < "2025-03-08"}
-    return {path if path < LANDED_BEFORE else path.replace("landing", "later"): text for path, text in landed.items()}
+    landed = {
+        path: text
+        for path, text in daily_files(rows, "sent_at").items()
+        if path[-16:] < "2025-03-08"
+    }
+    return {
+        path if path < LANDED_BEFORE else path.replace("landing", "later"): text
+        for path, text in landed.items()
+    }
 
 
 FIRST_LOANS = date(2023, 10, 4)
@@ -201,11 +244,17 @@ def late_labels() -> dict[str, str]:
         defaultdict[str, list[Row]](list),
     )
     for number, at in enumerate(times(chance, FIRST_LOANS, DAYS_OF_LOANS, LOANS_A_DAY)):
-        loan: Row = {"loan_id": f"l{number:04d}", "taken_at": moment(at), "customer": f"c{number % 40:02d}"}
+        loan: Row = {
+            "loan_id": f"l{number:04d}",
+            "taken_at": moment(at),
+            "customer": f"c{number % 40:02d}",
+        }
         month = f"{at:%Y-%m}"
         loans[month].append({**loan, "euros": chance.randrange(100, 5_000)})
         known_at = at.replace(day=1, hour=6) + timedelta(days=40)
-        outcomes[month].append({**loan, "told_at": moment(known_at), "repaid": chance.random() < 0.8})
+        outcomes[month].append(
+            {**loan, "told_at": moment(known_at), "repaid": chance.random() < 0.8}
+        )
     landed = {f"landing/loans/{month}.jsonl": jsonl_text(rows) for month, rows in loans.items()}
     return landed | {
         f"{'later' if month == LATE_MONTH else 'landing'}/outcomes/{month}.jsonl": jsonl_text(rows)
@@ -214,7 +263,8 @@ def late_labels() -> dict[str, str]:
 
 
 FIRST_VISITS = date(2024, 1, 1)
-DAYS_OF_VISITS = 97  # six before the 90 of the training table, for its windows, and one behind them, for its labels
+# Six before the 90 of the training table, for its windows, and one behind them, for its labels.
+DAYS_OF_VISITS = 97
 VISITS_A_DAY = 30
 VISITORS = 12
 EVERY_SENT_TWICE = 10  # every so many visits one is sent again
@@ -225,11 +275,14 @@ def training_daily() -> dict[str, str]:
     chance = chance_of("training-daily")
     rows: list[Row] = [
         {
-            "visit_id": f"v{number:05d}", "user_id": f"u{chance.randrange(VISITORS):02d}", "visited_at": moment(at),
-            "pages": chance.randint(1, 20), "bought": chance.random() < 0.15,
+            "visit_id": f"v{number:05d}",
+            "user_id": f"u{chance.randrange(VISITORS):02d}",
+            "visited_at": moment(at),
+            "pages": chance.randint(1, 20),
+            "bought": chance.random() < 0.15,
         }
         for number, at in enumerate(times(chance, FIRST_VISITS, DAYS_OF_VISITS, VISITS_A_DAY))
-    ]  # fmt: skip
+    ]
     again = [row for number, row in enumerate(rows) if number % EVERY_SENT_TWICE == 0]
     return daily_files([*rows, *again], "visited_at")
 

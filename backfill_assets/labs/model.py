@@ -1,4 +1,5 @@
-"""The shape of a lab: steps with a text and a table, and for each form of the work the total it has to give.
+"""The shape of a lab: steps with a text and a table, and for each form of the work the total it has
+to give.
 
 Not here: the labs (`loads`, `skew`), their lakes (`lakes`), and drawing (`cli.practice`).
 """
@@ -14,7 +15,8 @@ from backfill_assets.engine.session import drop_session
 
 LABS = {  # by name: the module (`MODULES`) has its `STEPS`
     "load": "Append or replace a day: run it twice, and watch the totals.",
-    "late-fact": "A fact that arrives two days late: by arrival or by event time, and Monday's total.",
+    "late-fact": "A fact that arrives two days late: by arrival or by event time, and Monday's "
+    "total.",
     "watermark": "The usual script with a watermark loses, misses and repeats rows.",
     "skew": "One customer with 60 % of the rows, NULLs in one place, and three remedies.",
     "incident": "Three years doubled by a job that succeeded: a known total finds it.",
@@ -43,7 +45,10 @@ class LabStep:
     @property
     def verdict(self) -> str:
         """The outcome of the form as one line, "" for a step without one."""
-        line = f"{'ok' if self.holds else 'WRONG'}: {self.form}: expected {self.expected}, found {self.found}"
+        line = (
+            f"{'ok' if self.holds else 'WRONG'}: {self.form}: expected {self.expected}, found "
+            f"{self.found}"
+        )
         return line if self.form else ""
 
 
@@ -55,8 +60,8 @@ def steps_of(name: str) -> Callable[[Path], Iterator[LabStep]]:
 
 
 def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
-    """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises UnknownName for
-    an unknown name."""
+    """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine.
+    Raises UnknownName for an unknown name."""
     refuse_unknown("lab", [name], LABS, "Nothing was run")
     steps = steps_of(name)
     try:

@@ -1,8 +1,9 @@
-"""Lab `skew`: NULLs in one place, one customer with 60 % of the rows, a remedy for each, shares by Spark's own metrics.
+"""Lab `skew`: NULLs in one place, one customer with 60 % of the rows, a remedy for each, shares by
+Spark's own metrics.
 
-Not here: the choices of a contract against skew (`pipeline.transforms.spread`) and the shares of a lake of one's own
-(`plans.skew`). The lab starts a local Spark server whatever the lakes run on: other engines have no
-metrics of tasks.
+Not here: the choices of a contract against skew (`pipeline.transforms.spread`) and the shares of a
+lake of one's own (`plans.skew`). The lab starts a local Spark server whatever the lakes run on:
+other engines have no metrics of tasks.
 """
 
 import json
@@ -31,25 +32,43 @@ OTHERS = "concat('e', abs(hash(id)) % 5000)"
 HOT, NULLS = f"if(id % 10 < 6, 'hot', {OTHERS})", f"if(id % 10 < 6, NULL, {OTHERS})"
 MOST = 0.3  # of the rows, that one of eight tasks may read: an even share is 12.5 %
 FAIR, PLAINLY = f"no task reads more than {MOST:.0%} of the rows", "plain"
-PLAIN = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+PLAIN = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+}
 
 
 def versions(spark: "SparkSession", entity: str) -> "DataFrame":
     """Return versions of events over some days, whose entity is this expression over `id`."""
     day = f"date_add(DATE '{FIRST}', CAST(abs(hash(id, 2)) % {EVENT_DAYS} AS INT))"
     return spark.range(ROWS).selectExpr(
-        "CAST(id AS STRING) AS event_key", f"{entity} AS entity", f"{day} AS event_date",
-        f"CAST({day} AS TIMESTAMP) AS event_ts", "abs(hash(id, 3)) % 1000L AS value", "CAST(id % 2 AS INT) AS flag",
-        f"CAST({day} AS TIMESTAMP) AS known_from", "CAST(NULL AS TIMESTAMP) AS known_until",
-    )  # fmt: skip
+        "CAST(id AS STRING) AS event_key",
+        f"{entity} AS entity",
+        f"{day} AS event_date",
+        f"CAST({day} AS TIMESTAMP) AS event_ts",
+        "abs(hash(id, 3)) % 1000L AS value",
+        "CAST(id % 2 AS INT) AS flag",
+        f"CAST({day} AS TIMESTAMP) AS known_from",
+        "CAST(NULL AS TIMESTAMP) AS known_until",
+    )
 
 
 def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], DataFrame]"]]:
-    """Yield each work, plainly and with its remedy: its name, the choice, and a function that makes its rows."""
+    """Yield each work, plainly and with its remedy: its name, the choice, and a function that makes
+    its rows."""
     hot, nulls = (versions(spark, entity) for entity in (HOT, NULLS))
-    names = spark.range(5000).selectExpr("concat('e', id) AS entity", "id").union(spark.sql("SELECT 'hot', -1"))
-    plain, apart, salt = (Input("x", by=("entity",), **way) for way in ({}, {"isolate_nulls": True}, {"salt": 16}))
-    for work, rows, remedy in (("join, 60 % NULL", nulls, apart), ("join, one customer has 60 %", hot, salt)):
+    names = (
+        spark.range(5000)
+        .selectExpr("concat('e', id) AS entity", "id")
+        .union(spark.sql("SELECT 'hot', -1"))
+    )
+    plain, apart, salt = (
+        Input("x", by=("entity",), **way) for way in ({}, {"isolate_nulls": True}, {"salt": 16})
+    )
+    for work, rows, remedy in (
+        ("join, 60 % NULL", nulls, apart),
+        ("join, one customer has 60 %", hot, salt),
+    ):
         for choice in (plain, remedy):
             yield work, choice.spread or PLAINLY, partial(spread_join, rows, names, choice)
     for finer, way in ((False, PLAINLY), (True, "by customer and day first")):
@@ -58,9 +77,12 @@ def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], Data
 
 
 def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
-    """Return by tag of a job the rows that each task of each of its stages read after a shuffle, by the event logs."""
+    """Return by tag of a job the rows that each task of each of its stages read after a shuffle, by
+    the event logs."""
     tags, tasks = dict[int, str](), defaultdict[int, list[int]](list)
-    for line in (line for file in logs.rglob("events_*") if file.is_file() for line in file.open("rb")):
+    for line in (
+        line for file in logs.rglob("events_*") if file.is_file() for line in file.open("rb")
+    ):
         event = json.loads(line)
         if event["Event"] == "SparkListenerJobStart":
             tags |= dict.fromkeys(event["Stage IDs"], event["Properties"].get("spark.job.tags", ""))
@@ -74,11 +96,14 @@ def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
 
 
 def skew_steps(folder: Path) -> Iterator[LabStep]:
-    """Do each work by each choice, compare all rows, then read from the logs what the busiest task had."""
+    """Do each work by each choice, compare all rows, then read from the logs what the busiest task
+    had."""
     logs = folder / "events"
     logs.mkdir(parents=True)
     logging = {"enabled": "true", "dir": logs.as_uri(), "compress": "false"}
-    confs = {f"spark.eventLog.{k}": v for k, v in logging.items()} | {"spark.sql.shuffle.partitions": str(TASKS)}
+    confs = {f"spark.eventLog.{k}": v for k, v in logging.items()} | {
+        "spark.sql.shuffle.partitions": str(TASKS)
+    }
     settings = EngineSettings("local[2]", "1g", confs=confs)
     spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
     set_confs(spark, {**size_confs(settings, ROWS), **PLAIN})
@@ -92,12 +117,24 @@ def skew_steps(folder: Path) -> Iterator[LabStep]:
     stop_server(folder, force=True)
     read = rows_by_tag(logs)
     busiest = [max(read[f"lab-{number}"], key=max) for number in range(len(contents))]
-    rows = [(*at, f"{max(b) / sum(b):.0%}", max(b), len(b)) for at, b in zip(contents, busiest, strict=True)]
-    text = f"Rows that Spark's tasks read after a shuffle; an even share of {TASKS} tasks is {1 / TASKS:.1%}."
-    yield LabStep("The busiest task of each work", text, ("work", "choice", "share", "rows", "tasks"), rows)
+    rows = [
+        (*at, f"{max(b) / sum(b):.0%}", max(b), len(b))
+        for at, b in zip(contents, busiest, strict=True)
+    ]
+    text = (
+        f"Rows that Spark's tasks read after a shuffle; an even share of {TASKS} tasks is "
+        f"{1 / TASKS:.1%}."
+    )
+    yield LabStep(
+        "The busiest task of each work", text, ("work", "choice", "share", "rows", "tasks"), rows
+    )
     for (work, choice, share, *_), stage in zip(rows, busiest, strict=True):
         same = contents[work, choice] == contents[work, PLAINLY]
-        text = "The same rows as the plain way, by a hash of all." if same else "OTHER ROWS than the plain way."
+        text = (
+            "The same rows as the plain way, by a hash of all."
+            if same
+            else "OTHER ROWS than the plain way."
+        )
         found = FAIR if max(stage) / sum(stage) <= MOST else f"one task reads {share}"
         yield LabStep(work, text, form=choice, expected=FAIR, found=found)
 

@@ -1,7 +1,9 @@
-"""Where the lake's history of an adopted table begins: the mark in its log, and the files that the table had then.
+"""Where the lake's history of an adopted table begins: the mark in its log, and the files that the
+table had then.
 
-Not here: adopting a table (`adopting`). The commits before belong to others: they may be cleaned, and nobody here reads
-them. The mark is a name beside the commits, which every listing of the log shows; no reader of Delta looks at it.
+Not here: adopting a table (`adopting`). The commits before belong to others: they may be cleaned,
+and nobody here reads them. The mark is a name beside the commits, which every listing of the log
+shows; no reader of Delta looks at it.
 """
 
 import json
@@ -11,7 +13,9 @@ from typing import Any
 
 LOG = "_delta_log"
 MARK = ".adopted."  # begins the name, beside the commits, that ends with the first version
-WHOLE_MARK = re.compile(rf"{re.escape(MARK)}\d{{20}}")  # not one that is being written, or was by a killed process
+WHOLE_MARK = re.compile(
+    rf"{re.escape(MARK)}\d{{20}}"
+)  # not one that is being written, or was by a killed process
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
 
 
@@ -21,8 +25,11 @@ def mark_of(version: int) -> str:
 
 
 def first_version(names: Iterable[str]) -> int:
-    """The version with which a table's history begins, by the names in its log: 0 unless the table was adopted."""
-    return max((int(name.removeprefix(MARK)) for name in names if WHOLE_MARK.fullmatch(name)), default=0)
+    """The version with which a table's history begins, by the names in its log: 0 unless the table
+    was adopted."""
+    return max(
+        (int(name.removeprefix(MARK)) for name in names if WHOLE_MARK.fullmatch(name)), default=0
+    )
 
 
 def second_name(path: str) -> str:
@@ -31,16 +38,27 @@ def second_name(path: str) -> str:
 
 
 def files_before(uri: str, version: int) -> Iterator[dict[str, Any]]:
-    """The data files of a table at a version, as actions that add them: what a reader of its history begins with."""
+    """The data files of a table at a version, as actions that add them: what a reader of its
+    history begins with."""
     from deltalake import DeltaTable
 
     added = DeltaTable(uri, version=version).get_add_actions(flatten=True)
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
     rows = columns.get("num_records", [None] * added.num_rows)
-    laid_out = {n.removeprefix("partition."): values for n, values in columns.items() if n.startswith("partition.")}
+    laid_out = {
+        n.removeprefix("partition."): values
+        for n, values in columns.items()
+        if n.startswith("partition.")
+    }
     for number, (path, size) in enumerate(zip(columns["path"], columns["size_bytes"], strict=True)):
         values = {n: None if of[number] is None else str(of[number]) for n, of in laid_out.items()}
         stats = {} if rows[number] is None else {"numRecords": rows[number]}
-        yield {"add": {
-            "path": path, "size": size, "partitionValues": values, "dataChange": False, "stats": json.dumps(stats),
-        }}  # fmt: skip
+        yield {
+            "add": {
+                "path": path,
+                "size": size,
+                "partitionValues": values,
+                "dataChange": False,
+                "stats": json.dumps(stats),
+            }
+        }

@@ -1,8 +1,10 @@
-"""Auditors: who counts the rows of staged files, DuckDB in this process or the lake's engine where the files lie.
+"""Auditors: who counts the rows of staged files, DuckDB in this process or the lake's engine where
+the files lie.
 
-Not here: what is counted, and by DuckDB (`audit`), how a fingerprint is made (`fingerprints`), judging (`gates`).
-The engine's figures equal DuckDB's to the last bit. No row comes to this process: per day its figures, and the texts of
-columns that have at most 32 on it, of which receipts keep 16.
+Not here: what is counted, and by DuckDB (`audit`), how a fingerprint is made (`fingerprints`),
+judging (`gates`). The engine's figures equal DuckDB's to the last bit. No row comes to this
+process: per day its figures, and the texts of columns that have at most 32 on it, of which receipts
+keep 16.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +22,13 @@ from backfill_assets.core.readings import Sets
 from backfill_assets.lake.audit import ROW, Measured, Profiles, audit, described_columns
 from backfill_assets.lake.data_files import GLOB_SIGNS, PlainFiles, read_plain
 from backfill_assets.lake.embedded import connection
-from backfill_assets.lake.engine_fingerprints import bucket, comparable, part_hashes, pieces, row_hash
+from backfill_assets.lake.engine_fingerprints import (
+    bucket,
+    comparable,
+    part_hashes,
+    pieces,
+    row_hash,
+)
 from backfill_assets.lake.engine_paths import engine_path
 from backfill_assets.lake.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.lake.home import Lake
@@ -37,33 +45,43 @@ if TYPE_CHECKING:
 Auditor = Callable[[Staged, Contract, Sets], Profiles]  # as `audit.audit` of the staged files
 HALF_BITS = 30  # of a piece: sums of halves stay within 64 bits below 2^33 rows a day
 FEW_TEXTS = 2 * VALUES_KEPT
-# An engine that counts few texts of a day about right never takes 32 or fewer of them for more than this.
+# An engine that counts few texts of a day about right never takes 32 or fewer of them for more than
+# this.
 CERTAINLY_MANY = 2 * FEW_TEXTS
 FETCHED = 64  # reading a byte of a bucket costs so many times what reading one of a folder does
 MOST_DIGESTED = 512 << 20  # bytes of a file: a task holds all of it
 TEXTS = "few_texts"  # their name in DuckDB
-ESTIMATED = f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) FROM {TEXTS} GROUP BY ALL"
+ESTIMATED = (
+    f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) FROM {TEXTS} GROUP BY ALL"
+)
 
 
 def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) -> Auditor:
-    """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where it computes on other
-    machines and the files are large (in a bucket: a `FETCHED`th of that): on this one it takes as much CPU as DuckDB,
-    and Spark five times as much.
+    """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where
+    it computes on other machines and the files are large (in a bucket: a `FETCHED`th of that): on
+    this one it takes as much CPU as DuckDB, and Spark five times as much.
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
     lake = lake_session.lake
-    if lake.settings.audit.engine == "engine" and (why_not := _why_not_by_engine(contract, staged.table)):
+    if lake.settings.audit.engine == "engine" and (
+        why_not := _why_not_by_engine(contract, staged.table)
+    ):
         raise SettingsError(
-            '[audit] engine = "engine"', f"the table {contract.name} can be audited by DuckDB only: {why_not}",
-            "Nothing was written", 'Set engine = "auto", by which DuckDB audits this table and the engine others',
-        )  # fmt: skip
+            '[audit] engine = "engine"',
+            f"the table {contract.name} can be audited by DuckDB only: {why_not}",
+            "Nothing was written",
+            'Set engine = "auto", by which DuckDB audits this table and the engine others',
+        )
     by_engine = is_for_engine(lake_session, contract, staged.files)
     return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
 
 
-def is_for_engine(lake_session: LakeSession, contract: Contract, files: Sequence[StagedFile]) -> bool:
-    """Whether the engine, not DuckDB, counts the rows of these files of one table, as `auditor_of` says."""
+def is_for_engine(
+    lake_session: LakeSession, contract: Contract, files: Sequence[StagedFile]
+) -> bool:
+    """Whether the engine, not DuckDB, counts the rows of these files of one table, as `auditor_of`
+    says."""
     wanted = lake_session.lake.settings.audit.engine
     if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table):
         return False
@@ -71,7 +89,8 @@ def is_for_engine(lake_session: LakeSession, contract: Contract, files: Sequence
 
 
 def _are_large(lake_session: LakeSession, files: Iterable[StagedFile]) -> bool:
-    """Whether files are so large that an engine of other machines counts them sooner than this one."""
+    """Whether files are so large that an engine of other machines counts them sooner than this
+    one."""
     if lake_session.engine.computes_here:
         return False
     size, least = sum(f.size for f in files), lake_session.lake.settings.audit.engine_from_mib << 20
@@ -89,12 +108,19 @@ def _why_not_by_engine(contract: Contract, table: Place) -> str:
     if any(sign in table.uri() for sign in GLOB_SIGNS):
         return f"Spark takes {table.uri()} for a pattern"
     unlike = [r for r in contract.rules if not broken_on_engine(contract, r)]
-    return f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently" if unlike else ""
+    return (
+        f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently"
+        if unlike
+        else ""
+    )
 
 
-def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contract, parts: Sets) -> Profiles:
-    """Profiles as `audit.audit` gives them of these files, counted by the lake's engine, which takes their digests as
-    well if it computes on other machines. Raises ContractBroken for text that is not UTF-8, and what the engine raises.
+def audit_by_engine(
+    lake_session: LakeSession, staged: Staged, contract: Contract, parts: Sets
+) -> Profiles:
+    """Profiles as `audit.audit` gives them of these files, counted by the lake's engine, which
+    takes their digests as well if it computes on other machines. Raises ContractBroken for text
+    that is not UTF-8, and what the engine raises.
     """
     if not staged.files:
         return {}
@@ -109,19 +135,27 @@ def audit_by_engine(lake_session: LakeSession, staged: Staged, contract: Contrac
     figures = {on: _as_duckdb_gives(found, contract, hashes) for on, found in counted.items()}
     for on, place, bucket_of, n in _histograms(rows, day, contract):
         figures[on][f"histogram {contract.measured_columns[place]}"][bucket_of] = n
-    repeated = _per_day(_groups(rows, contract, contract.key, "count(1) > 1", "count(1) - 1"), "sum(n)")
+    repeated = _per_day(
+        _groups(rows, contract, contract.key, "count(1) > 1", "count(1) - 1"), "sum(n)"
+    )
     groups = {
         r.name: _per_day(_groups(rows, contract, r.per, broken_on_engine(contract, r)), "sum(n)")
         for r in contract.group_rules
     }
-    most = {key_name(k): _per_day(_of_known_keys(rows, contract, k), "max(n)") for k in contract.read_by}
+    most = {
+        key_name(k): _per_day(_of_known_keys(rows, contract, k), "max(n)") for k in contract.read_by
+    }
     texts = _frequent(lake, hashed, day, described, figures)
-    return Measured(figures, repeated if contract.key else {}, groups, most, texts).profiles(contract, parts)
+    return Measured(figures, repeated if contract.key else {}, groups, most, texts).profiles(
+        contract, parts
+    )
 
 
 def take_digests(session: "SparkSession", staged: Staged) -> None:
     """Let an engine on other machines take the digests of the files that fit a task's memory."""
-    wanted = [engine_path(session, f.table, f.name) for f in staged.files if f.size <= MOST_DIGESTED]
+    wanted = [
+        engine_path(session, f.table, f.name) for f in staged.files if f.size <= MOST_DIGESTED
+    ]
     if not wanted:
         return
     digest = f"left(sha2(content, 256), {FILE_DIGEST_CHARS})"
@@ -130,8 +164,11 @@ def take_digests(session: "SparkSession", staged: Staged) -> None:
     staged.files = tuple(replace(f, engine_digest=by_name.get(f.name, "")) for f in staged.files)
 
 
-def rows_of(session: "SparkSession", files: Iterable[StagedFile], contract: Contract) -> "DataFrame":
-    """The rows of files of a table; those in the folder of NULL lack the day's column, and so get NULL."""
+def rows_of(
+    session: "SparkSession", files: Iterable[StagedFile], contract: Contract
+) -> "DataFrame":
+    """The rows of files of a table; those in the folder of NULL lack the day's column, and so get
+    NULL."""
     columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
     paths = [(f.partition, engine_path(session, f.table, f.name)) for f in files]
     dated = tuple(path for value, path in paths if not by or value is not None)
@@ -146,21 +183,32 @@ def _with(rows: "DataFrame", expressions: Mapping[str, str]) -> "DataFrame":
     return rows.withColumns({name: F.expr(text) for name, text in expressions.items()})
 
 
-def _aggregates(contract: Contract, hashes: Iterable[str], described: Iterable[str]) -> dict[str, str]:
-    """The aggregates of a day by the names of `audit`'s; of each sum of pieces the halves, and `bytes`: texts that are
-    not UTF-8, which DuckDB refuses to read."""
+def _aggregates(
+    contract: Contract, hashes: Iterable[str], described: Iterable[str]
+) -> dict[str, str]:
+    """The aggregates of a day by the names of `audit`'s; of each sum of pieces the halves, and
+    `bytes`: texts that are not UTF-8, which DuckDB refuses to read."""
     names = [(h, i) for h in hashes for i in range(PIECES)]
     figures = {"rows": "count(1)"}
     figures |= {f"high {h} {i}": f"sum(shiftright({h}_{i}, {HALF_BITS}))" for h, i in names}
     figures |= {f"low {h} {i}": f"sum({h}_{i} & {(1 << HALF_BITS) - 1}L)" for h, i in names}
     figures |= {f"nulls {c}": f"count(1) - count({quoted(c)})" for c in contract.column_names}
     summed = map(contract.column, contract.summed_columns)
-    figures |= {f"sum {c.name}": f"sum(CAST({quoted(c.name)} AS DECIMAL(38,{c.kind.scale})))" for c in summed}
-    figures |= {f"breaks {r.name}": f"count_if({broken_on_engine(contract, r)})" for r in contract.row_rules}
+    figures |= {
+        f"sum {c.name}": f"sum(CAST({quoted(c.name)} AS DECIMAL(38,{c.kind.scale})))"
+        for c in summed
+    }
+    figures |= {
+        f"breaks {r.name}": f"count_if({broken_on_engine(contract, r)})" for r in contract.row_rules
+    }
     sampled = f"CASE WHEN {ROW} < '1' THEN {{}} END"
-    figures |= {f"distinct {c}": f"approx_count_distinct({sampled.format(quoted(c))})" for c in described}
+    figures |= {
+        f"distinct {c}": f"approx_count_distinct({sampled.format(quoted(c))})" for c in described
+    }
     wrong = {c.name: _is_no_text(quoted(c.name), c.kind) for c in contract.columns}
-    return figures | {f"bytes {name}": f"count_if({condition})" for name, condition in wrong.items() if condition}
+    return figures | {
+        f"bytes {name}": f"count_if({condition})" for name, condition in wrong.items() if condition
+    }
 
 
 def _is_no_text(value: str, kind: ColumnType) -> str:
@@ -171,7 +219,9 @@ def _is_no_text(value: str, kind: ColumnType) -> str:
     return f"{value} IS NOT NULL AND NOT is_valid_utf8({value})" if kind.kind == "STRING" else ""
 
 
-def _counted(rows: "DataFrame", day: str, aggregates: Mapping[str, str]) -> dict[date | None, dict[str, Any]]:
+def _counted(
+    rows: "DataFrame", day: str, aggregates: Mapping[str, str]
+) -> dict[date | None, dict[str, Any]]:
     from pyspark.sql import functions as F
 
     expressions = (F.expr(text).alias(name) for name, text in aggregates.items())
@@ -179,13 +229,17 @@ def _counted(rows: "DataFrame", day: str, aggregates: Mapping[str, str]) -> dict
     return {on: dict(zip(aggregates, cells, strict=True)) for on, *cells in found}
 
 
-def _as_duckdb_gives(found: Mapping[str, Any], contract: Contract, hashes: Iterable[str]) -> dict[str, Any]:
+def _as_duckdb_gives(
+    found: Mapping[str, Any], contract: Contract, hashes: Iterable[str]
+) -> dict[str, Any]:
     """A day's figures in the types and by the names of `audit`'s, histograms still empty."""
     if wrong := [c for c in contract.column_names if found.get(f"bytes {c}")]:
         raise ContractBroken(
-            f"the table {contract.name}", f"what was computed cannot be read back: {wrong[0]} holds bytes that are no "
-            "UTF-8", "Nothing was written", "Correct the transform (text must be UTF-8), then run again",
-        )  # fmt: skip
+            f"the table {contract.name}",
+            f"what was computed cannot be read back: {wrong[0]} holds bytes that are no UTF-8",
+            "Nothing was written",
+            "Correct the transform (text must be UTF-8), then run again",
+        )
     names = [f"{h} {i}" for h in hashes for i in range(PIECES)]
     prints = {n: (int(found[f"high {n}"]) << HALF_BITS) + int(found[f"low {n}"]) for n in names}
     whole = [f"sum {c}" for c in contract.summed_columns if not contract.column(c).kind.scale]
@@ -204,11 +258,16 @@ def _histograms(rows: "DataFrame", day: str, contract: Contract) -> Iterable[Seq
     return found.where("bucket IS NOT NULL").groupBy("day", "place", "bucket").count().collect()
 
 
-def _groups(rows: "DataFrame", contract: Contract, by: Iterable[str], having: str, n: str = "1") -> "DataFrame":
+def _groups(
+    rows: "DataFrame", contract: Contract, by: Iterable[str], having: str, n: str = "1"
+) -> "DataFrame":
     """Day (`day`) and the number `n` of each group of a day's rows for which `having` holds."""
     from pyspark.sql import functions as F
 
-    keys = [F.expr(comparable(contract.column(c))).alias(f"__{i}") for i, c in enumerate(dict.fromkeys(by))]
+    keys = [
+        F.expr(comparable(contract.column(c))).alias(f"__{i}")
+        for i, c in enumerate(dict.fromkeys(by))
+    ]
     grouped = rows.groupBy(F.expr(quoted(contract.day_column)).alias("day"), *keys)
     return grouped.agg(F.expr(having).alias("__has"), F.expr(n).alias("n")).where("__has")
 
@@ -221,20 +280,33 @@ def _of_known_keys(rows: "DataFrame", contract: Contract, key: Iterable[str]) ->
 def _per_day(groups: "DataFrame", aggregate: str) -> dict[date | None, int]:
     from pyspark.sql import functions as F
 
-    return {day: int(n) for day, n in groups.groupBy("day").agg(F.expr(aggregate).alias("n")).collect()}
+    return {
+        day: int(n) for day, n in groups.groupBy("day").agg(F.expr(aggregate).alias("n")).collect()
+    }
 
 
 def _frequent(
-    lake: Lake, hashed: "DataFrame", day: str, described: Sequence[str], figures: Mapping[date | None, dict[str, Any]]
+    lake: Lake,
+    hashed: "DataFrame",
+    day: str,
+    described: Sequence[str],
+    figures: Mapping[date | None, dict[str, Any]],
 ) -> dict[str, Found]:
-    """The frequent texts as DuckDB finds them: it is given the texts of columns that have few, and estimates these."""
-    few = [c for c in described if any(on and f[f"distinct {c}"] <= CERTAINLY_MANY for on, f in figures.items())]
+    """The frequent texts as DuckDB finds them: it is given the texts of columns that have few, and
+    estimates these."""
+    few = [
+        c
+        for c in described
+        if any(on and f[f"distinct {c}"] <= CERTAINLY_MANY for on, f in figures.items())
+    ]
     if not described:
         return {}
     with connection(lake) as duckdb:
         estimates: dict[tuple[date, int], int] = {}
         if few:
-            duckdb.register(TEXTS, _few_texts(hashed, day, [c if c in few else None for c in described]))
+            duckdb.register(
+                TEXTS, _few_texts(hashed, day, [c if c in few else None for c in described])
+            )
             estimates = {(on, place): n for on, place, n in duckdb.execute(ESTIMATED).fetchall()}
         counted: dict[str, dict[date | None, tuple[int, int]]] = {c: {} for c in described}
         for on, f in figures.items():
@@ -245,16 +317,23 @@ def _frequent(
 
 
 def _few_texts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> "pa.Table":
-    """Day, place of a column, text, rows and whether one is in the sample, where a day has at most `FEW_TEXTS`."""
+    """Day, place of a column, text, rows and whether one is in the sample, where a day has at most
+    `FEW_TEXTS`."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     texts = F.array(*(F.expr(quoted(c) if c else "CAST(NULL AS STRING)") for c in columns))
     sampled = F.expr(f"CASE WHEN {ROW} < '1' THEN 1 ELSE 0 END").alias("sampled")
-    exploded = hashed.select(F.expr(day).alias("day"), sampled, F.posexplode(texts).alias("which", "text"))
+    exploded = hashed.select(
+        F.expr(day).alias("day"), sampled, F.posexplode(texts).alias("which", "text")
+    )
     known = exploded.where("day IS NOT NULL AND text IS NOT NULL")
     counts = F.expr("count(1)").alias("n"), F.expr("max(sampled)").alias("s")
     by_text = known.groupBy("day", "which", "text").agg(*counts)
-    several = by_text.withColumn("texts", F.count(F.lit(1)).over(Window.partitionBy("day", "which")))
-    table: pa.Table = several.where(f"texts <= {FEW_TEXTS}").select("day", "which", "text", "n", "s").toArrow()
+    several = by_text.withColumn(
+        "texts", F.count(F.lit(1)).over(Window.partitionBy("day", "which"))
+    )
+    table: pa.Table = (
+        several.where(f"texts <= {FEW_TEXTS}").select("day", "which", "text", "n", "s").toArrow()
+    )
     return table

@@ -1,8 +1,9 @@
-"""Names in the catalog of the session that works on a lake (Hive, Glue, Unity as Spark knows them): of its tables, and
-of tables of others that it reads.
+"""Names in the catalog of the session that works on a lake (Hive, Glue, Unity as Spark knows them):
+of its tables, and of tables of others that it reads.
 
-Not here: where such a name leads (`located`), and commits, in which no catalog takes part. A name leads to the folder
-of a table: who reads by it sees the newest version, and nothing needs to be told of the next one.
+Not here: where such a name leads (`located`), and commits, in which no catalog takes part. A name
+leads to the folder of a table: who reads by it sees the newest version, and nothing needs to be
+told of the next one.
 """
 
 from collections.abc import Sequence
@@ -39,18 +40,22 @@ class Named:
 
 
 def locate(lake_session: LakeSession, name: str) -> tuple[str, str]:
-    """Record in the lake where a name in the session's catalog leads, a folder or an address in a bucket, which all its
-    readers follow from then on. Returns that, and what was recorded before ("": nothing).
+    """Record in the lake where a name in the session's catalog leads, a folder or an address in a
+    bucket, which all its readers follow from then on. Returns that, and what was recorded before
+    ("": nothing).
 
-    Raises SettingsError for an engine whose catalog knows no table of others, BackfillError as `place_in_catalog`; then
-    what was recorded stays.
+    Raises SettingsError for an engine whose catalog knows no table of others, BackfillError as
+    `place_in_catalog`; then what was recorded stays.
     """
     if (engine := lake_session.engine.engine) in OWN_SERVERS:
         raise SettingsError(
-            f'[spark] engine = "{engine}" in lake.toml', "its catalog is in memory, and has no table of others",
-            "Nothing was recorded", f"Write the table's path or address in place of {name} (`DESCRIBE DETAIL {name}` "
-            'tells it there), or work with the Spark that has it: engine = "sc://…" or session = "MODULE:FUNCTION"',
-        )  # fmt: skip
+            f'[spark] engine = "{engine}" in lake.toml',
+            "its catalog is in memory, and has no table of others",
+            "Nothing was recorded",
+            f"Write the table's path or address in place of {name} (`DESCRIBE DETAIL {name}` "
+            'tells it there), or work with the Spark that has it: engine = "sc://…" or session = '
+            '"MODULE:FUNCTION"',
+        )
     root = lake_session.lake.root
     place, before = place_in_catalog(lake_session.for_reading(), name), located(root).get(name, "")
     record_located(root, name, place)
@@ -62,11 +67,15 @@ def location_of(uri: str) -> str:
     return by_hadoop(unquote(uri))
 
 
-def register(lake_session: LakeSession, tables: Sequence[str], schema: str) -> tuple[list[Named], list[BackfillError]]:
-    """Give each of these tables its name in a schema (`NAME` or `CATALOG.NAME`, which exists) of the session's catalog;
-    and an error for each that cannot have it, as where another table has the name.
+def register(
+    lake_session: LakeSession, tables: Sequence[str], schema: str
+) -> tuple[list[Named], list[BackfillError]]:
+    """Give each of these tables its name in a schema (`NAME` or `CATALOG.NAME`, which exists) of
+    the session's catalog; and an error for each that cannot have it, as where another table has the
+    name.
 
-    Raises SettingsError for an engine whose catalog is gone with its server, so that no reader would find a name.
+    Raises SettingsError for an engine whose catalog is gone with its server, so that no reader
+    would find a name.
     """
     if (engine := lake_session.engine.engine) in OWN_SERVERS:
         raise _useless(f'[spark] engine = "{engine}"')
@@ -76,16 +85,19 @@ def register(lake_session: LakeSession, tables: Sequence[str], schema: str) -> t
     named, failed = list[Named](), list[BackfillError]()
     for table in tables:
         try:
-            named.append(_named(session, table, schema, location_of(lake_session.lake.table_uri(table))))
+            named.append(
+                _named(session, table, schema, location_of(lake_session.lake.table_uri(table)))
+            )
         except BackfillError as error:
             failed.append(error)
     return named, failed
 
 
 def register_first(lake_session: LakeSession, table: str, before: int) -> str:
-    """Register a table whose version was `before` its commit, if that was its first one and the settings name a schema;
-    none of a candidate, whose settings are a copy of the lake's: who reads by the name reads what is published.
-    Returns what was not done and why, as a warning: the commit stands, whatever a catalog says."""
+    """Register a table whose version was `before` its commit, if that was its first one and the
+    settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
+    by the name reads what is published. Returns what was not done and why, as a warning: the commit
+    stands, whatever a catalog says."""
     schema = lake_session.lake.settings.access.register_in
     if schema is None or before >= 0 or lake_session.lake.shared is not None:
         return ""
@@ -104,11 +116,15 @@ def _named(session: "SparkSession", table: str, schema: str, location: str) -> N
         is_new = not session.catalog.tableExists(quoted(name))
         if is_new:
             literal = location.replace("\\", "\\\\").replace("'", "\\'")
-            session.sql(f"CREATE TABLE IF NOT EXISTS {quoted(name)} USING delta LOCATION '{literal}'").collect()
+            session.sql(
+                f"CREATE TABLE IF NOT EXISTS {quoted(name)} USING delta LOCATION '{literal}'"
+            ).collect()
         found = described(session, name)
     except PySparkException as error:
         why = str(error).strip().splitlines()[0]
-        raise BackfillError(f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights") from error
+        raise BackfillError(
+            f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights"
+        ) from error
     there = found.get("Location", "a view, or nothing that lies anywhere")
     if _plain(there) != _plain(location):
         fix = "Name another schema, or drop that name if nobody needs it"
@@ -118,7 +134,9 @@ def _named(session: "SparkSession", table: str, schema: str, location: str) -> N
 
 def _outlives(session: "SparkSession", schema: str) -> bool:
     """Whether names in the schema are still there when the session's server is not."""
-    catalog = schema.rpartition(".")[0] or _conf(session, "spark.sql.defaultCatalog") or "spark_catalog"
+    catalog = (
+        schema.rpartition(".")[0] or _conf(session, "spark.sql.defaultCatalog") or "spark_catalog"
+    )
     by = _conf(session, f"spark.sql.catalog.{catalog}")
     if catalog != "spark_catalog" or by not in ("", DELTA):
         return bool(by)
@@ -141,7 +159,9 @@ def _plain(location: str) -> str:
 def _useless(culprit: str) -> SettingsError:
     return SettingsError(
         f"{culprit} in lake.toml" if culprit.startswith("[") else culprit,
-        "its names are kept in the memory of a server and gone with it", "No name was given",
-        "Work with the Spark whose catalog your readers have: engine = \"sc://…\" or session = \"MODULE:FUNCTION\"; "
+        "its names are kept in the memory of a server and gone with it",
+        "No name was given",
+        'Work with the Spark whose catalog your readers have: engine = "sc://…" or session = '
+        '"MODULE:FUNCTION"; '
         "`backfill-assets attach` prints statements that they can run themselves",
-    )  # fmt: skip
+    )

@@ -1,7 +1,9 @@
-"""Files that are code of a table: their loaded bytes, digests that a layout does not change, named inputs.
+"""Files that are code of a table: their loaded bytes, digests that a layout does not change, named
+inputs.
 
-Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them (`pipeline.own_files`). It needs the
-standard library and `core` only, so that a test runs it under several Pythons.
+Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them
+(`pipeline.own_files`). It needs the standard library and `core` only, so that a test runs it under
+several Pythons.
 """
 
 import ast
@@ -21,15 +23,21 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 
 DISTRIBUTION = "backfill-assets"
-AGAIN = "Start the command again (in Dagster reload the code location, in a notebook restart the kernel)"
-FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
+AGAIN = (
+    "Start the command again (in Dagster reload the code location, in a notebook restart the "
+    "kernel)"
+)
+FILES_OF_PACKAGE = (
+    "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
+)
 # Receipts and pins of plans name their versions.
 LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a table's code with its loaded `content`; `named_input` is its name in `Table.code_inputs`, or ""."""
+    """A file of a table's code with its loaded `content`; `named_input` is its name in
+    `Table.code_inputs`, or ""."""
 
     path: Path
     content: bytes = field(repr=False)
@@ -70,8 +78,8 @@ def _sql_digest(text: str) -> str:
 
 
 def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
-    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a line with a digest.
-    Raises SettingsError for what does not exist."""
+    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a
+    line with a digest. Raises SettingsError for what does not exist."""
     kind, _, rest = name.partition(":")
     if kind == "env":
         if rest not in os.environ:
@@ -96,9 +104,12 @@ def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
     module_globals = vars(sys.modules[package]) if package in sys.modules else {}
     if FILES_OF_PACKAGE not in module_globals:
         folder = Path(spec.origin).parent
-        paths = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
+        paths = (
+            sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
+        )
         module_globals[FILES_OF_PACKAGE] = tuple(
-            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}") for p in paths
+            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}")
+            for p in paths
         )
     sources: tuple[SourceFile, ...] = module_globals[FILES_OF_PACKAGE]
     return sources
@@ -106,7 +117,10 @@ def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
 
 def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(
-        f"the code input {name!r}", culprit, "Nothing was done", f"{fix}, or correct `code_inputs` of the table"
+        f"the code input {name!r}",
+        culprit,
+        "Nothing was done",
+        f"{fix}, or correct `code_inputs` of the table",
     )
 
 
@@ -121,12 +135,14 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 @cache
 def package_at_first() -> dict[str, str]:
-    """The version of this package when the process made its first pipeline; transforms are imported later."""
+    """The version of this package when the process made its first pipeline; transforms are imported
+    later."""
     return installed_versions((DISTRIBUTION,))
 
 
 def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
-    """Raise BackfillError if one of these files, or this package's version, changed since it was loaded."""
+    """Raise BackfillError if one of these files, or this package's version, changed since it was
+    loaded."""
     moved = [str(s.path) for s in sources if s.has_moved]
     if installed_versions((DISTRIBUTION,)) != package_at_first():
         moved.append(f"the installed package {DISTRIBUTION}")
@@ -140,16 +156,19 @@ DIGEST_CHARS = 32
 
 @lru_cache(maxsize=256)
 def python_digest(source: bytes) -> str:
-    """The digest of a Python file without comments, docstrings and layout; equal under Python 3.11 to 3.13.
+    """The digest of a Python file without comments, docstrings and layout; equal under Python 3.11
+    to 3.13.
 
-    It covers the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out empty lists, put
-    empty texts between the parts of an f-string, and print characters as they are that 3.11 escapes. Raises
-    SyntaxError.
+    It covers the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out
+    empty lists, put empty texts between the parts of an f-string, and print characters as they are
+    that 3.11 escapes. Raises SyntaxError.
     """
     tree = _without_docstrings(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            node.values = [v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")]
+            node.values = [
+                v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")
+            ]
         elif not getattr(node, "type_params", True):
             del node.type_params  # type: ignore[attr-defined]  # known to Python 3.12 and later
     every_field = {"show_empty": True} if sys.version_info >= (3, 13) else {}

@@ -1,8 +1,9 @@
 """Data files of a table version: their sizes, which are gone or altered, and frames of their rows.
 
-Not here: bytes that changed without a change of size (`inspection`), rows as Python values (`store`). Frames come from
-the plain Parquet files: Delta's own reader replays the log with three to six Spark jobs per version, more than a query
-on thin days costs; it reads only what other programs gave a table.
+Not here: bytes that changed without a change of size (`inspection`), rows as Python values
+(`store`). Frames come from the plain Parquet files: Delta's own reader replays the log with three
+to six Spark jobs per version, more than a query on thin days costs; it reads only what other
+programs gave a table.
 """
 
 import re
@@ -49,23 +50,31 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
         table = Path(opened.table_uri)
         raise ContractBroken(
             f"the table {table.name}",
-            f"its files are laid out by {', '.join(laid_out) or 'no column'}, not by {column}: a day column stays",
+            f"its files are laid out by {', '.join(laid_out) or 'no column'}, not by {column}: a "
+            "day column stays",
             "Nothing was read or written",
-            f"Give the column its name back; or move its folder {table.name} away and make all its days again",
+            f"Give the column its name back; or move its folder {table.name} away and make all "
+            "its days again",
         )
     added = opened.get_add_actions(flatten=True)
     names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
     rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
     parted = ((path, size, value[0] if value else None) for path, size, *value in rows)
-    return [LiveFile(path, None if value is None else str(value), size) for path, size, value in parted]
+    return [
+        LiveFile(path, None if value is None else str(value), size) for path, size, value in parted
+    ]
 
 
 def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
     """The data files of a version of a table (None: the newest)."""
-    return live_files(LOGS.opened(lake.table_place(contract.name), version), contract.partition_column)
+    return live_files(
+        LOGS.opened(lake.table_place(contract.name), version), contract.partition_column
+    )
 
 
-def files_of_days(candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None) -> list[LiveFile]:
+def files_of_days(
+    candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None
+) -> list[LiveFile]:
     """The files that may hold rows of these days (None: of any day)."""
     if days is None or contract.partition_column != contract.day_column:
         return list(candidates)
@@ -79,19 +88,29 @@ def folder_of(address: str) -> str:
 
 
 def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
-    """Data files whose size is not the log's, each with its size now (None: it is gone). Raises Altered for one that is
-    none of the table's."""
+    """Data files whose size is not the log's, each with its size now (None: it is gone). Raises
+    Altered for one that is none of the table's."""
     of_path = {f.path: f for f in candidates}
     if of_path and (why := _strange_file(table, of_path)):
-        fix = "Have its owner take that out of its log; `backfill-assets rollback` brings the last judged days back"
+        fix = (
+            "Have its owner take that out of its log; `backfill-assets rollback` brings the last "
+            "judged days back"
+        )
         raise Altered(f"the table {table.name}", f"its log {why}", "It was not read", fix)
-    return [(of_path[path], now) for path, now in sizes(table, [*of_path]).items() if now != of_path[path].size]
+    return [
+        (of_path[path], now)
+        for path, now in sizes(table, [*of_path]).items()
+        if now != of_path[path].size
+    ]
 
 
 def _strange_file(table: Place, paths: Collection[str]) -> str:
-    """What is wrong with a name that others may have written: in a log of an adopted table, or of one of others."""
+    """What is wrong with a name that others may have written: in a log of an adopted table, or of
+    one of others."""
     led = [path for path in paths if path.startswith(OTHERS) or "://" in path]
-    may_be_theirs = table.is_store or is_adopted_there(table)  # in a store names alone are looked at
+    may_be_theirs = table.is_store or is_adopted_there(
+        table
+    )  # in a store names alone are looked at
     return file_fault(table, paths if may_be_theirs else led, is_lakes=True)
 
 
@@ -100,18 +119,24 @@ def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFi
     return [f for f, _ in _altered(table, candidates)]
 
 
-def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
-    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that Arrow cannot read."""
+def damaged(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
+) -> list[LiveFile]:
+    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
+    Arrow cannot read."""
     path = lake.table_place(contract.name)
     live = files_of_days(files_of(lake, contract), contract, days)
     lost = gone_or_altered(path, live)
-    return lost + [f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))]
+    return lost + [
+        f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))
+    ]
 
 
 def whole_files(
     lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
 ) -> list[str]:
-    """Paths of the data files of days (None: all), without those that one partition has in common with a lost one."""
+    """Paths of the data files of days (None: all), without those that one partition has in common
+    with a lost one."""
     table, left = lake.table_place(contract.name), {f.partition for f in lost}
     live = files_of_days(files_of(lake, contract), contract, days)
     return [str(table.local(f.path)) for f in live if f.partition not in left]
@@ -135,7 +160,8 @@ def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
 
 
 def altered_text(lake: LakeFolder, contract: Contract, version: int | None = None) -> str:
-    """Describe which data files of a version (None: the newest) are gone or altered, and the remedy; empty if none is.
+    """Describe which data files of a version (None: the newest) are gone or altered, and the
+    remedy; empty if none is.
 
     Also empty if the log cannot be opened, which `inspection.inspect` reports.
     """
@@ -146,7 +172,9 @@ def altered_text(lake: LakeFolder, contract: Contract, version: int | None = Non
                 altered = _altered(path, files_of(lake, contract, seen))
     except TransientError:
         raise
-    except BackfillError as error:  # of names and logs that others wrote: the other tables are told of, too
+    except (
+        BackfillError
+    ) as error:  # of names and logs that others wrote: the other tables are told of, too
         return f"{error.culprit}. {error.fix}"
     return ". ".join(_in_words(path, altered)) if altered else ""
 
@@ -155,24 +183,35 @@ def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> t
     """Culprit and remedy for these files, as sentences without their full stops."""
     file, size = altered[0]
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
-    state = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
+    state = (
+        "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
+    )
     culprit = f"the data file {file.path} {state}{more}"
     if file.path.startswith(OTHERS) or "://" in file.path:
-        return culprit, "Others took it away there: `backfill-assets catch-up` follows their newest version"
-    days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
+        return (
+            culprit,
+            "Others took it away there: `backfill-assets catch-up` follows their newest version",
+        )
+    days = sorted(
+        file.partition
+        for file, _ in altered
+        if file.partition and re.fullmatch(DAY, file.partition)
+    )
     if not days:
         return culprit, "Restore it from a backup, then run `backfill-assets verify`"
     span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
     # A vacuum removes files of earlier versions, which nothing brings back.
     fix = (
-        "Make its days again from their inputs" if size is not None else "If the newest version lacks it, make its days"
+        "Make its days again from their inputs"
+        if size is not None
+        else "If the newest version lacks it, make its days"
     )
     return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
 def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
-    """Type of each column of the newest version as contracts write it (another engine's word for other types); of the
-    day that files are laid out by as `kinds_of` has it.
+    """Type of each column of the newest version as contracts write it (another engine's word for
+    other types); of the day that files are laid out by as `kinds_of` has it.
 
     Empty if there is no table or its log cannot be opened.
     """
@@ -206,18 +245,27 @@ class PlainFiles:
 
 
 def read_frame(
-    session: "SparkSession", table: Place, version: int, day_column: str, days: Sequence[date] | None = None
+    session: "SparkSession",
+    table: Place,
+    version: int,
+    day_column: str,
+    days: Sequence[date] | None = None,
 ) -> "DataFrame":
-    """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
-    not give them. Raises BackfillError if the engine has no such reader, Altered for a file that is gone or altered."""
+    """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where
+    the plain files do not give them. Raises BackfillError if the engine has no such reader, Altered
+    for a file that is gone or altered."""
     plain = plain_files(table, version, day_column, days, partial(engine_path, session, table))
     if plain is not None:
-        return _of_days(read_plain(session, plain), day_column, None if plain.partition_column else days)
+        return _of_days(
+            read_plain(session, plain), day_column, None if plain.partition_column else days
+        )
     if not (engine := engine_of(session)).reads_delta:
         raise BackfillError(
-            f"the table {table.name}", f"another program gave it what {engine.name} cannot read", "It was not read",
+            f"the table {table.name}",
+            f"another program gave it what {engine.name} cannot read",
+            "It was not read",
             'Set engine = "embedded" for this lake',
-        )  # fmt: skip
+        )
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
     return _of_days(delta_frame(session, engine_path(session, table), version), day_column, days)
 
@@ -225,18 +273,22 @@ def read_frame(
 def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
     if days is None:
         return frame
-    # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts: delta).
+    # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts:
+    # delta).
     listed = ", ".join(f"DATE'{d.isoformat()}'" for d in sorted(set(days)))
     return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
 
 
 def plain_files(
-    table: Place, version: int, day_column: str, days: Collection[date] | None,
+    table: Place,
+    version: int,
+    day_column: str,
+    days: Collection[date] | None,
     path_of: Callable[[str], str | Path] | None = None,
-) -> PlainFiles | None:  # fmt: skip
-    """The files of a version with rows of these days (None: all); None if the files alone do not give its rows: the
-    table is not laid out by its day, or another program gave it what our tables do not have. `path_of` gives what an
-    engine calls a file (None: its path on this machine)."""
+) -> PlainFiles | None:
+    """The files of a version with rows of these days (None: all); None if the files alone do not
+    give its rows: the table is not laid out by its day, or another program gave it what our tables
+    do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
     opened = LOGS.opened(table, version)
     kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
@@ -247,17 +299,25 @@ def plain_files(
     ):
         return None
     day_texts = None if days is None or not laid_out else {str(d) for d in days}
-    chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
+    chosen = [
+        f
+        for f in live_files(opened, "".join(laid_out))
+        if day_texts is None or f.partition in day_texts
+    ]
     refuse_altered(table, chosen)
     paths = tuple(str((path_of or table.local)(f.path)) for f in chosen)
-    foldered = not laid_out or all(f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True))
+    foldered = not laid_out or all(
+        f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True)
+    )
     if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
         return None
     return PlainFiles(paths, columns, "".join(laid_out))
 
 
 def read_plain(
-    session: "SparkSession", plain: PlainFiles, server_of: "Callable[[SparkSession], OwnServer | None]" = own_server
+    session: "SparkSession",
+    plain: PlainFiles,
+    server_of: "Callable[[SparkSession], OwnServer | None]" = own_server,
 ) -> "DataFrame":
     """The rows of the files; their paths hold the partition's value.
     `server_of`: the server behind a session that may be given links to files (None: it may not)."""
@@ -266,7 +326,11 @@ def read_plain(
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server, frames = server_of(session) if plain.partition_column else None, list["DataFrame"]()
     for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
-        read = _read_links(session, alike, server.scratch) if server else _read_with_day_of_path(session, alike)
+        read = (
+            _read_links(session, alike, server.scratch)
+            if server
+            else _read_with_day_of_path(session, alike)
+        )
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
         frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
     return reduce(lambda one, other: one.union(other), frames)
@@ -278,7 +342,9 @@ def _by_types(plain: PlainFiles) -> list[PlainFiles]:
     for path in plain.paths:
         kinds = _types_of(path)
         groups[tuple((name, kinds.get(name, kind)) for name, kind in plain.columns)].append(path)
-    return [replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()]
+    return [
+        replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -289,7 +355,8 @@ def _types_of(path: str) -> dict[str, str]:
 
 
 def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
-    """The rows by an engine that may not see folders of this machine; it takes the day of each row from its file."""
+    """The rows by an engine that may not see folders of this machine; it takes the day of each row
+    from its file."""
     from pyspark.sql import functions as F
 
     day = plain.partition_column
@@ -297,13 +364,18 @@ def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataF
     frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*plain.paths)
     if not day:
         return frame
-    named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
-    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns))
+    named = F.substring_index(
+        F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1
+    ).cast("date")
+    return frame.select(
+        *(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns)
+    )
 
 
 def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
-    """Read the rows by an engine of ours from a folder of links, whose partitions it reads once per file: taking the
-    day from the file name of each row cost a twelfth of the CPU of a long range."""
+    """Read the rows by an engine of ours from a folder of links, whose partitions it reads once per
+    file: taking the day from the file name of each row cost a twelfth of the CPU of a long
+    range."""
     day = plain.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)

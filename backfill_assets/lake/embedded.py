@@ -1,7 +1,9 @@
-"""The embedded engine (DuckDB): queries over Parquet files, in pieces, spilling what memory does not hold.
+"""The embedded engine (DuckDB): queries over Parquet files, in pieces, spilling what memory does
+not hold.
 
-Also tables of other programs by their place. Not here: the questions (`audit`, `writing`, `load.arrivals`,
-`operations.reconcile`), and queries over whole versions of tables of a lake (`store`).
+Also tables of other programs by their place. Not here: the questions (`audit`, `writing`,
+`load.arrivals`, `operations.reconcile`), and queries over whole versions of tables of a lake
+(`store`).
 """
 
 import atexit
@@ -36,16 +38,18 @@ if TYPE_CHECKING:
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
 # Folder of spilled data; what a killed process left there DuckDB 2 removes when another one spills.
 SPILL = Path(".staging", ".spill")
-AT_ONCE = 512  # files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory
+# Files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory.
+AT_ONCE = 512
 FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 
 @contextlib.contextmanager
 def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
-    """A cursor of this process's engine, in UTC, which spills below the lake's folder and never fetches an extension.
+    """A cursor of this process's engine, in UTC, which spills below the lake's folder and never
+    fetches an extension.
 
-    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`. Raises BackfillError where a query
-    needs more and cannot spill it.
+    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`. Raises
+    BackfillError where a query needs more and cannot spill it.
     """
     import duckdb
 
@@ -56,21 +60,24 @@ def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
         except duckdb.OutOfMemoryException as error:
             raise BackfillError(
                 f"the lake {lake.address}",
-                f"a query over its files needs more memory than the {MEMORY} that it may use ({error})",
-                "Nothing was written", "Load or rebuild fewer days at once, for example a month",
-            ) from error  # fmt: skip
+                f"a query over its files needs more memory than the {MEMORY} that it may use "
+                f"({error})",
+                "Nothing was written",
+                "Load or rebuild fewer days at once, for example a month",
+            ) from error
 
 
 @lru_cache(maxsize=2)
 def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
-    """Kept, because starting one costs more than the audit of a day; it keeps no data of files. Closed before the
-    interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
+    """Kept, because starting one costs more than the audit of a day; it keeps no data of files.
+    Closed before the interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
     atexit.register(_engine.cache_clear)
     return _opened_engine(spill)
 
 
 def new_engine(root: Path) -> "DuckDBPyConnection":
-    """A separate engine, in UTC, which lives as long as the results read from it; `root` need not be a lake yet."""
+    """A separate engine, in UTC, which lives as long as the results read from it; `root` need not
+    be a lake yet."""
     engine = _opened_engine(str(root / SPILL))
     engine.execute("SET TimeZone = 'UTC'")
     return engine
@@ -80,18 +87,23 @@ def _opened_engine(spill: str) -> "DuckDBPyConnection":
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": MEMORY,
+        "threads": str(os.cpu_count() or 1),
+        "temp_directory": spill,
+        "preserve_insertion_order": "false",
         "enable_external_file_cache": "false",
-    }  # fmt: skip
+    }
     return duckdb.connect(config=config)
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:
     """A query for the contract's columns, in its types, of all rows of these files.
 
-    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
-    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their
+    word for no value. A column that a file lacks, because the table got it later, is NULL; one that
+    the contract has no more is left out.
     """
     return _rows_of_files(files, _declared(contract), _laid_out(contract))
 
@@ -99,17 +111,30 @@ def selection(files: Sequence[str], contract: Contract) -> str:
 def selections(
     engine: "DuckDBPyConnection", contract: Contract, *sides: Sequence[str]
 ) -> list[tuple[str, dict[str, str]]]:
-    """For each of two sets of files of a table, a query for the columns that any of its files has, and their types:
-    the contract's columns come first, in its types. A set without a file has the columns of the other."""
+    """For each of two sets of files of a table, a query for the columns that any of its files has,
+    and their types: the contract's columns come first, in its types. A set without a file has the
+    columns of the other."""
     declared, types_by_file = _declared(contract), list[dict[str, str]]()
     for files in sides:
-        listed = f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
+        listed = (
+            f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
+        )
         found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
         kinds = {name: kind for name, kind, *_ in found}
-        known = {c: kind for c, kind in declared.items() if c in kinds or (kinds and c in _laid_out(contract))}
+        known = {
+            c: kind
+            for c, kind in declared.items()
+            if c in kinds or (kinds and c in _laid_out(contract))
+        }
         types_by_file.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
-    types = [own or other or declared for own, other in zip(types_by_file, reversed(types_by_file), strict=True)]
-    return [(_rows_of_files(files, own, _laid_out(contract)), own) for files, own in zip(sides, types, strict=True)]
+    types = [
+        own or other or declared
+        for own, other in zip(types_by_file, reversed(types_by_file), strict=True)
+    ]
+    return [
+        (_rows_of_files(files, own, _laid_out(contract)), own)
+        for files, own in zip(sides, types, strict=True)
+    ]
 
 
 def _declared(contract: Contract) -> dict[str, str]:
@@ -121,7 +146,8 @@ def _laid_out(contract: Contract) -> list[str]:
 
 
 def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
-    """`selection` for columns by their names and types, of files whose folders hold the columns `laid_out`."""
+    """`selection` for columns by their names and types, of files whose folders hold the columns
+    `laid_out`."""
     columns = [(quoted(name), kind) for name, kind in types.items()]
     nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
@@ -131,8 +157,11 @@ def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Seq
         named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
         layout = f"hive_partitioning = true, hive_types = {{{named}}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    # The least and greatest number that a file names say nothing of NaN: without `can_have_nan` DuckDB denies it.
-    of_files = f"[{', '.join(map(literal, files))}], union_by_name = true, can_have_nan = true, {layout}"
+    # The least and greatest number that a file names say nothing of NaN: without `can_have_nan`
+    # DuckDB denies it.
+    of_files = (
+        f"[{', '.join(map(literal, files))}], union_by_name = true, can_have_nan = true, {layout}"
+    )
     rows = f"SELECT * FROM read_parquet({of_files})"
     return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
 
@@ -144,7 +173,8 @@ def literal(text: str) -> str:
 
 @contextlib.contextmanager
 def explaining_unreadable(contract: Contract) -> Iterator[None]:
-    """Turn DuckDB's errors into OSError where the machine is at fault (a full disk), else into ContractBroken."""
+    """Turn DuckDB's errors into OSError where the machine is at fault (a full disk), else into
+    ContractBroken."""
     import duckdb
 
     try:
@@ -156,15 +186,20 @@ def explaining_unreadable(contract: Contract) -> Iterator[None]:
             f"the table {contract.name}",
             f"what was computed cannot be read back: {str(error).splitlines()[0]}",
             "Nothing was written",
-            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
+            "Correct the transform (text must be UTF-8, types those of the contract), then run "
+            "again",
         ) from error
 
 
-def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONCE) -> Iterator[list[str]]:
-    """The files in batches of at most `at_once`, all files of a day in one batch (which may be larger for it).
+def file_batches(
+    files: Sequence[str], contract: Contract, at_once: int = AT_ONCE
+) -> Iterator[list[str]]:
+    """The files in batches of at most `at_once`, all files of a day in one batch (which may be
+    larger for it).
 
-    All files come at once for a table that is not laid out by its day column, because any may hold a day. DuckDB keeps
-    some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of 512 they take 45, in the same CPU time.
+    All files come at once for a table that is not laid out by its day column, because any may hold
+    a day. DuckDB keeps some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of
+    512 they take 45, in the same CPU time.
     """
     if contract.partition_column != contract.day_column or len(files) <= at_once:
         yield from [list(files)] if files else []
@@ -181,13 +216,17 @@ def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONC
 
 @contextlib.contextmanager
 def materialized(
-    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str, kept: bool = False
+    lake: LakeFolder,
+    files: Sequence[str],
+    contract: Contract,
+    narrow: Callable[[str], str] = str,
+    kept: bool = False,
 ) -> Iterator[str]:
     """A query for `narrow` of the rows of these files, valid while the block runs.
 
-    `narrow` makes a query from a query and treats every day by itself, because it runs on each batch of files. The
-    result of more than one batch, or that is to be read several times (`kept`), lies in a staging that is never
-    published.
+    `narrow` makes a query from a query and treats every day by itself, because it runs on each
+    batch of files. The result of more than one batch, or that is to be read several times (`kept`),
+    lies in a staging that is never published.
     """
     batches = list(file_batches(files, contract))
     if len(batches) <= 1 and not (kept and batches):
@@ -199,7 +238,9 @@ def materialized(
         with connection(lake) as engine:
             for number, batch in enumerate(batches):
                 copies.append(literal(str(staged.folder / f"{number}.parquet")))
-                engine.execute(f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)")
+                engine.execute(
+                    f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
+                )
         yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
     finally:
         staged.drop()
@@ -214,15 +255,25 @@ def not_delta(folder: Place) -> tuple[str, str]:
     """What lies at a place without a Delta table, and a way out, as parts of an error."""
     if any(name.endswith(".metadata.json") for name in folder.names("metadata")):
         culprit = f"an Iceberg table lies in {folder}, and no reader of it exists for this Spark"
-        return culprit, "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …"
-    return f"no Delta table lies in {folder}: it has no {LOG}", "Correct its place, or put the table back"
+        return (
+            culprit,
+            "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …",
+        )
+    return (
+        f"no Delta table lies in {folder}: it has no {LOG}",
+        "Correct its place, or put the table back",
+    )
 
 
 def delta_rows(
-    engine: "DuckDBPyConnection", folder: Place, version: int | None = None, *, is_lakes: bool = False
+    engine: "DuckDBPyConnection",
+    folder: Place,
+    version: int | None = None,
+    *,
+    is_lakes: bool = False,
 ) -> tuple[int, str]:
-    """A version (None: the newest) of the Delta table at a place, and a query for its rows from its plain files.
-    `is_lakes`: its log is the lake's.
+    """A version (None: the newest) of the Delta table at a place, and a query for its rows from its
+    plain files. `is_lakes`: its log is the lake's.
 
     Raises BackfillError if these alone do not give its rows.
     """
@@ -230,7 +281,9 @@ def delta_rows(
         raise _refused(folder, why)
     try:
         table = DeltaTable(folder.uri(), version=version)
-        rows = table.to_pyarrow_dataset()  # refuses what is not in the files: deleted rows, renamed columns
+        rows = (
+            table.to_pyarrow_dataset()
+        )  # refuses what is not in the files: deleted rows, renamed columns
     except (DeltaError, OSError) as error:
         raise _refused(folder, " ".join(str(error).split())) from error
     engine.register("rows_of_delta", rows)
@@ -243,12 +296,17 @@ def delta_rows(
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
-    return table.version(), _rows_of_files(files, {name: kind for name, kind, *_ in kinds}, laid_out)
+    return table.version(), _rows_of_files(
+        files, {name: kind for name, kind, *_ in kinds}, laid_out
+    )
 
 
 def _refused(folder: Place, culprit: str) -> BackfillError:
     return BackfillError(
-        f"the Delta table {folder.uri()}", culprit, "It was not read", "Write its rows to Parquet files first"
+        f"the Delta table {folder.uri()}",
+        culprit,
+        "It was not read",
+        "Write its rows to Parquet files first",
     )
 
 

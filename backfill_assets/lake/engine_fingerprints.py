@@ -1,8 +1,9 @@
-"""The content fingerprint and the histograms of a day as Spark SQL, equal to `fingerprints` to the last bit.
+"""The content fingerprint and the histograms of a day as Spark SQL, equal to `fingerprints` to the
+last bit.
 
-Not here: running them (`auditor`), what they mean (`fingerprints`). What one engine does otherwise (a cast of a decimal
-may round, Spark's `isnan(NULL)` is false, no engine gives the bits of a DOUBLE alike) is spelled out here, so that
-one text serves all.
+Not here: running them (`auditor`), what they mean (`fingerprints`). What one engine does otherwise
+(a cast of a decimal may round, Spark's `isnan(NULL)` is false, no engine gives the bits of a DOUBLE
+alike) is spelled out here, so that one text serves all.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,13 @@ from collections.abc import Iterable
 from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.readings import Sets
-from backfill_assets.lake.fingerprints import BEYOND_BUCKETS, BITS_PER_DIGIT, NAN_BITS, PIECE_BITS, PIECES
+from backfill_assets.lake.fingerprints import (
+    BEYOND_BUCKETS,
+    BITS_PER_DIGIT,
+    NAN_BITS,
+    PIECE_BITS,
+    PIECES,
+)
 from backfill_assets.landing.mapping import quoted
 
 MANTISSA, SIGN = 1 << 52, -(1 << 63)  # of the 64 bits of a DOUBLE
@@ -38,7 +45,10 @@ def part_hashes(contract: Contract, parts: Sets) -> dict[str, str]:
 def _cell(value: str, kind: ColumnType) -> str:
     """The expression of the text of a value, NULL included."""
     if kind.element is not None:
-        text = f"concat('[', array_join(transform({value}, e -> {_cell('e', kind.element)}), ','), ']')"
+        text = (
+            f"concat('[', array_join(transform({value}, e -> {_cell('e', kind.element)}), ','), "
+            "']')"
+        )
     elif kind.kind == "DOUBLE":
         text = _bits(value)
     else:
@@ -67,7 +77,8 @@ def _bits(value: str) -> str:
 
 
 def comparable(column: Column) -> str:
-    """A column as a key of groups: engines differ on -0.0, which has the text of 0.0, and on NaN."""
+    """A column as a key of groups: engines differ on -0.0, which has the text of 0.0, and on
+    NaN."""
     kind, value = column.kind, quoted(column.name)
     is_plain = kind.kind != "DOUBLE" and kind.element is None
     return value if is_plain else _cell(value, kind)
@@ -78,7 +89,10 @@ def bucket(column: Column) -> str:
     n, kind = quoted(column.name), column.kind.kind
     if kind == "DOUBLE":  # NULL is named: `isnan` says no of it, and `least` passes it over
         most = f"{BEYOND_BUCKETS!r}D".replace("+", "")
-        n = f"CASE WHEN {n} IS NOT NULL AND NOT isnan({n}) THEN greatest(least({n}, {most}), -{most}) END"
+        n = (
+            f"CASE WHEN {n} IS NOT NULL AND NOT isnan({n}) THEN greatest(least({n}, {most}), "
+            f"-{most}) END"
+        )
     elif kind == DECIMAL:  # toward 0, which a cast does in Spark only
         n = f"CASE WHEN {n} < 0 THEN ceil({n}) ELSE floor({n}) END"
     n = f"CAST({n} AS BIGINT)"
@@ -91,5 +105,6 @@ def pieces(hashes: Iterable[str]) -> dict[str, str]:
     digits = PIECE_BITS // BITS_PER_DIGIT
     return {
         f"{h}_{i}": f"CAST(conv(substr({h}, {1 + i * digits}, {digits}), 16, 10) AS BIGINT)"
-        for h in hashes for i in range(PIECES)
-    }  # fmt: skip
+        for h in hashes
+        for i in range(PIECES)
+    }

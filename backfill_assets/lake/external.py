@@ -1,9 +1,10 @@
-"""Tables that others write, as a lake takes them in: where they lie, what can be read of them, their files by days.
+"""Tables that others write, as a lake takes them in: where they lie, what can be read of them,
+their files by days.
 
-Not here: which days changed since the lake last looked, and their receipts (`lake.observing`). The lake keeps a folder
-with a log of its own for such a table: it names the others' files, in a bucket by their addresses, in a folder behind
-a symbolic link, so that readers read a version of it as of any table, and receipts say which rows each day has. No file
-of the others is ever written.
+Not here: which days changed since the lake last looked, and their receipts (`lake.observing`). The
+lake keeps a folder with a log of its own for such a table: it names the others' files, in a bucket
+by their addresses, in a folder behind a symbolic link, so that readers read a version of it as of
+any table, and receipts say which rows each day has. No file of the others is ever written.
 """
 
 import json
@@ -32,9 +33,13 @@ from backfill_assets.places.store_errors import refuse_lost
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
+# Of the digest of the folder: another place gets another link, and older versions keep theirs.
+PLACE_CHARS = 8
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
-PLAIN = "Have its owner write it as plain files (spark.read of it, written to another folder), or name another table"
+PLAIN = (
+    "Have its owner write it as plain files (spark.read of it, written to another folder), or "
+    "name another table"
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ class ExternalTable:
     """A daily Delta table that others write, as a pipeline declares it."""
 
     name: str
-    table: str  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
+    table: (
+        str  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
+    )
     day: str  # its column with the day, a DATE
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
@@ -54,12 +61,15 @@ class UnreadableLog(BackfillError):
 
 
 def external_table(name: str, *, table: str, day: str, description: str = "") -> ExternalTable:
-    """Declare a daily Delta table that others write as a table `name` of the lake, which others are made from:
-    `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
+    """Declare a daily Delta table that others write as a table `name` of the lake, which others are
+    made from: `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
 
-    table: its folder, relative to `lake.toml`, its address in a bucket (`s3://…`, `az://…`, `gs://…`), or its name in a
-        catalog (`SCHEMA.TABLE`, `CATALOG.SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded.
-    day: its column with a row's day, of type DATE; rows without a day belong to none and are counted.
+    table: its folder, relative to `lake.toml`, its address in a bucket (`s3://…`, `az://…`,
+    `gs://…`), or its name in a
+        catalog (`SCHEMA.TABLE`, `CATALOG.SCHEMA.TABLE`), whose place `backfill-assets locate` has
+        recorded.
+    day: its column with a row's day, of type DATE; rows without a day belong to none and are
+    counted.
     """
     return ExternalTable(name, table, day, description)
 
@@ -81,10 +91,14 @@ class Reference:
         return days_between(self.first, self.last)
 
     def stats(self, day_column: str) -> str:
-        """Its statistics in Delta's JSON: rows, and the least and greatest day, no value of another column."""
+        """Its statistics in Delta's JSON: rows, and the least and greatest day, no value of another
+        column."""
         known: dict[str, Any] = {} if self.rows is None else {"numRecords": self.rows}
         if not self.file.partition and self.first is not None:
-            known |= {"minValues": {day_column: str(self.first)}, "maxValues": {day_column: str(self.last)}}
+            known |= {
+                "minValues": {day_column: str(self.first)},
+                "maxValues": {day_column: str(self.last)},
+            }
         return json.dumps(known, separators=(",", ":"))
 
 
@@ -99,51 +113,67 @@ class Observed:
     is_adopted: bool = False  # others wrote to a table of the lake, and their days were judged
 
     def __str__(self) -> str:
-        changed = f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
-        without = f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
+        changed = (
+            f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
+        )
+        without = (
+            f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
+        )
         kind = "adopted " if self.is_adopted else "external"
         return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
 
     def to_dict(self) -> dict[str, Any]:
         """What was found as JSON values."""
-        return {"version": self.version, "days": list(map(str, self.days)), "rows_without_day": self.without_day}
+        return {
+            "version": self.version,
+            "days": list(map(str, self.days)),
+            "rows_without_day": self.without_day,
+        }
 
 
 def contract_of(root: Path, table: ExternalTable) -> Contract:
-    """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
-    looked; of a log that cannot be read its day alone, so that the other tables can be. Raises SettingsError for a
-    table that does not fit, and as `place_known` does."""
+    """The contract of a declared table, with the columns that were last seen, or are there now if
+    the lake never looked; of a log that cannot be read its day alone, so that the other tables can
+    be. Raises SettingsError for a table that does not fit, and as `place_known` does."""
     place = place_known(root, table)
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
-        if (contract.name, contract.external, contract.day_column) == (table.name, place, table.day):
+        if (contract.name, contract.external, contract.day_column) == (
+            table.name,
+            place,
+            table.day,
+        ):
             return contract
     try:
         return seen_contract(replace(table, table=place), open_external(table.name, place))
     except UnreadableLog:
         columns = (Column(table.day, "DATE", table.day, nullable=False),)
         about = f"A table of others, in {place}, whose log could not be read yet."
-        return Contract(table.name, about, columns, table.day, (), (), partition_by="", external=place)
+        return Contract(
+            table.name, about, columns, table.day, (), (), partition_by="", external=place
+        )
     except BackfillError as error:
         raise SettingsError(*error.args) from error
 
 
 def place_known(root: Path, table: ExternalTable) -> str:
-    """As `place_of`, of a table that the lake at `root` reads, perhaps by a name in a catalog. Raises SettingsError,
-    too, for such a name whose place is not recorded."""
+    """As `place_of`, of a table that the lake at `root` reads, perhaps by a name in a catalog.
+    Raises SettingsError, too, for such a name whose place is not recorded."""
     return place_of(table.name, located(root).get(table.table, table.table), home_of(root))
 
 
 def place_of(name: str, table: str, base: Path) -> str:
-    """The address of a table of others in a bucket, or its absolute folder; relative to `base`, which may be this
-    machine's folder of a lake in a bucket. Raises SettingsError for an address that none can have."""
+    """The address of a table of others in a bucket, or its absolute folder; relative to `base`,
+    which may be this machine's folder of a lake in a bucket. Raises SettingsError for an address
+    that none can have."""
     address = table_address(table, base, f"the external table {name}")
     return address or str((base / Path(table).expanduser()).resolve())
 
 
 def open_external(name: str, place: str, version: int | None = None) -> "DeltaTable":
-    """The table of others in a folder or a bucket, at a version (None: the newest). Raises BackfillError, naming why,
-    for one that is not there, and for deleted rows and renamed columns that plain files do not show."""
+    """The table of others in a folder or a bucket, at a version (None: the newest). Raises
+    BackfillError, naming why, for one that is not there, and for deleted rows and renamed columns
+    that plain files do not show."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -160,8 +190,13 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
     if mode != "none":
         raise refused(name, f"its columns are renamed by column mapping ({mode})", PLAIN)
     if _has_vectors(opened):
-        fix = "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = false"
-        raise refused(name, "it has deletion vectors, rows that are deleted beside their files", fix)
+        fix = (
+            "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = "
+            "false"
+        )
+        raise refused(
+            name, "it has deletion vectors, rows that are deleted beside their files", fix
+        )
     return opened
 
 
@@ -177,25 +212,38 @@ def _has_vectors(opened: "DeltaTable") -> bool:
 
 
 def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
-    """The contract of a table of others (in an absolute folder) as it was opened. Columns of types that no column of a
-    lake has are left out. Raises BackfillError where its column with the day is no DATE, or its files are laid out by
-    another column."""
+    """The contract of a table of others (in an absolute folder) as it was opened. Columns of types
+    that no column of a lake has are left out. Raises BackfillError where its column with the day is
+    no DATE, or its files are laid out by another column."""
     kinds = {column: str(kind) for column, kind in column_types(opened).items() if kind is not None}
     name, place, day = table.name, table.table, table.day
     if kinds.get(day) != "DATE":
         is_there = day in {f.name for f in opened.schema().fields}
         why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
-        raise refused(name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}")
+        raise refused(
+            name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}"
+        )
     laid_out = opened.metadata().partition_columns
     if laid_out not in ([], [day]):
-        culprit = f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can be read"
+        culprit = (
+            f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can "
+            "be read"
+        )
         raise refused(name, culprit, PLAIN)
     return Contract(
-        name, table.description or f"A table of others, in {place}.",
-        tuple(Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()),
-        day, (), (), partition_by=None if laid_out else "", made_by=table.made_by, first_day=table.first_day,
+        name,
+        table.description or f"A table of others, in {place}.",
+        tuple(
+            Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()
+        ),
+        day,
+        (),
+        (),
+        partition_by=None if laid_out else "",
+        made_by=table.made_by,
+        first_day=table.first_day,
         external=place,
-    )  # fmt: skip
+    )
 
 
 def declaration_of(contract: Contract) -> ExternalTable:
@@ -210,14 +258,17 @@ def days_between(first: date, last: date) -> Iterator[date]:
 
 
 def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | None:
-    """The days that a file in a log of others may hold rows of, by its folder or its statistics; None: any."""
+    """The days that a file in a log of others may hold rows of, by its folder or its statistics;
+    None: any."""
     day = contract.day_column
     if contract.partition_column and day in change.values:
         value = change.values[day]
         return [date.fromisoformat(value)] if value else []
     try:
         stats = json.loads(change.stats)
-        first, last = (date.fromisoformat(stats[bound][day]) for bound in ("minValues", "maxValues"))
+        first, last = (
+            date.fromisoformat(stats[bound][day]) for bound in ("minValues", "maxValues")
+        )
     except (ValueError, KeyError, TypeError):
         return None
     return Reference(LiveFile(change.path, None, change.size), None, first, last).days
@@ -232,8 +283,8 @@ def digest_of_commit(contract: Contract, version: int) -> str:
 
 
 def named_in(table: Place, contract: Contract) -> str:
-    """What the names of others' files begin with in the lake's log of their table: its address in a bucket, or a link
-    to its folder, which is made here."""
+    """What the names of others' files begin with in the lake's log of their table: its address in a
+    bucket, or a link to its folder, which is made here."""
     if "://" in contract.external:
         return f"{contract.external}/"
     link = f"{OTHERS}{digest_of(contract.external)[:PLACE_CHARS]}"
@@ -241,19 +292,26 @@ def named_in(table: Place, contract: Contract) -> str:
     return f"{link}/"
 
 
-def references(opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = "") -> list[Reference]:
-    """The data files of an opened table of others, which lies at `place`, named below `prefix`, or of the lake's log of
-    it (None: their names there), those of rows without a day included. Raises BackfillError for names that are no files
-    of the table, and for paths that do not name their day."""
+def references(
+    opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = ""
+) -> list[Reference]:
+    """The data files of an opened table of others, which lies at `place`, named below `prefix`, or
+    of the lake's log of it (None: their names there), those of rows without a day included. Raises
+    BackfillError for names that are no files of the table, and for paths that do not name their
+    day."""
     added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
     nothing = [None] * added.num_rows
     laid_out = contract.partition_column == day
     for path, size, rows, value, least, most in zip(
-        columns["path"], columns["size_bytes"], columns.get("num_records", nothing),
-        columns.get(f"partition.{day}", nothing), columns.get(f"min.{day}", nothing),
-        columns.get(f"max.{day}", nothing), strict=True,
-    ):  # fmt: skip
+        columns["path"],
+        columns["size_bytes"],
+        columns.get("num_records", nothing),
+        columns.get(f"partition.{day}", nothing),
+        columns.get(f"min.{day}", nothing),
+        columns.get(f"max.{day}", nothing),
+        strict=True,
+    ):
         why = name_fault(path) or name_fault(unquote(path)) if prefix is not None else ""
         if not why and laid_out and value and f"{day}={value}/" not in path:
             why = "which is not named by its folder and day"
@@ -268,8 +326,8 @@ def references(opened: "DeltaTable", contract: Contract, place: Place, prefix: s
 
 
 def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
-    """The reference with the days that its file's own footer tells, as `place` names it; unchanged where it tells none.
-    Raises OSError for a file that is gone."""
+    """The reference with the days that its file's own footer tells, as `place` names it; unchanged
+    where it tells none. Raises OSError for a file that is gone."""
     metadata, day_column = footer_in(place, reference.file.path).metadata, contract.day_column
     days: list[date] = []
     for group in range(metadata.num_row_groups):
@@ -284,16 +342,17 @@ def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Re
 
 
 def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> None:
-    """Raise BackfillError where others made a table anew that other columns lay out than the lake's `own` log of it, at
-    `where`, which cannot change them."""
+    """Raise BackfillError where others made a table anew that other columns lay out than the lake's
+    `own` log of it, at `where`, which cannot change them."""
     before, now = own.metadata().partition_columns, [*filter(None, [contract.partition_column])]
     if before != now:
         by, was = (", ".join(columns) or "no column" for columns in (now, before))
         raise refused(
-            contract.name, f"it was made anew: {by} lays it out, and {was} did when it was first seen",
+            contract.name,
+            f"it was made anew: {by} lays it out, and {was} did when it was first seen",
             f"Move {where}, which holds what was seen of it and no rows, away, and look again: "
             "what was made from days that have the same rows stays fresh",
-        )  # fmt: skip
+        )
 
 
 def unreadable(name: str, culprit: str) -> UnreadableLog:
@@ -311,6 +370,8 @@ def refuse_external(contract: Contract) -> None:
     """Raise BackfillError for a table that others write: nothing here changes it."""
     if contract.external:
         raise BackfillError(
-            f"the table {contract.name}", f"others write it, in {contract.external}", "Nothing was written",
+            f"the table {contract.name}",
+            f"others write it, in {contract.external}",
+            "Nothing was written",
             "Have its writer change it; what is made from it follows",
-        )  # fmt: skip
+        )

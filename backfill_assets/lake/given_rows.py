@@ -1,9 +1,11 @@
-"""Rows that a user's asset returned, as one value: their columns, and staging them for a table of a lake.
+"""Rows that a user's asset returned, as one value: their columns, and staging them for a table of a
+lake.
 
-A Spark frame is computed and written by its own session; what comes by Arrow, pandas or polars starts no engine. Either
-way the rows stream through the same conversion into the same writer, so that equal rows are equal files; but a frame of
-the table's own types that other machines write to the lake's bucket stays there. Not here: the conversion
-(`given_columns`), judging and publishing what was staged.
+A Spark frame is computed and written by its own session; what comes by Arrow, pandas or polars
+starts no engine. Either way the rows stream through the same conversion into the same writer, so
+that equal rows are equal files; but a frame of the table's own types that other machines write to
+the lake's bucket stays there. Not here: the conversion (`given_columns`), judging and publishing
+what was staged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,25 +44,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_AT_ONCE = 1 << 16
-KNOWN = "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or a polars frame"
+KNOWN = (
+    "a Spark DataFrame, an Arrow Table, RecordBatch or RecordBatchReader, a pandas DataFrame, or "
+    "a polars frame"
+)
 CAST = "Cast the columns in the asset"
 WIDEN = (
-    f'{CAST}; schema_changes="evolve" of the IO manager lets rows bring a wider type (BIGINT for INT, a DECIMAL of '
+    f'{CAST}; schema_changes="evolve" of the IO manager lets rows bring a wider type (BIGINT for '
+    "INT, a DECIMAL of "
     "more digits before the point)"
 )
 
 
 @dataclass(frozen=True)
 class GivenRows:
-    """Rows in the form in which an asset returned them: `kind` names it. `of` makes one, `columns` gives the columns
-    for a contract, `stage` writes the rows. A reader can be staged once, anything else again."""
+    """Rows in the form in which an asset returned them: `kind` names it. `of` makes one, `columns`
+    gives the columns for a contract, `stage` writes the rows. A reader can be staged once, anything
+    else again."""
 
     kind: str
     rows: Any
 
     @classmethod
     def of(cls, rows: Any) -> "GivenRows":
-        """Recognise what an asset returned; computes and reads nothing. Raises BackfillError for anything else."""
+        """Recognise what an asset returned; computes and reads nothing. Raises BackfillError for
+        anything else."""
         if isinstance(rows, cls):
             return rows
         module = type(rows).__module__
@@ -73,9 +81,11 @@ class GivenRows:
         if hasattr(rows, "__arrow_c_array__") and hasattr(rows, "schema"):
             return cls("pyarrow RecordBatch", rows)
         raise BackfillError(
-            f"a value of the type {module}.{type(rows).__qualname__}", "it is no table of rows", "Nothing was written",
+            f"a value of the type {module}.{type(rows).__qualname__}",
+            "it is no table of rows",
+            "Nothing was written",
             f"Return {KNOWN}",
-        )  # fmt: skip
+        )
 
     @cached_property
     def given(self) -> tuple[GivenColumn, ...]:
@@ -88,17 +98,20 @@ class GivenRows:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of a contract for these rows: nullable, without a description, whole numbers and floating ones of
-        any size as the next larger type. Computes nothing of a lazy frame. Raises ContractBroken naming each column
-        that cannot be one: of another type, without a type, of another's name."""
+        """The columns of a contract for these rows: nullable, without a description, whole numbers
+        and floating ones of any size as the next larger type. Computes nothing of a lazy frame.
+        Raises ContractBroken naming each column that cannot be one: of another type, without a
+        type, of another's name."""
         return as_columns(self.given, f"the {self.kind}")
 
     def stage(self, lake: LakeFolder, contract: Contract) -> Staged:
-        """Write the rows, of whatever days, once to a staging that the caller owns; an empty one has no files.
+        """Write the rows, of whatever days, once to a staging that the caller owns; an empty one
+        has no files.
 
-        Columns come in any order. The day may be a DATE, an ISO text or a midnight of UTC. Raises ContractBroken that
-        names every column of another type, and how many values of which column are not exactly values of its type;
-        what the rows raise while they are computed, too. Then nothing is left.
+        Columns come in any order. The day may be a DATE, an ISO text or a midnight of UTC. Raises
+        ContractBroken that names every column of another type, and how many values of which column
+        are not exactly values of its type; what the rows raise while they are computed, too. Then
+        nothing is left.
         """
         what = f"the table {contract.name}"
         refuse_names(self.given, what)
@@ -108,8 +121,13 @@ class GivenRows:
                 _refuse(what, differences)
                 is_there = _is_there(self.rows.sparkSession, lake, staged)
                 if is_there and _is_as_stored(self.rows, contract):
-                    cast = (f"CAST({quoted(c.name)} AS {c.kind.spark}) AS {quoted(c.name)}" for c in contract.columns)
-                    staged.files = tuple(write_there(self.rows.selectExpr(*cast), lake, contract, staged))
+                    cast = (
+                        f"CAST({quoted(c.name)} AS {c.kind.spark}) AS {quoted(c.name)}"
+                        for c in contract.columns
+                    )
+                    staged.files = tuple(
+                        write_there(self.rows.selectExpr(*cast), lake, contract, staged)
+                    )
                     return staged
                 batches = _batches_of_files(_written(self.rows, staged, is_there))
             else:
@@ -124,7 +142,8 @@ class GivenRows:
 
     @cached_property
     def _arrow(self) -> Any:
-        """What gives an Arrow stream. pandas' NaN is NULL, as pandas means it; its index is no column."""
+        """What gives an Arrow stream. pandas' NaN is NULL, as pandas means it; its index is no
+        column."""
         if self.kind == "pandas DataFrame":
             try:
                 return pa.Table.from_pandas(self.rows, preserve_index=False)
@@ -136,8 +155,8 @@ class GivenRows:
 
 
 def _is_there(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool:
-    """Whether a session computes on machines that do not see this one's folders, and reaches the bucket of a lake in
-    S3. Raises SettingsError where it reaches neither."""
+    """Whether a session computes on machines that do not see this one's folders, and reaches the
+    bucket of a lake in S3. Raises SettingsError where it reaches neither."""
     table = staged.table
     if not table.uri().startswith(S3) or not why_elsewhere(session, table.prepared(staged.name)):
         return False
@@ -146,18 +165,20 @@ def _is_there(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool
 
 
 def _is_as_stored(frame: "DataFrame", contract: Contract) -> bool:
-    """Whether a frame's session writes the files of a table as they must be: each value fits its column, instants as
-    readers of Delta expect them."""
+    """Whether a frame's session writes the files of a table as they must be: each value fits its
+    column, instants as readers of Delta expect them."""
     found, wanted = dict(frame.dtypes), {c.name: c.kind.spark for c in contract.columns}
     fits = all(found[n] == kind or (found[n], kind) in WIDENING for n, kind in wanted.items())
     has_instants = any("timestamp" in kind for kind in wanted.values())
     as_micros = not has_instants or conf_value(frame.sparkSession, INSTANTS) == "TIMESTAMP_MICROS"
-    return fits and as_micros and bool(contract.partition_column)  # else an empty frame would be a file
+    return (
+        fits and as_micros and bool(contract.partition_column)
+    )  # else an empty frame would be a file
 
 
 def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
-    """Files on this machine with the rows of a frame, which its own session computes to a folder that it sees, or to
-    the bucket."""
+    """Files on this machine with the rows of a frame, which its own session computes to a folder
+    that it sees, or to the bucket."""
     table, name = staged.table, f"{staged.name}/{WHOLE}"
     if not is_there:
         return write_parquet(frame, staged.folder / WHOLE)
@@ -174,7 +195,9 @@ def _refuse(what: str, differences: Sequence[str]) -> None:
 
 
 def _reader(rows: Any) -> "pa.RecordBatchReader":
-    return rows if isinstance(rows, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(rows)
+    return (
+        rows if isinstance(rows, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(rows)
+    )
 
 
 def _batches(rows: Any) -> "Iterator[pa.RecordBatch]":
@@ -192,7 +215,8 @@ def _batches_of_files(paths: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
 
 
 class _Stream:
-    """Batches on their way into a contract's columns, once; counts misfits. `first` is None where there is no row."""
+    """Batches on their way into a contract's columns, once; counts misfits. `first` is None where
+    there is no row."""
 
     def __init__(self, contract: Contract, batches: "Iterator[pa.RecordBatch]") -> None:
         self.contract, self.batches = contract, batches
@@ -202,16 +226,21 @@ class _Stream:
         self.error: Exception | None = None
 
     def reader(self) -> "pa.RecordBatchReader":
-        """The converted batches. An error of the rows ends them, because it would not get through the writer."""
+        """The converted batches. An error of the rows ends them, because it would not get through
+        the writer."""
         fields = [pa.field(c.name, stored_type(c.kind)) for c in self.contract.columns]
-        return pa.RecordBatchReader.from_batches(pa.schema(fields), self._converted_batches(pa.schema(fields)))
+        return pa.RecordBatchReader.from_batches(
+            pa.schema(fields), self._converted_batches(pa.schema(fields))
+        )
 
     def _converted_batches(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
         try:
             batch = self.first
             while batch is not None:
                 self.rows += batch.num_rows
-                cells = [self._converted_column(batch.column(c.name), c) for c in self.contract.columns]
+                cells = [
+                    self._converted_column(batch.column(c.name), c) for c in self.contract.columns
+                ]
                 yield pa.RecordBatch.from_arrays(cells, schema=schema)
                 batch = next(self.batches, None)
         except Exception as error:  # noqa: BLE001  # whatever the asset's own rows raise; `refuse` raises it again
@@ -221,16 +250,23 @@ class _Stream:
         try:
             cells, bad, why = converted(values, column.kind)
         except pa.ArrowException as error:
-            raise refused(f"the table {self.contract.name}", f"column {column.name}: {error}", CAST) from error
+            raise refused(
+                f"the table {self.contract.name}", f"column {column.name}: {error}", CAST
+            ) from error
         if bad is not None and (count := pc.sum(bad).as_py()):
             self.counts[column.name, why] = self.counts.get((column.name, why), 0) + count
         return cells
 
     def refuse(self, what: str) -> None:
-        """Raise the error that reading the rows raised, else ContractBroken if values do not fit their columns."""
+        """Raise the error that reading the rows raised, else ContractBroken if values do not fit
+        their columns."""
         if self.error is not None:
             raise self.error
         if self.counts:
             beyond = any(why.startswith(BEYOND) for _, why in self.counts)
-            listed = (f"{n:,} values of the column {name} {why}" for (name, why), n in self.counts.items())
-            raise refused(what, f"of {self.rows:,} rows " + "; ".join(listed), WIDEN if beyond else CAST)
+            listed = (
+                f"{n:,} values of the column {name} {why}" for (name, why), n in self.counts.items()
+            )
+            raise refused(
+                what, f"of {self.rows:,} rows " + "; ".join(listed), WIDEN if beyond else CAST
+            )

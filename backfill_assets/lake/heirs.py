@@ -12,12 +12,18 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.landing.content_store import identity
 
-Place = tuple[str, tuple[int, ...]]  # a content as it landed, and the numbers (from 1, ascending) of lost records
-BYTES_BEFORE, BYTES_AFTER = "bytes_before", "bytes_after"  # SHA-256 of the rewritten file, whatever names its content
+Place = tuple[
+    str, tuple[int, ...]
+]  # a content as it landed, and the numbers (from 1, ascending) of lost records
+BYTES_BEFORE, BYTES_AFTER = (
+    "bytes_before",
+    "bytes_after",
+)  # SHA-256 of the rewritten file, whatever names its content
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
-    """These landed contents (SHA-256) and the contents that erasures made of them, each by all its names."""
+    """These landed contents (SHA-256) and the contents that erasures made of them, each by all its
+    names."""
     found = set(contents)
     for entry in _entries(lake):
         if found & {*_names(entry, BYTES_BEFORE)}:
@@ -37,36 +43,50 @@ def _names(entry: Mapping[str, Any], which: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Origins:
-    """The entries of all erasures for landed files, by every name of the content that they left; and the SHA-256 of the
-    bytes of these contents."""
+    """The entries of all erasures for landed files, by every name of the content that they left;
+    and the SHA-256 of the bytes of these contents."""
 
     entries: Mapping[str, Collection[dict[str, Any]]]
     left: Collection[str]
 
     def of(self, name: str, others: Iterable[str] = (), path: str = "") -> Place | None:
-        """Where the records of a content stood as it landed: they keep their order among the records of all files, and
-        their default `seq`. None for a content that no erasure left.
+        """Where the records of a content stood as it landed: they keep their order among the
+        records of all files, and their default `seq`. None for a content that no erasure left.
 
-        The content as it landed is named as this one is: by its bytes, or by these and the path. `others`: other names
-        of the content. `path`: of its file, if `select` uses it.
+        The content as it landed is named as this one is: by its bytes, or by these and the path.
+        `others`: other names of the content. `path`: of its file, if `select` uses it.
         """
-        moved = [] if name in self.entries or not path else [b for b in self.left if identity(b, path) == name]
+        moved = (
+            []
+            if name in self.entries or not path
+            else [b for b in self.left if identity(b, path) == name]
+        )
         place = self._of(name, {name, *others, *moved}, path, frozenset())
         return None if place == (name, ()) else place
 
     def _of(self, name: str, names: Collection[str], path: str, behind: frozenset[str]) -> Place:
         """Of files that became the same one, the file that came last in order counts."""
-        steps = {(was, gone): known for was, known, gone in self._steps(name, names, path) if was not in behind}
+        steps = {
+            (was, gone): known
+            for was, known, gone in self._steps(name, names, path)
+            if was not in behind
+        }
         found = []
         for (was, gone), known in steps.items():
             first, lost = self._of(was, known, path, behind | {name})
             found.append((first, tuple(sorted({*lost, *(before(n, lost) for n in gone)}))))
         return max(found, default=(name, ()))
 
-    def _steps(self, name: str, names: Collection[str], path: str) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
-        """The content before each erasure: its name, all its names, and the numbers of the erased records."""
+    def _steps(
+        self, name: str, names: Collection[str], path: str
+    ) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
+        """The content before each erasure: its name, all its names, and the numbers of the erased
+        records."""
         for entry in (e for n in names for e in self.entries.get(n, ())):
-            content, by_path = entry[BYTES_BEFORE], identity(entry[BYTES_BEFORE], path or entry["path"])
+            content, by_path = (
+                entry[BYTES_BEFORE],
+                identity(entry[BYTES_BEFORE], path or entry["path"]),
+            )
             was = content if name == entry[BYTES_AFTER] else by_path
             yield was, {by_path, *_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
 

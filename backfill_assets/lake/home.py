@@ -1,6 +1,8 @@
-"""An opened lake: its folder, its settings, and the store of its tables; in a bucket copies of what people keep there.
+"""An opened lake: its folder, its settings, and the store of its tables; in a bucket copies of what
+people keep there.
 
-Not here: its paths (`folder`), its address (`core.addresses`), and which lake is meant (`core.process`).
+Not here: its paths (`folder`), its address (`core.addresses`), and which lake is meant
+(`core.process`).
 """
 
 import contextlib
@@ -24,7 +26,8 @@ from backfill_assets.places.folder import Folder
 
 @dataclass(frozen=True)
 class Lake(LakeFolder):
-    """A lake whose settings were read (`LakeFolder`), and the `store` of its tables. Created by `open_lake`."""
+    """A lake whose settings were read (`LakeFolder`), and the `store` of its tables. Created by
+    `open_lake`."""
 
     @property
     def store(self) -> TableStore:
@@ -33,11 +36,12 @@ class Lake(LakeFolder):
 
 
 def open_lake(root: Path | str, is_further: bool = False, proposed: Path | None = None) -> Lake:
-    """The lake at `root`, a folder or an address; raises SettingsError if its `lake.toml` is missing or bad.
-    `proposed`: the folder of a lake.toml that is tried before the lake has one.
+    """The lake at `root`, a folder or an address; raises SettingsError if its `lake.toml` is
+    missing or bad. `proposed`: the folder of a lake.toml that is tried before the lake has one.
 
-    From then on only the users that `[access]` names can read files that this process writes, and the lake's own
-    folders. A `is_further` lake, opened beside that of the process, never adds users: files may hold rows of both.
+    From then on only the users that `[access]` names can read files that this process writes, and
+    the lake's own folders. A `is_further` lake, opened beside that of the process, never adds
+    users: files may hold rows of both.
     """
     lake = look_at(root, proposed)
     before = os.umask(umask := lake.settings.access.umask)
@@ -48,8 +52,8 @@ def open_lake(root: Path | str, is_further: bool = False, proposed: Path | None 
 
 
 def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
-    """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed, but for this
-    machine's copies of the own files of a lake in a bucket."""
+    """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed,
+    but for this machine's copies of the own files of a lake in a bucket."""
     root = local_root(root)
     refuse_file(root)
     settings = load_settings(proposed or root)
@@ -65,8 +69,8 @@ def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
 
 @contextlib.contextmanager
 def access_of(lake: Lake) -> Iterator[None]:
-    """Within, only the users that `[access]` names can read files that this process writes; then its umask is as it
-    was."""
+    """Within, only the users that `[access]` names can read files that this process writes; then
+    its umask is as it was."""
     before = os.umask(lake.settings.access.umask)
     try:
         _close_folders(lake)
@@ -90,23 +94,32 @@ def refuse_unwritable(lake: Lake) -> None:
     """Raise BackfillError if this user may not write into the lake."""
     if (folder := unwritable_folder(lake)) is not None:
         fix = "Run as the owner of the lake, or have the rights changed"
-        raise BackfillError(str(folder), "this user may not write there", "Nothing was started", fix)
+        raise BackfillError(
+            str(folder), "this user may not write there", "Nothing was started", fix
+        )
 
 
 OWN_FILE = re.compile(r"\.(py|sql)$")
-ELSEWHERE = re.compile(r"^(sc|spark|k8s)://|^yarn$")  # engines whose machines do not see the copies of this one
-FROZEN = re.compile(r"\.plans/code/\w+")  # the folder of older code that a plan works by (`backfill.code`)
+ELSEWHERE = re.compile(
+    r"^(sc|spark|k8s)://|^yarn$"
+)  # engines whose machines do not see the copies of this one
+FROZEN = re.compile(
+    r"\.plans/code/\w+"
+)  # the folder of older code that a plan works by (`backfill.code`)
 CODE = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
 
 
 def fetch_own(root: Path, settings: LakeSettings) -> None:
-    """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look at, and the files that
-    its pipeline may reach; those that are gone from the bucket are deleted here."""
+    """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look
+    at, and the files that its pipeline may reach; those that are gone from the bucket are deleted
+    here."""
     place, here = place_at(root), Folder(str(root))
     landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
     has_code = any(getattr(settings.pipeline, key) for key in CODE)
     wanted = {FILE_NAME, *(_own_files(place, {TABLES, *landings}) if has_code else ())}
-    for folder in {found[0] for key in CODE if (found := FROZEN.match(getattr(settings.pipeline, key) or ""))}:
+    for folder in {
+        found[0] for key in CODE if (found := FROZEN.match(getattr(settings.pipeline, key) or ""))
+    }:
         wanted |= {*place.below(folder)}
     for name in wanted:
         if (content := read(place, name)) != _known(here, name):
@@ -116,7 +129,8 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
 
 
 def fetched(root: Path, name: str) -> Path:
-    """The path of a file that people keep in a lake, on this machine with its content of now; it need not exist."""
+    """The path of a file that people keep in a lake, on this machine with its content of now; it
+    need not exist."""
     if bucket_address(root) and exists(place := place_at(root), name):
         Folder(str(root)).write(name, read(place, name))
     return root / name
@@ -127,7 +141,8 @@ def _known(here: Folder, name: str) -> bytes | None:
 
 
 def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
-    """The names of Python and SQL files beside a lake's own folders: at its top, and below folders that are not its."""
+    """The names of Python and SQL files beside a lake's own folders: at its top, and below folders
+    that are not its."""
     for name in place.names():
         if OWN_FILE.search(name):
             yield name
@@ -136,17 +151,26 @@ def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
 
 
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
-    """Raise SettingsError for settings that need the lake's folder, where the lake lies in a bucket."""
-    if here := sorted(name for name, table in settings.tables.items() if Path(table.external).is_absolute()):
+    """Raise SettingsError for settings that need the lake's folder, where the lake lies in a
+    bucket."""
+    if here := sorted(
+        name for name, table in settings.tables.items() if Path(table.external).is_absolute()
+    ):
         raise _refused(
-            root, f"[tables.{here[0]}] external = {settings.tables[here[0]].external!r} lies in a folder, which other "
-            "machines need not see", "Name its address in a bucket, or keep this lake in a folder",
-        )  # fmt: skip
+            root,
+            f"[tables.{here[0]}] external = {settings.tables[here[0]].external!r} lies in a "
+            "folder, which other "
+            "machines need not see",
+            "Name its address in a bucket, or keep this lake in a folder",
+        )
     if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
         raise _refused(
-            root, f"[spark] engine = {scrub(settings.spark.engine)!r} computes on machines that reach lakes in S3 only",
-            'Set engine = "embedded", or keep this lake at s3://… or in a folder that all of them see',
-        )  # fmt: skip
+            root,
+            f"[spark] engine = {scrub(settings.spark.engine)!r} computes on machines that reach "
+            "lakes in S3 only",
+            'Set engine = "embedded", or keep this lake at s3://… or in a folder that all of them '
+            "see",
+        )
 
 
 def refuse_in_bucket(root: Path, what: str, fix: str) -> None:

@@ -1,8 +1,10 @@
-"""Inspects a stored table by its log and folder, also one that no engine opens any more, and mends it.
+"""Inspects a stored table by its log and folder, also one that no engine opens any more, and mends
+it.
 
-Not here: wording and fingerprints (`operations.doctor_tables`), and damage that has another way back: lost files of a
-derived table (rebuild the days) and gaps inside a log (a backup). Mending sets torn files of a log aside and takes
-files that a ledger lost out of its log; it deletes nothing.
+Not here: wording and fingerprints (`operations.doctor_tables`), and damage that has another way
+back: lost files of a derived table (rebuild the days) and gaps inside a log (a backup). Mending
+sets torn files of a log aside and takes files that a ledger lost out of its log; it deletes
+nothing.
 """
 
 import json
@@ -51,7 +53,8 @@ REASON = "mend"
 
 @dataclass(frozen=True)
 class Inspection:
-    """Findings about a stored table, without an engine. Of a damaged log only `lacking` and `torn` are filled in."""
+    """Findings about a stored table, without an engine. Of a damaged log only `lacking` and `torn`
+    are filled in."""
 
     commits: int = 0
     files: int = 0
@@ -67,10 +70,14 @@ class Inspection:
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     checkpoints_torn: bool = False
     edited: tuple[int, ...] = ()  # versions with other bytes than were committed
-    ended: tuple[int, ...] = ()  # versions whose commits are whole, after which the log no longer ends
+    ended: tuple[
+        int, ...
+    ] = ()  # versions whose commits are whole, after which the log no longer ends
     flipped: tuple[str, ...] = ()  # data files of the newest version with other bytes
     flipped_before: tuple[str, ...] = ()  # data files of earlier versions with other bytes
-    false_states: tuple[str, ...] = ()  # files with a kept state that readers take, and that the commits do not give
+    false_states: tuple[
+        str, ...
+    ] = ()  # files with a kept state that readers take, and that the commits do not give
 
 
 @dataclass
@@ -85,7 +92,9 @@ class _Replayed:
     def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
         """The files that exist and hold other bytes than were committed."""
         present = ((n, self.named.get(n)) for n in names if exists(path, n))
-        return tuple(n for n, digest in present if digest and not sha256_of_bytes(path, n).startswith(digest))
+        return tuple(
+            n for n, digest in present if digest and not sha256_of_bytes(path, n).startswith(digest)
+        )
 
 
 @dataclass(frozen=True)
@@ -100,16 +109,24 @@ class Damage:
     def steps(self) -> str:
         """The steps that mend it, in words."""
         done = (
-            [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"] if self.ended else []
+            [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"]
+            if self.ended
+            else []
         )
         done += [f"{', '.join(self.torn)} of its log set aside (as *.torn)"] if self.torn else []
         if self.lost:
-            done.append(f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}")
+            done.append(
+                f"{len(self.lost)} data file(s) that are gone or altered taken out, first "
+                f"{self.lost[0].path}"
+            )
         return "; ".join(done)
 
 
-def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False) -> Inspection:
-    """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every version's."""
+def inspect(
+    lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False
+) -> Inspection:
+    """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every
+    version's."""
     path = lake.table_place(contract.name)
     ended, present = _ended(path), versions(path)
     first = first_of(path)
@@ -121,19 +138,30 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
     active = replayed.active
     sizes = {file: size(path, file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
-    nameless = [n for n in data_names(path) if n not in replayed.named and (not first or n.startswith(WRITES))]
+    nameless = [
+        n
+        for n in data_names(path)
+        if n not in replayed.named and (not first or n.startswith(WRITES))
+    ]
     lost = [size(path, name) or 0 for name in nameless]
     return Inspection(
-        commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()),
+        commits=len(present),
+        files=len(active),
+        rows=sum(_rows(a) or 0 for a in active.values()),
         foreign=tuple(replayed.foreign),
-        absent=tuple(file for file, found in sizes.items() if found is None), altered=altered,
-        lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
+        absent=tuple(file for file, found in sizes.items() if found is None),
+        altered=altered,
+        lost=len(lost),
+        lost_bytes=sum(lost),
+        day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
         edited=_edited_commits(path, present),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
-        flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
+        flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys())
+        if deep
+        else (),
         false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
-    )  # fmt: skip
+    )
 
 
 def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
@@ -169,7 +197,8 @@ def _replay(path: Place, present: list[int]) -> _Replayed:
 
 
 def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date, int] | None:
-    """Rows per day by the statistics in the log; None if it lacks some, or the layout is not by day."""
+    """Rows per day by the statistics in the log; None if it lacks some, or the layout is not by
+    day."""
     counted = Counter[date]()
     for add in active.values():
         value, rows = add.values.get(contract.day_column), _rows(add)
@@ -198,13 +227,16 @@ def damage(lake: LakeFolder, contract: Contract) -> Damage:
     if lost := _lost_files(lake, contract):
         return Damage((), lost)
     raise BackfillError(
-        f"the table {contract.name}", "nothing is wrong with it that this command mends", "Nothing was done",
+        f"the table {contract.name}",
+        "nothing is wrong with it that this command mends",
+        "Nothing was done",
         "See what `backfill-assets doctor` says of it",
-    )  # fmt: skip
+    )
 
 
 def is_mended(contract: Contract) -> bool:
-    """Whether files that the table lost can be taken out of its log: the next scan or load restores their rows."""
+    """Whether files that the table lost can be taken out of its log: the next scan or load restores
+    their rows."""
     return contract.columns in (FILES.columns, ARRIVALS.columns)
 
 
@@ -220,10 +252,11 @@ def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
 
 
 def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
-    """Make a damaged table readable and writable again, under its lock; returns the mended damage. Raises as `damage`.
+    """Make a damaged table readable and writable again, under its lock; returns the mended damage.
+    Raises as `damage`.
 
-    The commit that reports it takes the number of the version that was set aside: a number that other receipts name
-    never becomes the number of other rows.
+    The commit that reports it takes the number of the version that was set aside: a number that
+    other receipts name never becomes the number of other rows.
     """
     lake.refuse_shared(contract.name)
     path = lake.table_place(contract.name)
@@ -233,11 +266,22 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
             path.copy(f"{LOG}/{name}.torn", path, f"{LOG}/{name}")
             path.delete(f"{LOG}/{name}")
         path.sync(*(f"{LOG}/{name}.torn" for name in damaged.torn), LOG)
-        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
-        given = _ended(path) if versions(path) else ()  # also versions set aside, here or by an earlier mend
+        receipt = Receipt(
+            uuid.uuid4().hex,
+            contract.name,
+            REASON,
+            {},
+            note=damaged.steps,
+            tags=provenance.tags or {},
+        )
+        given = (
+            _ended(path) if versions(path) else ()
+        )  # also versions set aside, here or by an earlier mend
         for _ in given:
             commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
-        if damaged.torn or given:  # what is gone may have been an earlier mend's, which took lost files out
+        if (
+            damaged.torn or given
+        ):  # what is gone may have been an earlier mend's, which took lost files out
             damaged = replace(damaged, lost=_lost_files(lake, contract))
         if damaged.lost:
             commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
@@ -247,9 +291,9 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
 
 
 def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
-    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
-    or, for the newest, that the note beside the log names. Commits of other programs and of earlier versions of this
-    package name no digest."""
+    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the
+    commit after them names, or, for the newest, that the note beside the log names. Commits of
+    other programs and of earlier versions of this package name no digest."""
     edited, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)
@@ -263,7 +307,10 @@ def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
 
 
 def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
-    """Digests of the files that these changes of a commit added, by path, as far as the commit names them."""
+    """Digests of the files that these changes of a commit added, by path, as far as the commit
+    names them."""
     named, length = commit_info(table, version).get(DIGESTS, ""), FILE_DIGEST_CHARS
     added = sorted(c.path for c in changes if c.is_added)
-    return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())}
+    return {
+        path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())
+    }

@@ -1,4 +1,5 @@
-"""Data files that snapshots keep: copies, or in a store the table's own files, which upkeep then leaves alone.
+"""Data files that snapshots keep: copies, or in a store the table's own files, which upkeep then
+leaves alone.
 
 Not here: which days a snapshot keeps, and whether their rows are right (`operations.snapshots`).
 """
@@ -9,7 +10,13 @@ from datetime import date
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.place import Place, exists, read_json, sha256_of_bytes, size
-from backfill_assets.lake.data_files import files_of, files_of_days, folder_of, live_files, refuse_altered
+from backfill_assets.lake.data_files import (
+    files_of,
+    files_of_days,
+    folder_of,
+    live_files,
+    refuse_altered,
+)
 from backfill_assets.lake.folder import TABLES, LakeFolder
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.log_state import LOGS
@@ -28,18 +35,27 @@ class KeptFile:
 def keep_files(
     lake: LakeFolder, contract: Contract, version: int, days: Collection[date], folder: Place
 ) -> tuple[tuple[KeptFile, ...], bool]:
-    """Keep the files of days of a version; says, too, whether they are pinned: in a store by their names in the lake,
-    else they are copied below the folder, in the table's layout. Raises Altered for a file that is gone or altered."""
+    """Keep the files of days of a version; says, too, whether they are pinned: in a store by their
+    names in the lake, else they are copied below the folder, in the table's layout. Raises Altered
+    for a file that is gone or altered."""
     table = lake.table_place(contract.name)
-    files = sorted(files_of_days(files_of(lake, contract, version), contract, days), key=lambda f: f.path)
+    files = sorted(
+        files_of_days(files_of(lake, contract, version), contract, days), key=lambda f: f.path
+    )
     refuse_altered(table, files)
     is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
     if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
         named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
-        return tuple(KeptFile(name, sha256_of_bytes(table, f.path), f.size) for name, f in named), True
+        return tuple(
+            KeptFile(name, sha256_of_bytes(table, f.path), f.size) for name, f in named
+        ), True
     kept = []
     for n, file in enumerate(files):
-        below = f"{contract.name}/{folder_of(table.uri(file.path))}" if contract.partition_column else contract.name
+        below = (
+            f"{contract.name}/{folder_of(table.uri(file.path))}"
+            if contract.partition_column
+            else contract.name
+        )
         path = f"{below}/part-{n:05d}.parquet"
         folder.copy(path, table, file.path)
         kept.append(KeptFile(path, sha256_of_bytes(folder, path), size(folder, path) or 0))
@@ -50,20 +66,26 @@ def keep_files(
 def fault_of(place: Place, kept: KeptFile, *, deep: bool) -> str:
     """Say what is wrong with a kept file, with `deep` by reading its bytes; empty if nothing is."""
     if (found := size(place, kept.path)) != kept.size:
-        return "is gone" if found is None else "has another size, and so other bytes than those that were kept"
+        return (
+            "is gone"
+            if found is None
+            else "has another size, and so other bytes than those that were kept"
+        )
     is_other = deep and sha256_of_bytes(place, kept.path) != kept.sha256
     return "has other bytes than those that were kept" if is_other else ""
 
 
 def pins(lake: Place) -> dict[str, set[str]] | None:
-    """The pinned files by their names in the lake, each with the names of its snapshots. None: it may be any file, as a
-    snapshot is being made, or its file is damaged.
+    """The pinned files by their names in the lake, each with the names of its snapshots. None: it
+    may be any file, as a snapshot is being made, or its file is damaged.
 
-    Who deletes files that a commit took out chooses them first and asks afterwards: a snapshot that is begun later
-    keeps none of them.
+    Who deletes files that a commit took out chooses them first and asks afterwards: a snapshot that
+    is begun later keeps none of them.
     """
     snapshots, found = snapshots_of(lake), dict[str, set[str]]()
-    for name in (n for n in snapshots.place.names() if exists(snapshots.place, f"{n}/{SNAPSHOT_FILE}")):
+    for name in (
+        n for n in snapshots.place.names() if exists(snapshots.place, f"{n}/{SNAPSHOT_FILE}")
+    ):
         body = read_json(snapshots.place, f"{name}/{SNAPSHOT_FILE}")
         if body.get(UNFINISHED) == MAKING or not body:
             return None
@@ -84,5 +106,7 @@ def bytes_pinned_by(lake: LakeFolder, name: str) -> int:
     pinned = [file for file, names in (pins(lake.place) or {}).items() if names == {name}]
     tables = {table: lake.table_place(table) for table in {file.split("/")[1] for file in pinned}}
     opened = {name: LOGS.opened(table) for name, table in tables.items() if versions(table)}
-    live = {f"{TABLES}/{name}/{f.path}" for name, table in opened.items() for f in live_files(table, "")}
+    live = {
+        f"{TABLES}/{name}/{f.path}" for name, table in opened.items() for f in live_files(table, "")
+    }
     return sum(size(lake.place, file) or 0 for file in pinned if file not in live)

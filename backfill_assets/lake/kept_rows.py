@@ -1,6 +1,8 @@
-"""Upserts: rows that stand, and whose keys the new rows lack, come along, by whoever counts their files (`auditor`).
+"""Upserts: rows that stand, and whose keys the new rows lack, come along, by whoever counts their
+files (`auditor`).
 
-Not here: the same by DuckDB (`writing.keep_rows`), and whether a merge may keep rows (`load.derived`).
+Not here: the same by DuckDB (`writing.keep_rows`), and whether a merge may keep rows
+(`load.derived`).
 """
 
 from collections.abc import Sequence
@@ -16,9 +18,14 @@ from backfill_assets.landing.mapping import quoted
 
 
 def kept_rows(
-    lake_session: LakeSession, contract: Contract, staged: Staged, version: int, days: Sequence[date]
+    lake_session: LakeSession,
+    contract: Contract,
+    staged: Staged,
+    version: int,
+    days: Sequence[date],
 ) -> dict[date, int]:
-    """As `writing.keep_rows`, which adds the rows where DuckDB counts; else the engine does, where the files lie."""
+    """As `writing.keep_rows`, which adds the rows where DuckDB counts; else the engine does, where
+    the files lie."""
     lake = lake_session.lake
     stands = lake.store.files(contract, version, days, altered=True) if version >= 0 else []
     if not stands or not is_for_engine(lake_session, contract, [*staged.files, *stands]):
@@ -26,9 +33,15 @@ def kept_rows(
     from pyspark.sql import functions as F
 
     session, stands = lake_session.spark(), lake.store.files(contract, version, days)
-    keys = [comparable(contract.column(c)) for c in dict.fromkeys((contract.day_column, *contract.key))]
-    stood = rows_of(session, stands, contract).selectExpr("*", *(f"{k} AS __stands_{i}" for i, k in enumerate(keys)))
-    comes = rows_of(session, staged.files, contract).selectExpr(*(f"{k} AS __comes_{i}" for i, k in enumerate(keys)))
+    keys = [
+        comparable(contract.column(c)) for c in dict.fromkeys((contract.day_column, *contract.key))
+    ]
+    stood = rows_of(session, stands, contract).selectExpr(
+        "*", *(f"{k} AS __stands_{i}" for i, k in enumerate(keys))
+    )
+    comes = rows_of(session, staged.files, contract).selectExpr(
+        *(f"{k} AS __comes_{i}" for i, k in enumerate(keys))
+    )
     same = F.expr(" AND ".join(f"__stands_{i} <=> __comes_{i}" for i in range(len(keys))))
     lacking = stood.join(comes, same, "left_anti").selectExpr(*map(quoted, contract.column_names))
     added = write_there(lacking, lake, contract, staged, len(days))

@@ -1,6 +1,8 @@
-"""Where a source's deliveries lie: the folder, or the prefix in a bucket, of `[source] files` or `table`.
+"""Where a source's deliveries lie: the folder, or the prefix in a bucket, of `[source] files` or
+`table`.
 
-Not here: what is listed there (`landing.listing`, `landing.object_listing`), and the log of a table (`source_log`).
+Not here: what is listed there (`landing.listing`, `landing.object_listing`), and the log of a table
+(`source_log`).
 """
 
 from collections.abc import Iterable
@@ -16,14 +18,19 @@ from backfill_assets.places.choice import others_at, prefix_at
 
 
 def list_files(pattern: str, base: Path, format: str) -> Listing:
-    """The landed files or objects that `[source] files` offers for reading; `base`: the lake's folder. Raises
-    SettingsError for an unusable pattern."""
+    """The landed files or objects that `[source] files` offers for reading; `base`: the lake's
+    folder. Raises SettingsError for an unusable pattern."""
     glob = _glob(pattern, base)
-    return list_objects(glob, prefix_at(glob.address), format) if glob.scheme else list_landing(pattern, base, format)
+    return (
+        list_objects(glob, prefix_at(glob.address), format)
+        if glob.scheme
+        else list_landing(pattern, base, format)
+    )
 
 
 def root_of(source: SourceSettings, base: Path) -> Path:
-    """The folder of a source's deliveries, which lie in no bucket: its table, or the fixed root of its glob."""
+    """The folder of a source's deliveries, which lie in no bucket: its table, or the fixed root of
+    its glob."""
     if source.table is None:
         return parse_pattern(source.files, base).root
     return path_of(source.table, base)
@@ -35,7 +42,8 @@ def table_of(source: SourceSettings, base: Path) -> Place:
 
 
 def searched_root(source: SourceSettings, base: Path) -> Path:
-    """As `root_of`, also of objects: this machine's folder of their prefix, which need not exist."""
+    """As `root_of`, also of objects: this machine's folder of their prefix, which need not
+    exist."""
     if not is_in_bucket(source, base):
         return root_of(source, base)
     return folder_at(_address(source, base), base)

@@ -1,8 +1,9 @@
-"""What a process knows of the logs of tables in a store: the names by listings, the newest commit, an opened table.
+"""What a process knows of the logs of tables in a store: the names by listings, the newest commit,
+an opened table.
 
-Not here: values that are folded from commits, and logs in a folder, which are looked at file by file (`log_state`). A
-commit in a store never changes, so that each is read once; a log that took the place of another is noticed by the token
-of its newest known commit.
+Not here: values that are folded from commits, and logs in a folder, which are looked at file by
+file (`log_state`). A commit in a store never changes, so that each is read once; a log that took
+the place of another is noticed by the token of its newest known commit.
 """
 
 import hashlib
@@ -13,7 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.place import Gone, Place, Token, read
-from backfill_assets.lake.log import LOG, Commit, commit_name, open_delta, read_commit, unbroken, versions_in
+from backfill_assets.lake.log import (
+    LOG,
+    Commit,
+    commit_name,
+    open_delta,
+    read_commit,
+    unbroken,
+    versions_in,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -26,10 +35,14 @@ class _Known:
     """What is known of one log."""
 
     names: dict[str, Token] = field(default_factory=dict)  # in the log, as of the last listing
-    newest: tuple[Commit, str] | None = None  # the newest commit that was read, with the digest of its bytes
+    newest: tuple[Commit, str] | None = (
+        None  # the newest commit that was read, with the digest of its bytes
+    )
     opened: "DeltaTable | None" = None  # at the newest version that was opened
     readers: set[int] = field(default_factory=set)  # the threads that were given it
-    behind: "DeltaTable | None" = None  # an object that no other thread has, which is moved on when it is needed
+    behind: "DeltaTable | None" = (
+        None  # an object that no other thread has, which is moved on when it is needed
+    )
     head: int = -1  # the newest version that was listed
 
 
@@ -45,10 +58,13 @@ class ListedLogs:
         return self._known.setdefault(table, _Known())
 
     def head(self, table: Place) -> int:
-        """The newest version (-1: there is no table), by one listing from the newest known commit on."""
+        """The newest version (-1: there is no table), by one listing from the newest known commit
+        on."""
         known = self._of(table)
         found = _listed(table, known.head)
-        if known.head >= 0 and found.get(name := _name(known.head)) != known.names[name]:  # another log
+        if (
+            known.head >= 0 and found.get(name := _name(known.head)) != known.names[name]
+        ):  # another log
             self._known.pop(table, None)
             known = self._of(table)
             found = _listed(table, -1)
@@ -68,7 +84,8 @@ class ListedLogs:
         return listed or (table.token(commit_name(version)) if version >= 0 else None)
 
     def commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
-        """The commits with a version greater than `after`, up to the last one; raises as `log.commits` does."""
+        """The commits with a version greater than `after`, up to the last one; raises as
+        `log.commits` does."""
         if self._of(table).head < last:
             self.head(table)
         names = self._of(table).names
@@ -94,7 +111,8 @@ class ListedLogs:
         return None
 
     def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
-        """The table at a version (None: the newest). The newest one is kept: opening reads each commit twice."""
+        """The table at a version (None: the newest). The newest one is kept: opening reads each
+        commit twice."""
         last = self.head(table) if version is None else version
         known = self._of(table)
         if known.opened is not None and known.opened.version() == last:
@@ -117,8 +135,8 @@ class ListedLogs:
         return behind if behind is not None and behind.version() == version else None
 
     def take(self, table: Place) -> "DeltaTable":
-        """The table, at the newest version that this process knows, for one commit; nobody else gets the object. If
-        others committed meanwhile, its commit is refused."""
+        """The table, at the newest version that this process knows, for one commit; nobody else
+        gets the object. If others committed meanwhile, its commit is refused."""
         opened = self.opened(table, self.known_head(table))
         self._of(table).opened = None
         return opened
@@ -142,4 +160,8 @@ def _name(version: int) -> str:
 def _listed(table: Place, first: int) -> dict[str, Token]:
     """The names in a log, from a commit on (-1: all), without folders in it."""
     found = table.tokens(LOG, commit_name(first)[:-1] if first >= 0 else "")
-    return {name: token for path, token in found.items() if "/" not in (name := path.removeprefix(f"{LOG}/"))}
+    return {
+        name: token
+        for path, token in found.items()
+        if "/" not in (name := path.removeprefix(f"{LOG}/"))
+    }

@@ -1,7 +1,8 @@
-"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests, and torn files.
+"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests,
+and torn files.
 
-Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`), and writing
-(`committer`). Every commit stays in the log for ever.
+Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`),
+and writing (`committer`). Every commit stays in the log for ever.
 """
 
 import json
@@ -17,7 +18,16 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import Gone, Place, ends, exists, lines, read_json, sha256_of_bytes, write_json
+from backfill_assets.core.place import (
+    Gone,
+    Place,
+    ends,
+    exists,
+    lines,
+    read_json,
+    sha256_of_bytes,
+    write_json,
+)
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.adopted import ADOPTION, files_before, first_version
 from backfill_assets.lake.adopted import LOG as LOG
@@ -25,11 +35,16 @@ from backfill_assets.lake.file_names import is_adopted_there
 from backfill_assets.lake.log_bounds import log_fault
 from backfill_assets.places.store_errors import refuse_lost, refuse_old_listing
 
-HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
+HISTORY = (
+    "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
+)
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
-BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
-FILES = "backfill_assets.files"  # key of commitInfo: digests of the files that it adds, joined, by ascending path
-FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent
+# Key of commitInfo: the digest of the commit before it, so that an edited past shows.
+BEFORE = "backfill_assets.before"
+# Key of commitInfo: digests of the files that it adds, joined, by ascending path.
+FILES = "backfill_assets.files"
+# Of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent.
+FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
@@ -38,7 +53,8 @@ COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: its version, its receipt (None: not ours), and its time (milliseconds since 1970, UTC)."""
+    """One commit: its version, its receipt (None: not ours), and its time (milliseconds since 1970,
+    UTC)."""
 
     version: int
     receipt: Receipt | None
@@ -70,20 +86,24 @@ def first_of(table: Place) -> int:
 
 
 def versions(table: Place, *, whole: bool = False) -> list[int]:
-    """Commit versions of the lake's history of a table, ascending; empty if there is no table. `whole`: also those
-    before the table was adopted."""
+    """Commit versions of the lake's history of a table, ascending; empty if there is no table.
+    `whole`: also those before the table was adopted."""
     names = table.names(LOG)
     return versions_in(names, 0 if whole else first_version(names))
 
 
 def versions_in(names: Collection[str], first: int) -> list[int]:
     """The versions from the `first` on among the names in a log, ascending."""
-    return sorted(v for n in names if (found := COMMIT.fullmatch(n)) and (v := int(found[1])) >= first)
+    return sorted(
+        v for n in names if (found := COMMIT.fullmatch(n)) and (v := int(found[1])) >= first
+    )
 
 
 def data_names(table: Place) -> list[str]:
     """The names in a table of all its data files, whatever version names them."""
-    return [n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}]
+    return [
+        n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}
+    ]
 
 
 def commit_name(version: int) -> str:
@@ -100,7 +120,8 @@ def commits(table: Place, after: int = -1) -> Iterator[Commit]:
 
 
 def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
-    """The versions greater than `after` among the names in a log, ascending; raises as `commits` does."""
+    """The versions greater than `after` among the names in a log, ascending; raises as `commits`
+    does."""
     first = first_version(names)
     present = versions_in(names, first)
     for expected, version in enumerate(present, first):
@@ -112,18 +133,25 @@ def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
 
 
 def _lacking(table: Place, version: int) -> BackfillError:
-    fix = "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`"
+    fix = (
+        "Restore the file from a backup, or move the table away and rebuild it; see "
+        "`backfill-assets doctor`"
+    )
     if zips := [n for n in table.names(HISTORY) if n.endswith(".zip")]:
         folder = shlex.quote(str(table))
         fix = (
-            f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put them back: `cd {folder} "
+            f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put "
+            f"them back: `cd {folder} "
             f"&& unzip -n '{HISTORY}/*.zip' -d {LOG} && rm -r {HISTORY}`"
         )
-    return BackfillError(f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix)
+    return BackfillError(
+        f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix
+    )
 
 
 def refuse_torn(table: Place, present: list[int]) -> None:
-    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so, but in a store."""
+    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it
+    so, but in a store."""
     if present and not table.is_store and not is_whole(table, present[-1]):
         raise _torn(table, present[-1])
 
@@ -140,7 +168,9 @@ def is_whole(table: Place, version: int) -> bool:
                 return False
             count, infos = count + 1, infos + ("commitInfo" in action)
             info = action.get("commitInfo")
-            expected = info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
+            expected = (
+                info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
+            )
     except BackfillError:  # a store that does not answer says nothing of a commit
         raise
     except (ValueError, TypeError, RecursionError, OSError):
@@ -149,17 +179,21 @@ def is_whole(table: Place, version: int) -> bool:
 
 
 def read_commit(table: Place, version: int, content: Iterable[bytes] | None = None) -> Commit:
-    """Read one commit, mostly its first line only, unless its lines are given (`content`). Raises Gone; BackfillError
-    if it is empty or torn."""
+    """Read one commit, mostly its first line only, unless its lines are given (`content`). Raises
+    Gone; BackfillError if it is empty or torn."""
     info = commit_info(table, version, content)
     try:
         time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     except (ValueError, TypeError, OverflowError):
         raise _torn(table, version) from None
-    return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
+    return Commit(
+        version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", ""))
+    )
 
 
-def commit_info(table: Place, version: int, content: Iterable[bytes] | None = None) -> dict[str, Any]:
+def commit_info(
+    table: Place, version: int, content: Iterable[bytes] | None = None
+) -> dict[str, Any]:
     """The action `commitInfo` of a commit; as `read_commit`."""
     action = None
     for action in actions(table, version, content):
@@ -170,10 +204,15 @@ def commit_info(table: Place, version: int, content: Iterable[bytes] | None = No
     return {}
 
 
-def actions(table: Place, version: int, content: Iterable[bytes] | None = None) -> Iterator[dict[str, Any]]:
-    """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line that is none."""
+def actions(
+    table: Place, version: int, content: Iterable[bytes] | None = None
+) -> Iterator[dict[str, Any]]:
+    """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line
+    that is none."""
     try:
-        for action in map(json.loads, lines(table, commit_name(version)) if content is None else content):
+        for action in map(
+            json.loads, lines(table, commit_name(version)) if content is None else content
+        ):
             if not isinstance(action, dict):
                 raise _torn(table, version)
             yield action
@@ -194,8 +233,8 @@ class FileChange:
 
 
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
-    """Changes of data files by one commit, in its order; the one that adopted a table brings the files that it had.
-    Raises BackfillError at a torn line, and for a change that is none."""
+    """Changes of data files by one commit, in its order; the one that adopted a table brings the
+    files that it had. Raises BackfillError at a torn line, and for a change that is none."""
     found = [*actions(table, version)]
     is_adoption = any(ADOPTION in (action.get("commitInfo") or ()) for action in found)
     for action in files_before(table.uri(), version) if is_adoption else found:
@@ -217,7 +256,8 @@ def _torn(table: Place, version: int) -> BackfillError:
         f"the table {table.name}",
         f"version {version} of its log is torn ({version:020d}.json)",
         "It was not read",
-        f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
+        "If it is the newest, a power cut tore it before it was reported: set it aside with "
+        f"{mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
 
@@ -228,9 +268,12 @@ def mend_command(table: Place) -> str:
 
 
 def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
-    """The version whose receipt names `write_id`, or None: the answer to 'did my commit happen?'."""
+    """The version whose receipt names `write_id`, or None: the answer to 'did my commit
+    happen?'."""
     following = commits(table) if after < 0 else _following(table, after)
-    return next((c.version for c in following if c.receipt and c.receipt.write_id == write_id), None)
+    return next(
+        (c.version for c in following if c.receipt and c.receipt.write_id == write_id), None
+    )
 
 
 def _following(table: Place, after: int) -> Iterator[Commit]:
@@ -246,9 +289,13 @@ def commit_digest(table: Place, version: int) -> str:
 
 
 def vouch(table: Place, version: int, digest: str = "") -> None:
-    """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill leaves the older
-    note: harmless."""
-    write_json(table, f"{LOG}/{HEAD}", {"version": version, "sha256": digest or commit_digest(table, version)})
+    """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill
+    leaves the older note: harmless."""
+    write_json(
+        table,
+        f"{LOG}/{HEAD}",
+        {"version": version, "sha256": digest or commit_digest(table, version)},
+    )
 
 
 def read_head(table: Place) -> Mapping[str, Any]:
@@ -259,9 +306,10 @@ def read_head(table: Place) -> Mapping[str, Any]:
 def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
-    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn, TransientError for
-    a store that does not answer or lists the log as it was before; BackfillError, too, for a table that others made and
-    whose log delta-rs must not read; else the error of delta-rs.
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is
+    torn, TransientError for a store that does not answer or lists the log as it was before;
+    BackfillError, too, for a table that others made and whose log delta-rs must not read; else the
+    error of delta-rs.
     """
     if is_adopted_there(table) and (why := log_fault(table, version)):
         fix = "Have its owner take that out of its log, or restore the log from a backup"
@@ -301,13 +349,19 @@ def sync_log(table: Place, version: int) -> None:
 
 
 def torn_checkpoints(table: Place) -> list[str]:
-    """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole commit; and of a
-    hint that names such a checkpoint or a missing one."""
+    """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole
+    commit; and of a hint that names such a checkpoint or a missing one."""
     named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
     first = first_of(table)  # checkpoints before it are others'
-    file_of = {int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first}
-    whole = {v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)}
+    file_of = {
+        int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first
+    }
+    whole = {
+        v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)
+    }
     whole = {v for v in whole if is_whole(table, v)}
     torn = [name for v, name in file_of.items() if v not in whole]
     hint = read_json(table, f"{LOG}/{HINT}")  # readers ignore one that they cannot read
-    return [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn
+    return (
+        [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn
+    )

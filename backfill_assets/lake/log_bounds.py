@@ -1,9 +1,11 @@
-"""What a log of others may hold before delta-rs reads it: commits that are regular files, bounded in bytes and depth.
+"""What a log of others may hold before delta-rs reads it: commits that are regular files, bounded
+in bytes and depth.
 
-delta-rs overflows its stack over deep JSON, which ends the process, and waits for ever for a pipe. So each commit that
-it would read is looked at first, once per process and content, as is the newest checkpoint. The data files that a log
-names are decoded apart, within the bounds of landed Parquet, before a query reads them: 100 kB can stand for 20 GB. Not
-here: what the commits mean (`log`, `source_log`), and which files they may name (`file_names`).
+delta-rs overflows its stack over deep JSON, which ends the process, and waits for ever for a pipe.
+So each commit that it would read is looked at first, once per process and content, as is the newest
+checkpoint. The data files that a log names are decoded apart, within the bounds of landed Parquet,
+before a query reads them: 100 kB can stand for 20 GB. Not here: what the commits mean (`log`,
+`source_log`), and which files they may name (`file_names`).
 """
 
 import json
@@ -29,7 +31,9 @@ COMMIT = re.compile(r"([0-9]{20})\.json")
 def log_fault(table: Place, version: int | None = None) -> str:
     """Why a table's log must not be read up to a version (None: the newest); "" if it may be."""
     names = table.names(LOG)
-    checkpoints = {n: v for n, v in _versions(CHECKPOINT, names).items() if version is None or v <= version}
+    checkpoints = {
+        n: v for n, v in _versions(CHECKPOINT, names).items() if version is None or v <= version
+    }
     newest = max(checkpoints.values(), default=-1)
     wanted = [n for n, v in checkpoints.items() if v == newest]
     for name, at in sorted(_versions(COMMIT, names).items()):
@@ -39,7 +43,8 @@ def log_fault(table: Place, version: int | None = None) -> str:
 
 
 def commit_fault(table: Place, name: str) -> str:
-    """Why a file of a table's log, a commit or a checkpoint, must not be read; "" if it may be, or is gone."""
+    """Why a file of a table's log, a commit or a checkpoint, must not be read; "" if it may be, or
+    is gone."""
     if why := table.file_fault(f"{LOG}/{name}"):
         return f"its log has the file {name}, {why}"
     token = table.token(f"{LOG}/{name}")
@@ -47,9 +52,13 @@ def commit_fault(table: Place, name: str) -> str:
 
 
 def data_fault(table: Place, names: Iterable[str]) -> str:
-    """Say which of these data files of a table of others must not be read, and why; "" if all may be. Decodes each
-    once, in a process of its own."""
-    found = ((name, _data_fault(table, name, token)) for name in names if (token := table.token(name)) is not None)
+    """Say which of these data files of a table of others must not be read, and why; "" if all may
+    be. Decodes each once, in a process of its own."""
+    found = (
+        (name, _data_fault(table, name, token))
+        for name in names
+        if (token := table.token(name)) is not None
+    )
     return next((f"its file {shown(name)} cannot be used: {why}" for name, why in found if why), "")
 
 
@@ -89,8 +98,8 @@ def _fault(place: Place, name: str, token: Token) -> str:
 
 
 def _action_fault(line: bytes) -> str:
-    """Why an action must not be read: it is too deep, as are texts in it that are JSON themselves, or has too many
-    columns."""
+    """Why an action must not be read: it is too deep, as are texts in it that are JSON themselves,
+    or has too many columns."""
     limits = Limits()
     if line.count(b"{") + line.count(b"[") <= limits.max_depth:
         return ""
@@ -130,16 +139,21 @@ def _columns(schema: str) -> int:
 
 
 def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
-    """`_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its texts looked at."""
+    """`_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its texts
+    looked at."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if place.is_store:
-        return ""  # its bytes are not on this machine, and a store's checkpoint is replaced: delta-rs alone reads it
+        # Its bytes are not on this machine, and a store's checkpoint is replaced: delta-rs alone
+        # reads it.
+        return ""
     try:
         examine_apart(place.local(f"{LOG}/{name}"), token.size, Limits())
         with place.open(f"{LOG}/{name}") as opened:
-            for batch in pq.ParquetFile(opened).iter_batches(columns=["add.stats", "metaData.schemaString"]):
+            for batch in pq.ParquetFile(opened).iter_batches(
+                columns=["add.stats", "metaData.schemaString"]
+            ):
                 for text in _texts(pa.Table.from_batches([batch])):
                     if why := _own_json_fault(text):
                         return f"its checkpoint {name} {why}"

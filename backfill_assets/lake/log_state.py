@@ -1,6 +1,8 @@
-"""State of a table by its log: newest receipt of every day, versions, foreign days; and what a process knows of logs.
+"""State of a table by its log: newest receipt of every day, versions, foreign days; and what a
+process knows of logs.
 
-Not here: the files of the log (`log`), states kept in files (`state_files`), and the state of a whole lake (`view`).
+Not here: the files of the log (`log`), states kept in files (`state_files`), and the state of a
+whole lake (`view`).
 """
 
 import json
@@ -26,30 +28,50 @@ from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_colum
 from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake import log
 from backfill_assets.lake.listed_logs import ListedLogs, commit_with_digest
-from backfill_assets.lake.log import Commit, FileChange, commit_name, commits, file_changes, open_delta, versions
-from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_name
+from backfill_assets.lake.log import (
+    Commit,
+    FileChange,
+    commit_name,
+    commits,
+    file_changes,
+    open_delta,
+    versions,
+)
+from backfill_assets.lake.state_files import (
+    is_false,
+    keep_state,
+    kept_versions,
+    newest_state,
+    state_name,
+)
 
 T = TypeVar("T")
 KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
 HEAD, COMMITS = "head", "commits"  # names of values
-KEPT_VALUES = 128  # a lake of ten tables has about twenty; a process that opens lake after lake does not grow
+KEPT_VALUES = (
+    128  # a lake of ten tables has about twenty; a process that opens lake after lake does not grow
+)
 
 
 class LogCache:
-    """Values read from logs, each with the version and the commit file that it was read up to: inode, size, times.
+    """Values read from logs, each with the version and the commit file that it was read up to:
+    inode, size, times.
 
-    A look opens new commits only. A value is reused while its commit is the newest one and its file is the same; if
-    commits were appended, it is continued. Threads may share it: at worst both read the same. Callers must not change
-    the values.
+    A look opens new commits only. A value is reused while its commit is the newest one and its file
+    is the same; if commits were appended, it is continued. Threads may share it: at worst both read
+    the same. Callers must not change the values.
     """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
-        self._states: dict[tuple[Place, str], int] = {}  # the version of the newest kept state that fits, as last seen
+        self._states: dict[
+            tuple[Place, str], int
+        ] = {}  # the version of the newest kept state that fits, as last seen
         self._in_stores = ListedLogs()
 
     def head(self, table: Place) -> int:
-        """The newest version; -1 where there is no table. A log without a commit after the one known is not listed."""
+        """The newest version; -1 where there is no table. A log without a commit after the one
+        known is not listed."""
         if table.is_store:
             return self._in_stores.head(table)
         known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
@@ -79,11 +101,18 @@ class LogCache:
         """A commit and its digest; the newest one that was read without asking a store again."""
         return (self._in_stores.read if table.is_store else commit_with_digest)(table, version)
 
-    def value(self, table: Place, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
-        """The value `name` of a table by its commits, up to `version` (None: the newest there is now).
+    def value(
+        self,
+        table: Place,
+        name: str,
+        read: Callable[[T | None, int], T],
+        version: int | None = None,
+    ) -> T:
+        """The value `name` of a table by its commits, up to `version` (None: the newest there is
+        now).
 
-        `read(before, last)` computes it from the commits up to version `last` (-1: no commit); `before` is the value
-        of an earlier version of the same log, or None.
+        `read(before, last)` computes it from the commits up to version `last` (-1: no commit);
+        `before` is the value of an earlier version of the same log, or None.
         """
         last = self.head(table) if version is None else version
         token = self._token(table, last)
@@ -97,11 +126,15 @@ class LogCache:
         return cast("T", value)
 
     def commits(self, table: Place, after: int = -1) -> list[Commit]:
-        """The commits with a version greater than `after`, ascending; raises as `log.commits` does."""
+        """The commits with a version greater than `after`, ascending; raises as `log.commits`
+        does."""
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
             first, known = before if before is not None and before[0] <= after else (after, [])
-            return first, [*known, *self._commits(table, known[-1].version if known else first, last)]
+            return first, [
+                *known,
+                *self._commits(table, known[-1].version if known else first, last),
+            ]
 
         first, found = self.value(table, COMMITS, read)
         if first > after:  # fewer were wanted before
@@ -110,17 +143,26 @@ class LogCache:
         return found[bisect_right(found, after, key=attrgetter("version")) :]
 
     def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
-        """The newest receipt of every day, up to a version (None: the newest), by the commits after the newest kept
-        state; raises as `log.commits` does."""
+        """The newest receipt of every day, up to a version (None: the newest), by the commits after
+        the newest kept state; raises as `log.commits` does."""
 
         def read(before: TableView | None, last: int) -> TableView:
             start = before or TableView()
-            is_far = last >= KEEP_EVERY - 1 and (last - start.version >= KEEP_EVERY or before is None)
+            is_far = last >= KEEP_EVERY - 1 and (
+                last - start.version >= KEEP_EVERY or before is None
+            )
             if is_far and (kept := newest_state(table, day_column, start.version, last)):
                 start, self._states[table, day_column] = kept, kept.version
-            return _fold(start, table, day_column, self._commits(table, start.version, last) if last >= 0 else ())
+            return _fold(
+                start,
+                table,
+                day_column,
+                self._commits(table, start.version, last) if last >= 0 else (),
+            )
 
-        kind = "state" if version is None else "earlier state"  # readers may stay behind writers, who look more often
+        kind = (
+            "state" if version is None else "earlier state"
+        )  # readers may stay behind writers, who look more often
         return self.value(table, f"{kind} by {day_column}", read, version)
 
     def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
@@ -129,24 +171,29 @@ class LogCache:
         The newest is kept: opening reads the log whole, and a step looks several times."""
         if table.is_store:
             return self._in_stores.opened(table, version)
-        newest: DeltaTable = self.value(table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None))
+        newest: DeltaTable = self.value(
+            table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None)
+        )
         return newest if version in (None, newest.version()) else open_delta(table, version)
 
     def opened_to_write(self, table: Place) -> "DeltaTable":
-        """The newest version of a table for one commit, which changes the object: nobody else gets it."""
+        """The newest version of a table for one commit, which changes the object: nobody else gets
+        it."""
         if table.is_store:
             return self._in_stores.take(table)
         self._kept.pop((table, "opened"), None)
         return open_delta(table)
 
     def leave(self, table: Place, opened: "DeltaTable") -> None:
-        """Take back what `opened_to_write` gave, after its commit; in a store it is moved on to the next version."""
+        """Take back what `opened_to_write` gave, after its commit; in a store it is moved on to the
+        next version."""
         if table.is_store:
             self._in_stores.leave(table, opened)
 
     def keep(self, table: Place, day_column: str) -> None:
-        """Keep the state at the newest version in a file, if the newest kept one that fits the log is `KEEP_EVERY`
-        commits old. The caller holds the table's lock. A failure costs only time, and the next commit tries again."""
+        """Keep the state at the newest version in a file, if the newest kept one that fits the log
+        is `KEEP_EVERY` commits old. The caller holds the table's lock. A failure costs only time,
+        and the next commit tries again."""
         with suppress(OSError, BackfillError):
             last = self._in_stores.known_head(table) if table.is_store else self.head(table)
             is_near = 0 <= last - self._states.get((table, day_column), -KEEP_EVERY) < KEEP_EVERY
@@ -165,13 +212,19 @@ def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[
 
     Raises as `log.commits` does. Versions that the log does not have are left out.
     """
-    found = {v: LOGS.state(table, day_column, v) if v >= 0 else TableView() for v in sorted(versions)}
-    return {version: state for version, state in found.items() if state.version == version or version < 0}
+    found = {
+        v: LOGS.state(table, day_column, v) if v >= 0 else TableView() for v in sorted(versions)
+    }
+    return {
+        version: state
+        for version, state in found.items()
+        if state.version == version or version < 0
+    }
 
 
 def false_states(table: Place, day_column: str) -> list[str]:
-    """The names in the table of kept states that readers take and that are not what the commits say. Raises as
-    `log.commits` does."""
+    """The names in the table of kept states that readers take and that are not what the commits
+    say. Raises as `log.commits` does."""
     state, history, found = TableView(), commits(table), list[str]()
     for version in kept_versions(table):
         state = _fold(state, table, day_column, _up_to(version, history))
@@ -236,9 +289,9 @@ def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
 def _with_columns(
     table: Place, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
 ) -> Mapping[date, DayReceipt]:
-    """The receipts of the days of one commit, each with the columns of its files. Where a receipt names no columns (of
-    earlier versions), the statistics of the files that the commit added give them; a day that got only a receipt kept
-    its files."""
+    """The receipts of the days of one commit, each with the columns of its files. Where a receipt
+    names no columns (of earlier versions), the statistics of the files that the commit added give
+    them; a day that got only a receipt kept its files."""
     unknown = {d: r for d, r in new.items() if r.entry.rows and r.entry.columns is None}
     if not unknown:
         return new
@@ -247,34 +300,47 @@ def _with_columns(
     for day, receipt in unknown.items():
         nulls = added.get(str(day), added.get("", {}))
         columns = (
-            _columns_by_nulls(nulls, receipt.entry) if nulls else before[day].entry.columns if day in before else None
+            _columns_by_nulls(nulls, receipt.entry)
+            if nulls
+            else before[day].entry.columns
+            if day in before
+            else None
         )
         found[day] = replace(receipt, entry=replace(receipt.entry, columns=columns))
     return found
 
 
 def _nulls_added(table: Place, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
-    """By day ("": the table is not laid out by days), the NULLs per column in the files that a commit added, for
-    columns that all these files count. Empty where one file counts none."""
+    """By day ("": the table is not laid out by days), the NULLs per column in the files that a
+    commit added, for columns that all these files count. Empty where one file counts none."""
     found: dict[str, dict[str, int]] = {}
     for change in (c for c in file_changes(table, version) if c.is_added):
         nulls: dict[str, int] = json.loads(change.stats or "{}").get("nullCount")
         if not nulls:
             return {}
-        nulls, day = {**nulls, **dict.fromkeys(change.values, 0)}, change.values.get(day_column) or ""
+        nulls, day = (
+            {**nulls, **dict.fromkeys(change.values, 0)},
+            change.values.get(day_column) or "",
+        )
         known = found.get(day)
-        found[day] = nulls if known is None else {c: n + known[c] for c, n in nulls.items() if c in known}
+        found[day] = (
+            nulls if known is None else {c: n + known[c] for c, n in nulls.items() if c in known}
+        )
     return found
 
 
 def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
-    """The columns of files, their types not known. Of a column whose values did not reach the day a receipt counts no
-    NULLs, though there are some."""
+    """The columns of files, their types not known. Of a column whose values did not reach the day a
+    receipt counts no NULLs, though there are some."""
     counted = counted_nulls(entry.counts)
-    return kept_columns(tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted)))
+    return kept_columns(
+        tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted))
+    )
 
 
-def _days_touched(changes: Iterable[FileChange], day_column: str, known: Iterable[date]) -> set[date]:
+def _days_touched(
+    changes: Iterable[FileChange], day_column: str, known: Iterable[date]
+) -> set[date]:
     """Days of the files that changed; all `known` days if one does not say which."""
     touched: set[date] = set()
     for change in changes:
@@ -286,7 +352,8 @@ def _days_touched(changes: Iterable[FileChange], day_column: str, known: Iterabl
 
 
 def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
-    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
+    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for
+    `x_date`)."""
     month = values.get(f"{day_column.removesuffix('_date')}_month")
     try:
         if month is None:

@@ -1,7 +1,8 @@
-"""Numbers per day that a query gives of files of a table, by whoever counts their rows (`auditor`): DuckDB, or the
-lake's engine where the files lie.
+"""Numbers per day that a query gives of files of a table, by whoever counts their rows (`auditor`):
+DuckDB, or the lake's engine where the files lie.
 
-A query is written once, for DuckDB. Not here: the queries (`pipeline.transforms.queries`), and profiles of days.
+A query is written once, for DuckDB. Not here: the queries (`pipeline.transforms.queries`), and
+profiles of days.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,7 +20,9 @@ Found = tuple[list[str], list[tuple[Any, ...]]]  # the names of the columns, and
 SPARKS_NAMES = {"epoch_us": "unix_micros"}  # of functions that sqlglot does not know
 
 
-def rows_by(lake_session: LakeSession, contract: Contract, staged: Staged, column: str) -> list[tuple[Any, ...]]:
+def rows_by(
+    lake_session: LakeSession, contract: Contract, staged: Staged, column: str
+) -> list[tuple[Any, ...]]:
     """Per day and value of the column how many of the staged rows have it."""
     if not is_for_engine(lake_session, contract, staged.files):
         return count_rows(lake_session.lake, staged.paths, contract, [column])
@@ -28,11 +31,16 @@ def rows_by(lake_session: LakeSession, contract: Contract, staged: Staged, colum
 
 
 def numbers(
-    lake_session: LakeSession, table: Table, query: Callable[..., str], *sides: Sequence[StagedFile],
-    where: str = "true", at_once: int = AT_ONCE,
-) -> Iterator[Found]:  # fmt: skip
-    """What `query` makes of queries for the rows of each of these sets of files `where` it holds, a part of the days
-    after the other. The engine is asked if its figures are DuckDB's (`Table.counts_alike`)."""
+    lake_session: LakeSession,
+    table: Table,
+    query: Callable[..., str],
+    *sides: Sequence[StagedFile],
+    where: str = "true",
+    at_once: int = AT_ONCE,
+) -> Iterator[Found]:
+    """What `query` makes of queries for the rows of each of these sets of files `where` it holds, a
+    part of the days after the other. The engine is asked if its figures are DuckDB's
+    (`Table.counts_alike`)."""
     contract, files = table.contract, [f for side in sides for f in side]
     if table.counts_alike and files and is_for_engine(lake_session, contract, files):
         session = lake_session.spark()
@@ -45,13 +53,16 @@ def numbers(
     for batch in file_batches([path for side in paths for path in sorted(side)], contract, at_once):
         parts = (selection([f for f in batch if f in side], contract) for side in paths)
         with connection(lake_session.lake) as duckdb:
-            result = duckdb.execute(query(*(f"SELECT * FROM ({part}) WHERE {where}" for part in parts)))
+            result = duckdb.execute(
+                query(*(f"SELECT * FROM ({part}) WHERE {where}" for part in parts))
+            )
             yield [column[0] for column in result.description or ()], result.fetchall()
 
 
 def in_spark(query: str, frames: Collection[str]) -> str:
-    """DuckDB's query, whose first column is the day, as Spark's over frames of these names. Quantiles, of one column
-    and discrete, are taken by rank: the engine spills a sort, and holds all values that its own function has seen."""
+    """DuckDB's query, whose first column is the day, as Spark's over frames of these names.
+    Quantiles, of one column and discrete, are taken by rank: the engine spills a sort, and holds
+    all values that its own function has seen."""
     import sqlglot
     from sqlglot import exp
 
@@ -62,9 +73,15 @@ def in_spark(query: str, frames: Collection[str]) -> str:
         select, value = quantile.parent_select, quantile.this.sql("duckdb")
         if isinstance(select, exp.Select) and not select.find(exp.Window):
             of_day = f"OVER (PARTITION BY {select.expressions[0].sql('duckdb')}"
-            ranks = f"row_number() {of_day} ORDER BY {value}) AS place", f"count({value}) {of_day}) AS known"
+            ranks = (
+                f"row_number() {of_day} ORDER BY {value}) AS place",
+                f"count({value}) {of_day}) AS known",
+            )
             select.from_(
-                exp.select("*", *ranks, dialect="duckdb").from_(select.args["from_"].this).subquery(), copy=False
+                exp.select("*", *ranks, dialect="duckdb")
+                .from_(select.args["from_"].this)
+                .subquery(),
+                copy=False,
             )
         ranked = f"max(CASE WHEN place = ceil(known * {quantile.expression}) THEN {value} END)"
         quantile.replace(expression=sqlglot.parse_one(ranked, read="duckdb"))

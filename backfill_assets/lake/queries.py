@@ -1,7 +1,9 @@
-"""SQL that people write: one SELECT that only reads, reads of consumers, and the aggregates in a declared label's text.
+"""SQL that people write: one SELECT that only reads, reads of consumers, and the aggregates in a
+declared label's text.
 
-Not here: answering a query over the lake (`operations.sql`), the effect of a failed read on a write (`gates`), and
-which aggregates of a label exist and what they mean (`pipeline.declared`). Reads are tried before rows are published.
+Not here: answering a query over the lake (`operations.sql`), the effect of a failed read on a write
+(`gates`), and which aggregates of a label exist and what they mean (`pipeline.declared`). Reads are
+tried before rows are published.
 """
 
 import json
@@ -23,8 +25,15 @@ if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 QUERY = "duckdb:"  # before a query, where also the name of a table or file may stand
-WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
-# Table functions that read, by DuckDB's names; others switch on files that DuckDB writes (`enable_profiling`), or more.
+WRITING = (
+    "COPY",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "MERGE",
+)  # words in the names of DuckDB's operators that write
+# Table functions that read, by DuckDB's names; others switch on files that DuckDB writes
+# (`enable_profiling`), or more.
 READING = re.compile(
     r"(READ_)?(PARQUET|CSV|JSON|NDJSON)(_SCAN|_AUTO|_OBJECTS|_OBJECTS_AUTO|_SCHEMA|_METADATA|_FILE_METADATA)?"
     r"|READ_(TEXT|BLOB)|GLOB|SNIFF_CSV|RANGE|GENERATE_SERIES|REPEAT(_ROW)?|UNNEST|SUMMARY|JSON_(EACH|TREE)|(PYTHON_)?ARROW_SCAN"
@@ -37,14 +46,18 @@ def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
     statements = engine.extract_statements(query)
     if len(statements) != 1 or statements[0].type.name != "SELECT":
         kinds = ", ".join(s.type.name for s in statements) or "nothing"
-        raise refused_query(f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone")
+        raise refused_query(
+            f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone"
+        )
 
 
 def named_tables(query: str) -> frozenset[str] | None:
     """Return the tables in a query; None where sqlglot cannot parse it, and all are offered."""
     import sqlglot
 
-    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
+    logging.getLogger("sqlglot").setLevel(
+        logging.CRITICAL
+    )  # its warnings show the query as it is, also to a screen
     try:
         tables = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
     except sqlglot.errors.SqlglotError:
@@ -53,7 +66,8 @@ def named_tables(query: str) -> frozenset[str] | None:
 
 
 def with_system_tables(query: str, known: Collection[str]) -> tuple[str, frozenset[str]]:
-    """Return the query with `system.NAME` as `memory.system.NAME`, for `known` names, and these names.
+    """Return the query with `system.NAME` as `memory.system.NAME`, for `known` names, and these
+    names.
 
     DuckDB has a catalog `system` of its own, so that the short form is ambiguous there.
     """
@@ -74,10 +88,11 @@ def with_system_tables(query: str, known: Collection[str]) -> tuple[str, frozens
 
 
 def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
-    """Raise BackfillError for a query whose plan writes: DuckDB also calls SELECT a statement that writes in a common
-    table expression, or that calls a table function with effects. Runs nothing.
+    """Raise BackfillError for a query whose plan writes: DuckDB also calls SELECT a statement that
+    writes in a common table expression, or that calls a table function with effects. Runs nothing.
 
-    The configuration of `engine` is locked for its life: it must be of this query's own, not one of `connection`.
+    The configuration of `engine` is locked for its life: it must be of this query's own, not one of
+    `connection`.
     """
     if engine.execute("SELECT current_setting('lock_configuration')").fetchall() == [(False,)]:
         engine.execute("SET lock_configuration = true")
@@ -86,18 +101,25 @@ def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
     for operator in operators:  # which grows meanwhile by those below it
         operators += operator["children"]
         if any(word in operator["name"] for word in WRITING):
-            raise refused_query(f"it would write ({operator['name']})", "Ask one SELECT that only reads")
+            raise refused_query(
+                f"it would write ({operator['name']})", "Ask one SELECT that only reads"
+            )
         function = _function_of(operator)
         if function and not READING.fullmatch(function.upper()):
             raise refused_query(
-                f"the table function {function.lower()} may do more than read", "Read tables of the lake and files only"
+                f"the table function {function.lower()} may do more than read",
+                "Read tables of the lake and files only",
             )
 
 
 def _function_of(operator: dict[str, Any]) -> str:
     """The table function of an operator of a plan; empty without one."""
     details = operator["extra_info"]
-    return str(details.get("Function", details.get("Name", "") if operator["name"] == "INOUT_FUNCTION" else ""))
+    return str(
+        details.get(
+            "Function", details.get("Name", "") if operator["name"] == "INOUT_FUNCTION" else ""
+        )
+    )
 
 
 def refused_query(culprit: str, fix: str) -> BackfillError:
@@ -106,11 +128,16 @@ def refused_query(culprit: str, fix: str) -> BackfillError:
 
 
 def unanswered(
-    lake: Lake, contracts: Sequence[Contract], reads: Collection[str],
-    written: Contract | None = None, staged: Sequence[str] = (), days: Collection[date] = (),
-) -> list[str]:  # fmt: skip
-    """Try SELECTs over the lake's tables and return a text for each that fails, where `staged` files replace `days` of
-    the table `written`. Answers are read to the end and discarded; an empty one is an answer."""
+    lake: Lake,
+    contracts: Sequence[Contract],
+    reads: Collection[str],
+    written: Contract | None = None,
+    staged: Sequence[str] = (),
+    days: Collection[date] = (),
+) -> list[str]:
+    """Try SELECTs over the lake's tables and return a text for each that fails, where `staged`
+    files replace `days` of the table `written`. Answers are read to the end and discarded; an empty
+    one is an answer."""
     import duckdb
 
     failures = []
@@ -124,7 +151,9 @@ def unanswered(
                         rows = rows_as_published(lake, contract)
                         if written is not None and contract.name == written.name:
                             rows = _with_days(rows, written, staged, days)
-                        engine.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}")
+                        engine.execute(
+                            f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}"
+                        )
                 refuse_writing(engine, query)
                 for _ in engine.sql(query).to_arrow_reader():
                     pass
@@ -135,7 +164,8 @@ def unanswered(
 
 
 def rows_as_published(lake: Lake, contract: Contract) -> str:
-    """SELECT of the rows of a table. For a table that a candidate builds, the candidate's days replace the lake's."""
+    """SELECT of the rows of a table. For a table that a candidate builds, the candidate's days
+    replace the lake's."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
     if (standing := lake.base_lake) is None or not lake.writes(contract.name):
         return selection(files, contract)
@@ -151,7 +181,8 @@ def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collec
 
 @dataclass(frozen=True)
 class LabelCall:
-    """An aggregate as written: its word, its side ("ahead" or "behind"), its argument ("" or "*": none), and its place.
+    """An aggregate as written: its word, its side ("ahead" or "behind"), its argument ("" or "*":
+    none), and its place.
 
     The text of the call is `text[start:end]`.
     """
@@ -164,7 +195,8 @@ class LabelCall:
 
 
 def label_calls(label: str) -> Iterator[LabelCall]:
-    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for unreadable text."""
+    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for
+    unreadable text."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import TokenError
 
@@ -177,7 +209,9 @@ def label_calls(label: str) -> Iterator[LabelCall]:
         if term and tokens[index + 1].token_type.name == "L_PAREN":
             closing = _closing(tokens, index + 1)
             argument = label[tokens[index + 1].end + 1 : closing.start]
-            yield LabelCall(term[1].lower(), term[2].lower(), argument, token.start, closing.end + 1)
+            yield LabelCall(
+                term[1].lower(), term[2].lower(), argument, token.start, closing.end + 1
+            )
 
 
 def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":

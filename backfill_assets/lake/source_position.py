@@ -1,7 +1,9 @@
-"""How far the log of a Delta table that others write was read, and whether it is still the log that was read.
+"""How far the log of a Delta table that others write was read, and whether it is still the log that
+was read.
 
-Not here: what its commits brought (`source_log`), and where a position is kept (`load.table_changes`). A log that is as
-it was up to the position need not be opened there; one that is not is read from its beginning, and compared.
+Not here: what its commits brought (`source_log`), and where a position is kept
+(`load.table_changes`). A log that is as it was up to the position need not be opened there; one
+that is not is read from its beginning, and compared.
 """
 
 import json
@@ -16,7 +18,12 @@ from backfill_assets.lake.log import LOG, commit_digest, commit_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}  # of Delta's types in Spark SQL
+NAMES = {
+    "long": "bigint",
+    "integer": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+}  # of Delta's types in Spark SQL
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class TableState:
     id: str = ""
     schema: str = ""
     partitioned_by: tuple[str, ...] = ()
-    time: int = 0  # of the newest commit, milliseconds since 1970, each later than the one before; none far ahead
+    # Of the newest commit, milliseconds since 1970, each later than the one before; none far ahead.
+    time: int = 0
     columns: frozenset[str] = frozenset()  # that the table has or had
 
 
@@ -40,8 +48,11 @@ class Position:
     state: TableState
 
     def holds(self, table: Place, commits: range) -> bool:
-        """Whether the commits up to it are still those that were read; `commits`: those in the log now."""
-        return self.version in commits and self.digest == log_digest(table, range(commits.start, self.version + 1))
+        """Whether the commits up to it are still those that were read; `commits`: those in the log
+        now."""
+        return self.version in commits and self.digest == log_digest(
+            table, range(commits.start, self.version + 1)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The position as JSON values."""
@@ -53,18 +64,24 @@ def position_of(kept: Mapping[str, Any]) -> Position | None:
     """The position that `to_dict` gave; None for no mapping of it."""
     try:
         state = kept["state"]
-        sets = {"partitioned_by": tuple(state["partitioned_by"]), "columns": frozenset(state["columns"])}
+        sets = {
+            "partitioned_by": tuple(state["partitioned_by"]),
+            "columns": frozenset(state["columns"]),
+        }
         return Position(**{**kept, "state": TableState(**{**state, **sets})})
     except (KeyError, TypeError):
         return None
 
 
 def log_digest(table: Place, commits: range) -> str:
-    """The digest of the last of these commits, and of size and time of each of them, of an object also of its ETag."""
+    """The digest of the last of these commits, and of size and time of each of them, of an object
+    also of its ETag."""
     found = table.tokens(LOG)
     tokens = [token for version in commits if (token := found.get(commit_name(version)))]
     etags = [t.mark[0] for t in tokens if table.is_store]  # a listing tells no more of the mark
-    return digest_of([commit_digest(table, commits[-1]), [[t.size, t.changed_at] for t in tokens], *etags])
+    return digest_of(
+        [commit_digest(table, commits[-1]), [[t.size, t.changed_at] for t in tokens], *etags]
+    )
 
 
 def column_names(schema: str) -> list[str]:
@@ -75,7 +92,9 @@ def column_names(schema: str) -> list[str]:
 def column_types(schema: str) -> dict[str, str]:
     """The columns of a table's schema whose types have no parts, in Spark's names."""
     fields = json.loads(schema)["fields"]
-    return {f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)}
+    return {
+        f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)
+    }
 
 
 def empty_table(schema: str) -> "pa.Table":

@@ -1,8 +1,9 @@
-"""Staging: the rows of one write as Parquet files in `TABLE/writes/WRITE_ID`, which no log mentions yet.
+"""Staging: the rows of one write as Parquet files in `TABLE/writes/WRITE_ID`, which no log mentions
+yet.
 
-Not here: writing them by an engine (`writing`), judging them (`audit`), publishing them (`committer`). Readers of the
-table do not see them. A marker, locked by the writing process, protects the files from the sweep. Spark jobs never
-share a folder: they would share `_temporary`.
+Not here: writing them by an engine (`writing`), judging them (`audit`), publishing them
+(`committer`). Readers of the table do not see them. A marker, locked by the writing process,
+protects the files from the sweep. Spark jobs never share a folder: they would share `_temporary`.
 """
 
 import errno
@@ -57,20 +58,25 @@ class StagedFile:
 
     @property
     def size(self) -> int:
-        """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
+        """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody
+        read."""
         if (found := size(self.table, self.name) if self.listed is None else self.listed) is None:
             raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
 
     def digest(self) -> str:
-        """The digest by which a commit names its bytes, which are read unless the engine took it: those that were
-        audited, if they were fetched for it. Raises Gone."""
-        return self.engine_digest or sha256_of_bytes(self.table, self.name, at_hand=True)[:FILE_DIGEST_CHARS]
+        """The digest by which a commit names its bytes, which are read unless the engine took it:
+        those that were audited, if they were fetched for it. Raises Gone."""
+        return (
+            self.engine_digest
+            or sha256_of_bytes(self.table, self.name, at_hand=True)[:FILE_DIGEST_CHARS]
+        )
 
 
 @dataclass
 class Staged:
-    """The files of one write, held by this process until `drop` or `keep`; the kernel frees them when it dies.
+    """The files of one write, held by this process until `drop` or `keep`; the kernel frees them
+    when it dies.
 
     `tried`: a commit may name them. From then on the log alone decides which are deleted.
     """
@@ -99,25 +105,32 @@ class Staged:
 
     def file(self, path: Path, partition: str | None) -> StagedFile:
         """The file at a path in its folder."""
-        return StagedFile(self.table, f"{self.name}/{path.relative_to(self.folder).as_posix()}", partition)
+        return StagedFile(
+            self.table, f"{self.name}/{path.relative_to(self.folder).as_posix()}", partition
+        )
 
     def found(self, column: str, below: str = "") -> tuple[StagedFile, ...]:
-        """The data files that engines wrote to its folder, or to one `below`; `column` is the partition column ("":
-        none). Deletes what is none."""
+        """The data files that engines wrote to its folder, or to one `below`; `column` is the
+        partition column ("": none). Deletes what is none."""
         staged, folder_name = [], f"{self.name}/{below}".rstrip("/")
         of_store = self.table.tokens(folder_name) if self.table.is_store else {}
         for name in sorted(of_store) if self.table.is_store else self.table.below(folder_name):
             *_, folder, last = name.split("/")
             if last.endswith(".crc"):
-                self.table.delete(name)  # Hadoop's own checksum of a file, which no other writer updates
+                self.table.delete(
+                    name
+                )  # Hadoop's own checksum of a file, which no other writer updates
             elif last.endswith(".parquet") and not last.startswith(("_", ".")):
                 value, listed = _value(folder, column) if column else None, of_store.get(name)
-                staged.append(StagedFile(self.table, name, value, listed=listed.size if listed else None))
+                staged.append(
+                    StagedFile(self.table, name, value, listed=listed.size if listed else None)
+                )
         return tuple(staged)
 
     def committing(self, version: int) -> None:
-        """Say that the next thing that this process does is to try to commit that version with the files. Raises Swept
-        where another process took the write for dead, and its files: then it commits nothing."""
+        """Say that the next thing that this process does is to try to commit that version with the
+        files. Raises Swept where another process took the write for dead, and its files: then it
+        commits nothing."""
         if self._give_up is not None:
             try:
                 self._give_up.committing(version)
@@ -126,7 +139,8 @@ class Staged:
                 raise
 
     def drop(self) -> None:
-        """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the hold. Idempotent."""
+        """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the
+        hold. Idempotent."""
         if self._give_up is not None and not self.tried:
             self.table.delete_below(self.name)
             self._unmark()
@@ -180,7 +194,8 @@ def filling(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
 
 
 def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
-    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without partitions.
+    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without
+    partitions.
 
     Timestamps are aware.
     """
@@ -189,7 +204,9 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
 
     with filling(lake, contract) as staged:
         columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
-        table = pa.table({c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns})
+        table = pa.table(
+            {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
+        )
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
         staged.files = staged.found("")
     return staged
@@ -198,15 +215,18 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
 def stage_links(
     lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date], version: int
 ) -> Staged:
-    """Stage the data files that a version of another lake's table, laid out by day, holds for these days, by further
-    names: no byte is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
+    """Stage the data files that a version of another lake's table, laid out by day, holds for these
+    days, by further names: no byte is copied where the file system has hard links. Raises Altered
+    if a file is gone or altered."""
     source = other.table_place(contract.name)
     live = files_of_days(files_of(other, contract, version), contract, days)
     refuse_altered(source, live)
     with filling(lake, contract) as staged:
         links = []
         for number, file in enumerate(live):
-            name = f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
+            name = (
+                f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
+            )
             staged.table.link(name, source, file.path)
             links.append(StagedFile(staged.table, name, file.partition))
         staged.files = tuple(links)
@@ -214,14 +234,19 @@ def stage_links(
 
 
 def markers(table: str) -> str:
-    """The name in a lake of the folder with the markers of a table's writes while they are staged."""
+    """The name in a lake of the folder with the markers of a table's writes while they are
+    staged."""
     return f"{STAGING}/{table}"
 
 
 def writing(lake: Place) -> list[str]:
     """The tables of a lake of which a living process stages a write."""
     tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
-    return [t for t in tables if {n for n in lake.names(markers(t)) if n[0] != "."} - {*_abandoned(lake, t)}]
+    return [
+        t
+        for t in tables
+        if {n for n in lake.names(markers(t)) if n[0] != "."} - {*_abandoned(lake, t)}
+    ]
 
 
 def _abandoned(lake: Place, table: str) -> Iterator[str]:
@@ -238,10 +263,11 @@ def _value(folder: str, column: str) -> str | None:
 
 
 def sweep(lake: LakeFolder, table: str, own: str = "") -> int:
-    """Remove the never published files of killed processes; returns the number of their writes. `own`: the id of the
-    caller's write, without others of which nothing is looked at.
+    """Remove the never published files of killed processes; returns the number of their writes.
+    `own`: the id of the caller's write, without others of which nothing is looked at.
 
-    Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or the lake's.
+    Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or
+    the lake's.
     """
     swept, place = 0, lake.table_place(table)
     lake.place.refuse_link(markers(table))

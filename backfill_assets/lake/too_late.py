@@ -1,8 +1,9 @@
 """The table `too_late`: its contract, the rows kept back in it, and their releases.
 
-It keeps, by the policy `beyond = "quarantine"`, an upsert that arrived more than `window_days` after its event, until
-it is released; a delete is never too late, because its own event time says nothing. A release is a commit of that table
-without data, with reason and note. Not here: splitting a load's rows (`load.deliveries`), and ledgers (`ledger`).
+It keeps, by the policy `beyond = "quarantine"`, an upsert that arrived more than `window_days`
+after its event, until it is released; a delete is never too late, because its own event time says
+nothing. A release is a commit of that table without data, with reason and note. Not here: splitting
+a load's rows (`load.deliveries`), and ledgers (`ledger`).
 """
 
 import uuid
@@ -36,7 +37,11 @@ Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival d
 def too_late_contract(raw: Contract) -> Contract:
     """The table's contract: raw's columns under another name."""
     name = named(TOO_LATE, raw.source)
-    return replace(raw, name=name, description="Deliveries that came too late, until `replay-late` releases them.")
+    return replace(
+        raw,
+        name=name,
+        description="Deliveries that came too late, until `replay-late` releases them.",
+    )
 
 
 def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
@@ -47,7 +52,11 @@ def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
             arrived = frozenset(date.fromisoformat(d) for d in tags[ARRIVED].split(","))
             first, last = (date.fromisoformat(tags[k]) for k in (FIRST, LAST))
             contents = tags.get(CONTENTS)
-            known = None if contents is None else _by_all_names(lake, source, frozenset(contents.split(",")))
+            known = (
+                None
+                if contents is None
+                else _by_all_names(lake, source, frozenset(contents.split(",")))
+            )
             found.append(Release(arrived, first, last, known))
     return tuple(found)
 
@@ -64,7 +73,8 @@ def _by_all_names(lake: Lake, source: str, contents: frozenset[str]) -> frozense
 
 
 def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Condition":
-    """Whether a row of the delivery contract (with `arrival_date`, `source_file`) is too late and not released."""
+    """Whether a row of the delivery contract (with `arrival_date`, `source_file`) is too late and
+    not released."""
     from pyspark.sql import functions as F
 
     if lateness.window_days is None:
@@ -72,9 +82,9 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Con
     window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
     late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.try_add("event_ts", window))
     for release in released:
-        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
-            F.lit(release.first), F.lit(release.last)
-        )
+        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date(
+            "event_ts"
+        ).between(F.lit(release.first), F.lit(release.last))
         if release.contents is not None:
             let_in &= F.col("source_file").isin(sorted(release.contents))
         late = late & ~let_in
@@ -82,8 +92,11 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Con
 
 
 def waiting(lake: Lake, first: date, last: date) -> Late:
-    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
-    return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
+    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through
+    `last`. No JVM."""
+    return sum_by_key(
+        {(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last)
+    )
 
 
 def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
@@ -92,19 +105,24 @@ def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, st
     if not lake.store.exists(table):
         return []
     sql = (
-        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, source_file, COUNT(*) AS n FROM kept "
+        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, source_file, COUNT(*) AS n "
+        "FROM kept "
         f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2, 3"
     )
     batches = lake.store.query(sql, {"kept": (table, None)})
-    return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+    return [
+        row
+        for batch in batches
+        for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    ]
 
 
 def release(lake_session: LakeSession, first: date, last: date, note: str) -> Late:
-    """Record that the rows kept back of these event days count from now on; returns their number per (arrival, event)
-    day.
+    """Record that the rows kept back of these event days count from now on; returns their number
+    per (arrival, event) day.
 
-    Rows of files that land later are not released. Nothing is rebuilt here: the arrival days become stale, and with
-    them the days built from them. The caller holds the load lock.
+    Rows of files that land later are not released. Nothing is rebuilt here: the arrival days become
+    stale, and with them the days built from them. The caller holds the load lock.
     """
     lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
     found = _kept_back(lake, first, last)
@@ -120,7 +138,8 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> La
 
 
 def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
-    """Release the rows kept back of these event days, as `release` does, and return their number."""
+    """Release the rows kept back of these event days, as `release` does, and return their
+    number."""
     released = []
     for lake in lake_session.lake.by_source():
         with load_lock(lake.place, lake.source):

@@ -1,10 +1,12 @@
-"""Search for an entity: the files that hold it, in their bytes or in what these decode to, and files nobody can search.
+"""Search for an entity: the files that hold it, in their bytes or in what these decode to, and
+files nobody can search.
 
-Decoded are Parquet (with values of dictionaries that no row uses), gzip, bzip2, xz, zip, and SQLite files of our own
-storages. Text is searched as UTF-8, Windows-1252 (Latin-1) and UTF-16, plain and escaped as JSON, CSV, SQL, HTML,
-addresses and byte literals do it. A file of another kind, or that cannot be decoded, is searched as bytes, and counts
-as not searched. Not here: erasing what was found (`forgotten`). A short value is found everywhere: it counts only
-behind its column's name, or the name of a landed column from which `select` makes it.
+Decoded are Parquet (with values of dictionaries that no row uses), gzip, bzip2, xz, zip, and SQLite
+files of our own storages. Text is searched as UTF-8, Windows-1252 (Latin-1) and UTF-16, plain and
+escaped as JSON, CSV, SQL, HTML, addresses and byte literals do it. A file of another kind, or that
+cannot be decoded, is searched as bytes, and counts as not searched. Not here: erasing what was
+found (`forgotten`). A short value is found everywhere: it counts only behind its column's name, or
+the name of a landed column from which `select` makes it.
 """
 
 import io
@@ -44,21 +46,26 @@ from backfill_assets.places.folder import Folder
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone
-# Ends of what stands before a value, and begins of what stands behind it. Every repetition has a bound.
-BEFORE = re.compile(r"(?:\A|[^\w-]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})\Z")
+# Ends of what stands before a value, and begins of what stands behind it. Every repetition has a
+# bound.
+BEFORE = re.compile(
+    r"(?:\A|[^\w-]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})\Z"
+)
 BEHIND = re.compile(r"\Z|[^\w-]")
 CELL_BEFORE = re.compile(r"(?:\A|[\"'`,;|\t\n\[({=:<>]|\\[nrt]|%[0-9A-Fa-f]{2})\s{0,64}\Z")
 CELL_BEHIND = re.compile(r"\s{0,64}(?:\Z|[\"'`,;|\t\n\])}<>&%]|\\+[nrt\"'])|[\t\r\n]")
 BLOCK, OVERLAP = 1 << 20, 1 << 17  # bytes
 DEEPEST = 3  # packed files within each other
-# Bytes that one file may become in all, whatever it holds; what a scan takes in (`text_lines.Limits`) becomes fewer.
+# Bytes that one file may become in all, whatever it holds; what a scan takes in
+# (`text_lines.Limits`) becomes fewer.
 UNPACKED, UNPACKED_AT_LEAST, FOLD = 1 << 34, 1 << 26, 256
 SINGLE_BYTE = "cp1252"
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result for one file: whether it holds the entity, and whether nothing here decodes its kind."""
+    """The result for one file: whether it holds the entity, and whether nothing here decodes its
+    kind."""
 
     held: bool = False
     unread: bool = False
@@ -71,23 +78,31 @@ class Trace:
     values: Mapping[str, str]  # by column
     # per column the landed columns that it is made from
     landed: Mapping[str, Collection[str]] = field(default_factory=dict)
-    is_whole: bool = False  # a value counts only between quotes or separators, not within a longer one
+    is_whole: bool = (
+        False  # a value counts only between quotes or separators, not within a longer one
+    )
     # per column other texts of which `select` makes the value
     spellings: Mapping[str, Collection[str]] = field(default_factory=dict)
-    in_cells: bool = False  # a short value counts without its column's name, too, where it fills a cell
+    in_cells: bool = (
+        False  # a short value counts without its column's name, too, where it fills a cell
+    )
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """A regular expression per value, for DuckDB, that knows it plain and escaped, and does not look around it."""
+        """A regular expression per value, for DuckDB, that knows it plain and escaped, and does not
+        look around it."""
         return tuple(self._pattern(column, of_text=True) for column in self.values)
 
     @cached_property
     def _searched(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
-        """Per value the expression for bytes, and what must stand before it (None: it is not short)."""
+        """Per value the expression for bytes, and what must stand before it (None: it is not
+        short)."""
         found = []
         for column, value in self.values.items():
             names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
-            lead = re.compile(rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z")
+            lead = re.compile(
+                rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z"
+            )
             is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
             pattern = re.compile(self._pattern(column, of_text=False).encode("latin-1"))
             found.append((pattern, lead if is_short else None))
@@ -95,7 +110,9 @@ class Trace:
 
     def _pattern(self, column: str, *, of_text: bool) -> str:
         texts = (self.values[column], *self.spellings.get(column, ()))
-        forms = dict.fromkeys(f for t in texts for f in (t, *(unicodedata.normalize(n, t) for n in ("NFC", "NFD"))))
+        forms = dict.fromkeys(
+            f for t in texts for f in (t, *(unicodedata.normalize(n, t) for n in ("NFC", "NFD")))
+        )
         return "|".join("".join(_sign(s, of_text=of_text) for s in form) for form in forms)
 
     def is_in(self, text: bytes) -> bool:
@@ -112,19 +129,26 @@ class Trace:
             before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
             behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
             is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
-            is_led = bool(lead.search(before) or (self.in_cells and is_cell) if lead else BEFORE.search(before))
+            is_led = bool(
+                lead.search(before) or (self.in_cells and is_cell)
+                if lead
+                else BEFORE.search(before)
+            )
             if is_led and (is_cell if self.is_whole else BEHIND.match(behind)):
                 return True
         return False
 
     def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
-        """Whether a line of a stream holds the entity; the values of a longer line may lie so far apart as a block."""
+        """Whether a line of a stream holds the entity; the values of a longer line may lie so far
+        apart as a block."""
         tail, held = b"", False
         for block in blocks:  # to the end: what cannot be unpacked shows there
             if not held:
                 data = tail + block
                 texts = [data, *(widened(data) if b"\0" in data else ())]
-                held = any(self.is_in(t) and (len(self.values) == 1 or self._in_a_line(t)) for t in texts)
+                held = any(
+                    self.is_in(t) and (len(self.values) == 1 or self._in_a_line(t)) for t in texts
+                )
                 tail = data[-OVERLAP:]
         return held
 
@@ -133,7 +157,8 @@ class Trace:
 
     @property
     def is_single_byte(self) -> bool:
-        """Whether text of one byte per sign can hold the entity only in forms that are looked for."""
+        """Whether text of one byte per sign can hold the entity only in forms that are looked
+        for."""
         try:
             "".join(self.values.values()).encode(SINGLE_BYTE)
         except UnicodeEncodeError:
@@ -147,7 +172,11 @@ def _sign(sign: str, *, of_text: bool) -> str:
         return sign
     code, utf8 = ord(sign), sign.encode()
     wide, single = sign.encode("utf-16-be"), sign.encode(SINGLE_BYTE, "ignore")
-    forms = [_quoted(sign)] if of_text else [_quoted(b.decode("latin-1")) for b in {utf8: 0, single: 0} if b]
+    forms = (
+        [_quoted(sign)]
+        if of_text
+        else [_quoted(b.decode("latin-1")) for b in {utf8: 0, single: 0} if b]
+    )
     forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)] if sign.isascii() else []
     forms += ["".join(rf"\\{{1,4}}u(?i:{wide[i : i + 2].hex()})" for i in range(0, len(wide), 2))]
     forms += [rf"&#0{{0,3}}{code};", rf"&#[xX]0{{0,3}}(?i:{code:x});"]
@@ -165,7 +194,8 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class Search:
-    """A search for an entity. `homes`: folders in which storages of ours keep SQLite files, beside the lake's own."""
+    """A search for an entity. `homes`: folders in which storages of ours keep SQLite files, beside
+    the lake's own."""
 
     lake: LakeFolder
     trace: Trace
@@ -176,22 +206,40 @@ class Search:
         """This machine's folders of copies from the buckets that the lake names."""
         of = self.lake.settings
         named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
-        named += [t.contract.external for t in declared(self.lake.root)] + [t.place for t in of.tables.values()]
+        named += [t.contract.external for t in declared(self.lake.root)] + [
+            t.place for t in of.tables.values()
+        ]
         return copies_of_others([self.lake.address, *named])
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
-        """What the files below some folders hold, by ascending path; links are not followed, but those to tables that
-        were adopted. Below this machine's folder of a lake in a bucket these are the objects, too."""
-        adopted = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink() and self.lake.root in roots]
-        there = [folder_at(t.place, self.lake.root) for t in self.lake.settings.tables.values() if t.place]
+        """What the files below some folders hold, by ascending path; links are not followed, but
+        those to tables that were adopted. Below this machine's folder of a lake in a bucket these
+        are the objects, too."""
+        adopted = [
+            p
+            for p in (self.lake.root / TABLES).glob("*")
+            if p.is_symlink() and self.lake.root in roots
+        ]
+        there = [
+            folder_at(t.place, self.lake.root)
+            for t in self.lake.settings.tables.values()
+            if t.place
+        ]
         roots = [*roots, *(there if self.lake.root in roots else ())]
-        paths = {p for root in (*roots, *adopted) for p in root.rglob("*") if p.is_file() and not p.is_symlink()}
-        paths |= {root / name for root in roots if is_prefix(root) for name in place_at(root).below()}
+        paths = {
+            p
+            for root in (*roots, *adopted)
+            for p in root.rglob("*")
+            if p.is_file() and not p.is_symlink()
+        }
+        paths |= {
+            root / name for root in roots if is_prefix(root) for name in place_at(root).below()
+        }
         return {path: self.of(path) for path in sorted(paths)}
 
     def of(self, path: Path) -> SearchResult:
-        """What a file holds, or the object that this machine calls so, which is fetched; neither if it is gone. Raises
-        what a store says that does not answer."""
+        """What a file holds, or the object that this machine calls so, which is fetched; neither if
+        it is gone. Raises what a store says that does not answer."""
         if path.is_file() or not bucket_address(path):
             return self._of(path, path)
         with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +271,10 @@ class Search:
         if head.startswith(ZIP):
             return self._in_zip(path, budget)
         if head.startswith(WAL) or (head == SQLITE):
-            if not any(named.is_relative_to(home) for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)):
+            if not any(
+                named.is_relative_to(home)
+                for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)
+            ):
                 raise Unsearched(path)
             return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
         with path.open("rb") as opened:
@@ -231,10 +282,15 @@ class Search:
 
     def _in_parquet(self, path: Path) -> bool:
         named = literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
-        rows = f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = false) AS t"
+        rows = (
+            f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = "
+            "false) AS t"
+        )
         near = " AND ".join("regexp_matches(row, ?)" for _ in self.trace.patterns)
         with connection(self.lake) as engine:
-            found = engine.execute(f"SELECT row FROM ({rows}) WHERE {near}", list(self.trace.patterns))
+            found = engine.execute(
+                f"SELECT row FROM ({rows}) WHERE {near}", list(self.trace.patterns)
+            )
             while batch := found.fetchmany(1000):
                 if any(self.trace.is_in(row.encode()) for (row,) in batch):
                     return True
@@ -270,7 +326,8 @@ class Search:
 
 @dataclass
 class Budget:
-    """The bytes that may still be read of one file, of all that is packed in it and in each other."""
+    """The bytes that may still be read of one file, of all that is packed in it and in each
+    other."""
 
     left: int
 
@@ -324,8 +381,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
-    """The blocks of a stream. Raises UnicodeDecodeError where its encoding is unknown and could hold the entity in
-    other bytes."""
+    """The blocks of a stream. Raises UnicodeDecodeError where its encoding is unknown and could
+    hold the entity in other bytes."""
     is_any, decoder = trace.is_single_byte, getincrementaldecoder("utf-8")()
     while block := opened.read(BLOCK):
         if not is_any and b"\0" not in block:

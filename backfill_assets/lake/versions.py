@@ -1,12 +1,13 @@
-"""The lake's log: which versions of its tables readers see together, and what several tables wait for.
+"""The lake's log: which versions of its tables readers see together, and what several tables wait
+for.
 
-One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed: the version of each
-table, who wrote the entry and why, and publications and rollbacks of several tables that have not completed. Readers
-take the newest entry (`view.settled_view`); writers always read the heads of the tables. A lake without entries (of an
-earlier release) is read at its heads.
+One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed:
+the version of each table, who wrote the entry and why, and publications and rollbacks of several
+tables that have not completed. Readers take the newest entry (`view.settled_view`); writers always
+read the heads of the tables. A lake without entries (of an earlier release) is read at its heads.
 
-Not here: what is published or put back (`operations.publications`, `operations.rollback`), and the view of a lake
-(`view`).
+Not here: what is published or put back (`operations.publications`, `operations.rollback`), and the
+view of a lake (`view`).
 """
 
 import json
@@ -46,13 +47,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A publication or rollback of several tables between its first and its last commit, running or stopped."""
+    """A publication or rollback of several tables between its first and its last commit, running or
+    stopped."""
 
-    id: str  # begins with the id of the plan or publication, which its receipts name; only a switch of this id ends it
+    # Begins with the id of the plan or publication, which its receipts name; only a switch of this
+    # id ends it.
+    id: str
     what: str  # in words
     fix: str  # a sentence with the command that completes it
-    tables: Mapping[str, int] = field(default_factory=dict)  # the version of each that readers see until then
-    process: Mapping[str, Any] = field(default_factory=dict)  # which does it (`PlacedProcess`); empty: it stopped
+    tables: Mapping[str, int] = field(
+        default_factory=dict
+    )  # the version of each that readers see until then
+    process: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # which does it (`PlacedProcess`); empty: it stopped
 
     def __str__(self) -> str:
         """A line for people."""
@@ -62,10 +70,13 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """Commits that readers do not see until runs end which made them, or what they were made from."""
+    """Commits that readers do not see until runs end which made them, or what they were made
+    from."""
 
     runs: Mapping[str, str] = field(default_factory=dict)  # by id, since when (ISO text)
-    then: Mapping[str, int] = field(default_factory=dict)  # the version that readers see of each table after that
+    then: Mapping[str, int] = field(
+        default_factory=dict
+    )  # the version that readers see of each table after that
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,9 @@ class LakeVersion:
     """An entry of the lake's log."""
 
     number: int  # 1 for the first entry
-    tables: Mapping[str, int]  # the version that readers see of each table and ledger; -1: it was not made yet
+    tables: Mapping[
+        str, int
+    ]  # the version that readers see of each table and ledger; -1: it was not made yet
     at: datetime = EPOCH  # aware
     by: str = ""  # the user
     why: str = ""  # what left the tables together
@@ -88,9 +101,14 @@ class LakeVersion:
         return cls(**{**entry, "at": at, "unfinished": unfinished, "held": held})
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON values; without `held`, which earlier releases do not know, where nothing is."""
+        """The entry as JSON values; without `held`, which earlier releases do not know, where
+        nothing is."""
         values = {**asdict(self), "at": self.at.isoformat()}
-        return values if self.held.runs else {name: value for name, value in values.items() if name != "held"}
+        return (
+            values
+            if self.held.runs
+            else {name: value for name, value in values.items() if name != "held"}
+        )
 
 
 def newest(lake: Lake) -> LakeVersion | None:
@@ -115,14 +133,16 @@ def _entry(lake: Place, number: int) -> LakeVersion:
         return LakeVersion.parse({**read_json(lake, entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
         raise BackfillError(
-            f"the lake {lake}", f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
-            "Nothing was read", "Restore the file from a backup, or move it away: readers then see the entry before it",
-        ) from None  # fmt: skip
+            f"the lake {lake}",
+            f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
+            "Nothing was read",
+            "Restore the file from a backup, or move it away: readers then see the entry before it",
+        ) from None
 
 
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
-    """The lake version with that number, or the newest by that instant (aware); None for an instant before the first
-    entry. Raises BackfillError for an unknown number."""
+    """The lake version with that number, or the newest by that instant (aware); None for an instant
+    before the first entry. Raises BackfillError for an unknown number."""
     numbers = entries(lake.place)
     if isinstance(at, datetime):
         found = (_entry(lake.place, number) for number in reversed(numbers))
@@ -130,29 +150,38 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
     if at not in numbers:
         kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
         raise BackfillError(
-            f"the lake {lake.address}", f"it has no lake version {at}: {kept}", "Nothing was read",
+            f"the lake {lake.address}",
+            f"it has no lake version {at}: {kept}",
+            "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
-        )  # fmt: skip
+        )
     return _entry(lake.place, at)
 
 
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
-    """The version of each table that readers see (None: they see the heads), now or `at` an instant or a number; of a
-    candidate its own tables by its own log, all others by the lake's."""
+    """The version of each table that readers see (None: they see the heads), now or `at` an instant
+    or a number; of a candidate its own tables by its own log, all others by the lake's."""
     own = newest(lake) if at is None else find_version(lake, at)
-    then = own.at if own is not None and isinstance(at, int) else at  # each log has numbers of its own
+    then = (
+        own.at if own is not None and isinstance(at, int) else at
+    )  # each log has numbers of its own
     base_lake = versions_seen(lake.base_lake, then) if lake.base_lake is not None else None
     if own is None and base_lake is None:
         return None
     tables = (
-        {} if own is None else own.held.then if at is None and own.held.runs and not waits_for(lake) else own.tables
+        {}
+        if own is None
+        else own.held.then
+        if at is None and own.held.runs and not waits_for(lake)
+        else own.tables
     )
     return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(tables)
 
 
 def waits_for(lake: Lake) -> dict[str, str]:
-    """The runs whose end readers wait for now, by their ids: since when (ISO text). Empty as soon as all of them ended,
-    or have shown no sign of life for their time, also before the lake has a further entry."""
+    """The runs whose end readers wait for now, by their ids: since when (ISO text). Empty as soon
+    as all of them ended, or have shown no sign of life for their time, also before the lake has a
+    further entry."""
     entry, known = newest(lake), markers(lake.place)
     runs = entry.held.runs if entry is not None else {}
     lives = lives_of(lake.place, [known[run] for run in runs if run in known])
@@ -160,15 +189,18 @@ def waits_for(lake: Lake) -> dict[str, str]:
 
 
 def why_readers_wait(lake: Lake) -> str:
-    """A line that says why readers do not see what was committed, since when, by whom, and what ends it; "" where they
-    see all of it. A reader of a candidate also waits for runs of the lake beside it."""
+    """A line that says why readers do not see what was committed, since when, by whom, and what
+    ends it; "" where they see all of it. A reader of a candidate also waits for runs of the lake
+    beside it."""
     read = [lake] if lake.base_lake is None else [lake, lake.base_lake]
     runs = [_told(each, run, since) for each in read for run, since in waits_for(each).items()]
     if not runs:
         return ""
     return (
-        f"readers wait for {', '.join(runs)}: what it wrote, and what was made from that, is read once it ends, or "
-        f"{SHOWN_SECONDS:.0f} s after its last sign of life; `--newest` (`newest=True`) reads it now"
+        f"readers wait for {', '.join(runs)}: what it wrote, and what was made from that, is read "
+        "once it ends, or "
+        f"{SHOWN_SECONDS:.0f} s after its last sign of life; `--newest` (`newest=True`) reads it "
+        "now"
     )
 
 
@@ -179,7 +211,8 @@ def _told(lake: Lake, run: str, since: str) -> str:
 
 
 def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
-    """The publications and rollbacks of several tables that run, or were stopped after their first commit."""
+    """The publications and rollbacks of several tables that run, or were stopped after their first
+    commit."""
     entry = newest(lake)
     standing = _standing(lake, entry) if entry is not None else ()
     return tuple(_as_it_is(lake, u) for u in standing)
@@ -191,13 +224,17 @@ def _as_it_is(lake: Lake, work: Unfinished) -> Unfinished:
 
 
 def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
-    """The switches of an entry without those that certainly ended before their first commit: one that only shows no
-    sign of life may be paused, and readers must see none of what it commits when it goes on."""
-    return tuple(u for u in entry.unfinished if _life_of(lake, u) is not Life.GONE or _has_committed(lake, u))
+    """The switches of an entry without those that certainly ended before their first commit: one
+    that only shows no sign of life may be paused, and readers must see none of what it commits when
+    it goes on."""
+    return tuple(
+        u for u in entry.unfinished if _life_of(lake, u) is not Life.GONE or _has_committed(lake, u)
+    )
 
 
 def _life_of(lake: Lake, work: Unfinished) -> Life | None:
-    """What can be said of the process of a switch; None: nothing, where one of an earlier release does it elsewhere."""
+    """What can be said of the process of a switch; None: nothing, where one of an earlier release
+    does it elsewhere."""
     process, marker = PlacedProcess(**work.process) if work.process else None, _marker_of(work.id)
     if process is not None and process_of(lake.place, marker) == process:
         return life_of(lake.place, marker)
@@ -207,10 +244,14 @@ def _life_of(lake: Lake, work: Unfinished) -> Life | None:
 
 
 def forget_silent_markers(lake: Lake, seconds: float) -> None:
-    """Drop markers of runs and switches that do not live and showed nothing for so many seconds; not that of a switch
-    which stands, of which only its marker says that it was stopped."""
+    """Drop markers of runs and switches that do not live and showed nothing for so many seconds;
+    not that of a switch which stands, of which only its marker says that it was stopped."""
     entry = newest(lake)
-    forget_over(lake.place, seconds, {_marker_of(u.id) for u in (entry.unfinished if entry is not None else ())})
+    forget_over(
+        lake.place,
+        seconds,
+        {_marker_of(u.id) for u in (entry.unfinished if entry is not None else ())},
+    )
 
 
 def _marker_of(work_id: str) -> str:
@@ -218,16 +259,24 @@ def _marker_of(work_id: str) -> str:
 
 
 def _has_committed(lake: Lake, work: Unfinished) -> bool:
-    commits = (c for name, version in work.tables.items() for c in _commits_after(lake, name, version)[1])
-    return any(c.receipt is not None and c.receipt.tags.get(PLAN_TAG) == work.id.split()[0] for c in commits)
+    commits = (
+        c for name, version in work.tables.items() for c in _commits_after(lake, name, version)[1]
+    )
+    return any(
+        c.receipt is not None and c.receipt.tags.get(PLAN_TAG) == work.id.split()[0]
+        for c in commits
+    )
 
 
-def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = "", by: str = "") -> LakeVersion:
-    """Let readers see what the tables hold now, as far as it stands together; gives the newest lake version.
+def record(
+    lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = "", by: str = ""
+) -> LakeVersion:
+    """Let readers see what the tables hold now, as far as it stands together; gives the newest lake
+    version.
 
-    Of each table, upstream first, the entry takes all commits up to the first one that an unfinished publication
-    covers, that another running run made (not `run_id`), or that reads an input at a version which is not taken. No
-    entry is written where nothing changed.
+    Of each table, upstream first, the entry takes all commits up to the first one that an
+    unfinished publication covers, that another running run made (not `run_id`), or that reads an
+    input at a version which is not taken. No entry is written where nothing changed.
     """
     known = tuple(contracts)
 
@@ -238,34 +287,50 @@ def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = ""
     return _append(lake, moved, why, by)
 
 
-def _moved(lake: Lake, contracts: Collection[Contract], before: LakeVersion, run_id: str = "") -> LakeVersion:
-    """The same entry with the tables of now, and what readers see after the end of the runs that they wait for: all
-    that live but one."""
+def _moved(
+    lake: Lake, contracts: Collection[Contract], before: LakeVersion, run_id: str = ""
+) -> LakeVersion:
+    """The same entry with the tables of now, and what readers see after the end of the runs that
+    they wait for: all that live but one."""
     tables, held = _tables_now(lake, contracts, before, live_runs(lake.place, {run_id}))
     if not held:
         return replace(before, tables=tables, held=HeldBack())
     now = utc_now().isoformat(timespec="seconds")
     then, _ = _tables_now(lake, contracts, before, frozenset())
-    return replace(before, tables=tables, held=HeldBack({r: before.held.runs.get(r, now) for r in sorted(held)}, then))
+    return replace(
+        before,
+        tables=tables,
+        held=HeldBack({r: before.held.runs.get(r, now) for r in sorted(held)}, then),
+    )
 
 
 def _tables_now(
-    lake: Lake, contracts: Collection[Contract], before: LakeVersion, running: frozenset[str],
+    lake: Lake,
+    contracts: Collection[Contract],
+    before: LakeVersion,
+    running: frozenset[str],
     split: frozenset[str] = frozenset(),
-) -> tuple[dict[str, int], set[str]]:  # fmt: skip
-    """The tables of an entry that follows `before` while these runs are at work, and which of the runs hold commits
-    back. What one publication or rollback wrote is taken of all its tables or of none: of none of the plans `split`."""
+) -> tuple[dict[str, int], set[str]]:
+    """The tables of an entry that follows `before` while these runs are at work, and which of the
+    runs hold commits back. What one publication or rollback wrote is taken of all its tables or of
+    none: of none of the plans `split`."""
     pinned = {t: v for work in _standing(lake, before) for t, v in work.tables.items()}
-    tables, waiting, left = dict(before.tables), dict[str, range](), set[str]()  # waiting: versions not taken
+    tables, waiting, left = (
+        dict(before.tables),
+        dict[str, range](),
+        set[str](),
+    )  # waiting: versions not taken
     held = set[str]()
 
     def waits(commit: Commit) -> bool:
-        """Whether the commit is of a running run or a split plan, or reads a version that is not taken."""
+        """Whether the commit is of a running run or a split plan, or reads a version that is not
+        taken."""
         receipt = commit.receipt
         return receipt is not None and (
-            receipt.run_id in running or _switch(commit) in split
+            receipt.run_id in running
+            or _switch(commit) in split
             or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
-        )  # fmt: skip
+        )
 
     for name in _names(lake, contracts):
         version, commits = _commits_after(lake, name, tables.get(name, NEVER_MADE))
@@ -277,13 +342,21 @@ def _tables_now(
             later = [c for c in commits if c.version >= stop]
             left |= {_switch(c) for c in later} - {""}
             held |= running & {c.receipt.run_id for c in later if c.receipt is not None}
-    return (tables, held) if left <= split else _tables_now(lake, contracts, before, running, split | left)
+    return (
+        (tables, held)
+        if left <= split
+        else _tables_now(lake, contracts, before, running, split | left)
+    )
 
 
 def _switch(commit: Commit) -> str:
     """The plan of a publication or rollback that made the commit; empty for any other commit."""
     receipt = commit.receipt
-    return receipt.tags.get(PLAN_TAG, "") if receipt is not None and receipt.reason in (PUBLISH, ROLLBACK) else ""
+    return (
+        receipt.tags.get(PLAN_TAG, "")
+        if receipt is not None and receipt.reason in (PUBLISH, ROLLBACK)
+        else ""
+    )
 
 
 def _names(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
@@ -292,48 +365,76 @@ def _names(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
         if lake.writes(contract.name):
             yield contract.name
         if contract.is_landed and lake.shared is None:
-            yield from (named(ledger, contract.source) for ledger in (QUARANTINE, TOO_LATE, ARRIVALS))
+            yield from (
+                named(ledger, contract.source) for ledger in (QUARANTINE, TOO_LATE, ARRIVALS)
+            )
 
 
 def _commits_after(lake: Lake, table: str, version: int) -> tuple[int, list[Commit]]:
-    """The version and the commits after it; of a table that was moved away or made anew since all its commits."""
+    """The version and the commits after it; of a table that was moved away or made anew since all
+    its commits."""
     if lake.store.head(table) < version:
         version = NEVER_MADE
     return version, list(lake.store.commits(table, version))
 
 
-def _append(lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, by: str = "") -> LakeVersion:
-    """Write the entry that follows the newest one, unless `change` makes none of it; another writer may come first."""
+def _append(
+    lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, by: str = ""
+) -> LakeVersion:
+    """Write the entry that follows the newest one, unless `change` makes none of it; another writer
+    may come first."""
     while True:
         before = newest(lake) or LakeVersion(0, {})
         standing = replace(before, unfinished=_standing(lake, before))
         after = change(standing)
-        if (after.tables, after.unfinished, after.held) == (before.tables, before.unfinished, before.held):
+        if (after.tables, after.unfinished, after.held) == (
+            before.tables,
+            before.unfinished,
+            before.held,
+        ):
             return before
-        entry = replace(after, number=before.number + 1, at=max(utc_now(), before.at), by=by or whoami(), why=why)
+        entry = replace(
+            after,
+            number=before.number + 1,
+            at=max(utc_now(), before.at),
+            by=by or whoami(),
+            why=why,
+        )
         with suppress(AlreadyThere):
-            lake.place.write(entry_name(entry.number), json.dumps(entry.to_dict()).encode(), if_absent=True)
+            lake.place.write(
+                entry_name(entry.number), json.dumps(entry.to_dict()).encode(), if_absent=True
+            )
             return entry
 
 
 @contextmanager
-def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[str], work: Unfinished) -> Iterator[None]:
-    """Keep readers at the versions that they see of the `switched` tables until the block ends, then let them see all
-    tables of the lake (`contracts`).
+def switching(
+    lake: Lake, contracts: Iterable[Contract], switched: Collection[str], work: Unfinished
+) -> Iterator[None]:
+    """Keep readers at the versions that they see of the `switched` tables until the block ends,
+    then let them see all tables of the lake (`contracts`).
 
-    If the block stops after its first commit (a receipt whose plan is the work's id), or is killed, readers keep these
-    versions until a switch of the same id completes; nothing else ends it. Raises BackfillError before the block if
-    another unfinished switch covers one of the tables, or one of the same id runs in another process.
+    If the block stops after its first commit (a receipt whose plan is the work's id), or is killed,
+    readers keep these versions until a switch of the same id completes; nothing else ends it.
+    Raises BackfillError before the block if another unfinished switch covers one of the tables, or
+    one of the same id runs in another process.
     """
     known, this = tuple(contracts), asdict(PlacedProcess.this())
 
     def begun(before: LakeVersion) -> LakeVersion:
-        """The entry in which the switch is unfinished; an earlier try of it keeps what readers see."""
+        """The entry in which the switch is unfinished; an earlier try of it keeps what readers
+        see."""
         earlier, others = _parted(before, work.id)
         running = [u for u in earlier if u.process != this and _life_of(lake, u) is Life.LIVES]
-        if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
+        if hindering := [
+            *running,
+            *(u for u in others if not u.tables.keys().isdisjoint(switched)),
+        ]:
             raise BackfillError(
-                f"the lake {lake.place}", str(_as_it_is(lake, hindering[0])), "Nothing was written", "Then do it again"
+                f"the lake {lake.place}",
+                str(_as_it_is(lake, hindering[0])),
+                "Nothing was written",
+                "Then do it again",
             )
         tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
             t: v for u in earlier for t, v in u.tables.items()
@@ -357,7 +458,11 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
         yield
     except BaseException:
         committed = _has_committed(lake, began)
-        _append(lake, stopped if committed else ended, f"{work.what} {'stopped' if committed else 'wrote nothing'}")
+        _append(
+            lake,
+            stopped if committed else ended,
+            f"{work.what} {'stopped' if committed else 'wrote nothing'}",
+        )
         raise
     else:
         _append(lake, ended, work.what)
@@ -365,8 +470,11 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
         forget(lake.place, _marker_of(work.id))
 
 
-def _parted(entry: LakeVersion, work_id: str) -> tuple[tuple[Unfinished, ...], tuple[Unfinished, ...]]:
+def _parted(
+    entry: LakeVersion, work_id: str
+) -> tuple[tuple[Unfinished, ...], tuple[Unfinished, ...]]:
     """The unfinished switch of that id (or none), and the others."""
     return (
-        tuple(u for u in entry.unfinished if u.id == work_id), tuple(u for u in entry.unfinished if u.id != work_id)
-    )  # fmt: skip
+        tuple(u for u in entry.unfinished if u.id == work_id),
+        tuple(u for u in entry.unfinished if u.id != work_id),
+    )

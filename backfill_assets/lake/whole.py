@@ -1,8 +1,10 @@
-"""Folders of files that count as a whole, as snapshots and candidates do: by what one file of each says.
+"""Folders of files that count as a whole, as snapshots and candidates do: by what one file of each
+says.
 
-That file is there first and says `unfinished`; the content that makes the folder count replaces it last, and only if
-nobody replaced it meanwhile. Who deletes a folder writes `unfinished` there before the first other file goes. So a
-folder is seen whole or not at all, whenever a command stops, and no folder is renamed. Not here: what the files mean.
+That file is there first and says `unfinished`; the content that makes the folder count replaces it
+last, and only if nobody replaced it meanwhile. Who deletes a folder writes `unfinished` there
+before the first other file goes. So a folder is seen whole or not at all, whenever a command stops,
+and no folder is renamed. Not here: what the files mean.
 """
 
 import json
@@ -12,7 +14,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from backfill_assets.core import addresses
-from backfill_assets.core.place import LOCK_SECONDS, LOCKS, AlreadyThere, Changed, Gone, Place, Token, exists
+from backfill_assets.core.place import (
+    LOCK_SECONDS,
+    LOCKS,
+    AlreadyThere,
+    Changed,
+    Gone,
+    Place,
+    Token,
+    exists,
+)
 
 SNAPSHOTS, SNAPSHOT_FILE = ".snapshots", "snapshot.json"
 CANDIDATES, CANDIDATE_FILE = addresses.CANDIDATES, "candidate.json"
@@ -43,12 +54,13 @@ class WholeFolders:
         return sorted(n for n in self.place.names() if n[0] != "." and self._counts(n))
 
     def leftovers(self) -> list[str]:
-        """The names of all that does not count, ascending; beside the unfinished ones, folders without the file."""
+        """The names of all that does not count, ascending; beside the unfinished ones, folders
+        without the file."""
         return sorted({*self.place.names()} - {*self.names()})
 
     def unfinished(self) -> list[str]:
-        """The names of what a command makes or deletes, or was stopped at; `.NAME` is by an earlier version of this
-        package."""
+        """The names of what a command makes or deletes, or was stopped at; `.NAME` is by an earlier
+        version of this package."""
         return [n for n in self.leftovers() if n[0] == "." or exists(self._at(n), self.file)]
 
     def _at(self, name: str) -> Place:
@@ -64,8 +76,8 @@ class WholeFolders:
 
     @contextmanager
     def alone(self, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-        """Keep other commands from making and deleting such folders; what a killed one left is deleted first. Raises
-        Held if another one has done so for that long."""
+        """Keep other commands from making and deleting such folders; what a killed one left is
+        deleted first. Raises Held if another one has done so for that long."""
         kind = self.folder.strip(".")
         with self.lake.lock(f"{LOCKS}/{kind}.lock", f"the {kind}", seconds):
             self.sweep()
@@ -73,10 +85,12 @@ class WholeFolders:
 
     @contextmanager
     def making(self, name: str) -> Iterator[Callable[[bytes], None]]:
-        """Make a folder within the block, which calls what it is given with the file's content once all other files
-        are written: the folder counts from then on. If the block raises, the folder is deleted.
+        """Make a folder within the block, which calls what it is given with the file's content once
+        all other files are written: the folder counts from then on. If the block raises, the folder
+        is deleted.
 
-        Raises AlreadyThere if a folder of that name has a file; the call raises Changed if the folder was swept.
+        Raises AlreadyThere if a folder of that name has a file; the call raises Changed if the
+        folder was swept.
         """
         place = self._at(name)
         if place.below():
@@ -106,8 +120,8 @@ class WholeFolders:
         self._delete_files(name)
 
     def sweep(self) -> None:
-        """Delete what is unfinished; a command that still makes such a folder gets Changed at its end. A folder without
-        its file stays: no command leaves one."""
+        """Delete what is unfinished; a command that still makes such a folder gets Changed at its
+        end. A folder without its file stays: no command leaves one."""
         for name in self.unfinished():
             begun = self._at(name).token(self.file)  # before the look that follows
             if name[0] == ".":

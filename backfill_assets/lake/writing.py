@@ -1,7 +1,8 @@
-"""Write rows to a staging: by the engine from a frame, by DuckDB from a query, and published rows merged with new ones.
+"""Write rows to a staging: by the engine from a frame, by DuckDB from a query, and published rows
+merged with new ones.
 
-Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is allowed
-(`load.computing`), and publishing (`replace`).
+Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is
+allowed (`load.computing`), and publishing (`replace`).
 """
 
 import shutil
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.engine.session import conf_value, is_of_this_machine, own_server, set_confs, written_rows
+from backfill_assets.engine.session import (
+    conf_value,
+    is_of_this_machine,
+    own_server,
+    set_confs,
+    written_rows,
+)
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, footer_in
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
@@ -32,13 +39,21 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 INSTANTS = "spark.sql.parquet.outputTimestampType"
 GIVEN = "given_rows"  # the name of rows that come by Arrow in a query
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
-WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
+WIDENING = {
+    ("int", "bigint"),
+    ("smallint", "bigint"),
+    ("tinyint", "bigint"),
+    ("smallint", "int"),
+    ("tinyint", "int"),
+}
 
 
 def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
-    """The frame's columns in the contract's order and types; raises ContractBroken listing every difference.
+    """The frame's columns in the contract's order and types; raises ContractBroken listing every
+    difference.
 
-    Only widening of whole numbers is allowed. A missing column, too, would be written as NULL without a word.
+    Only widening of whole numbers is allowed. A missing column, too, would be written as NULL
+    without a word.
     """
     from pyspark.sql import functions as F
 
@@ -62,40 +77,62 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
 
 
 def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
-    """Write a conformed frame once, of at most so many `days`, laid out by the contract's partition column.
+    """Write a conformed frame once, of at most so many `days`, laid out by the contract's partition
+    column.
 
-    The caller owns the staging: `drop` or `keep` it. Raises what Spark raises, and ContractBroken if its files cannot
-    be read back, after dropping them. Few rows of many days go to one file, which DuckDB parts: Spark takes 15 ms and
-    more per folder, half of a write of thin days (60 days, 12,000 rows: 1.7 s against 0.7 s).
+    The caller owns the staging: `drop` or `keep` it. Raises what Spark raises, and ContractBroken
+    if its files cannot be read back, after dropping them. Few rows of many days go to one file,
+    which DuckDB parts: Spark takes 15 ms and more per folder, half of a write of thin days (60
+    days, 12,000 rows: 1.7 s against 0.7 s).
     """
     column, memory = contract.partition_column, lake.settings.spark.memory
-    # Keys hardly repeat, and eight bytes compress as well without a dictionary, which takes a third of the CPU.
-    varied = [c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES]
+    # Keys hardly repeat, and eight bytes compress as well without a dictionary, which takes a third
+    # of the CPU.
+    varied = [
+        c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES
+    ]
     with filling(lake, contract) as staged:
         folder = engine_path(frame.sparkSession, staged.table, staged.name)
-        # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
+        # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96
+        # has none.
         set_confs(frame.sparkSession, {INSTANTS: "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             counted = write(frame, f"{folder}/{WHOLE}", "", days, memory)
             whole = staged.found("", WHOLE)
-            refuse_lost(frame.sparkSession, lake.place, staged.table, (f.name for f in whole), counted)
+            refuse_lost(
+                frame.sparkSession, lake.place, staged.table, (f.name for f in whole), counted
+            )
             parts = ", ".join(literal(f.path) for f in whole)
             with explaining_unreadable(contract):
-                _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
+                _copy(
+                    lake,
+                    contract,
+                    f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)",
+                    staged,
+                )
         else:
             counted = write(frame, folder, column, days, memory, varied)
             staged.files = staged.found(column)
-            refuse_lost(frame.sparkSession, lake.place, staged.table, (f.name for f in staged.files), counted)
+            refuse_lost(
+                frame.sparkSession,
+                lake.place,
+                staged.table,
+                (f.name for f in staged.files),
+                counted,
+            )
     return staged
 
 
 def write_there(
     frame: "DataFrame", lake: LakeFolder, contract: Contract, staged: Staged, days: int = 1
 ) -> list[StagedFile]:
-    """Let a frame's own session write its rows, of the contract's columns and types, to a staging; gives the new files,
-    which are not yet among the staging's own."""
-    folder, column = engine_path(frame.sparkSession, staged.table, staged.name), contract.partition_column
+    """Let a frame's own session write its rows, of the contract's columns and types, to a staging;
+    gives the new files, which are not yet among the staging's own."""
+    folder, column = (
+        engine_path(frame.sparkSession, staged.table, staged.name),
+        contract.partition_column,
+    )
     counted = write(frame, folder, column, days, lake.settings.spark.memory)
     known = {f.name for f in staged.files}
     added = [f for f in staged.found(column) if f.name not in known]
@@ -104,7 +141,8 @@ def write_there(
 
 
 def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
-    """Write the rows of a DuckDB query, whose columns have the contract's names and types, without a JVM.
+    """Write the rows of a DuckDB query, whose columns have the contract's names and types, without
+    a JVM.
 
     The caller owns the staging. Raises what DuckDB raises, after dropping the files.
     """
@@ -113,16 +151,26 @@ def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
     return staged
 
 
-def copy_batches(lake: LakeFolder, contract: Contract, batches: "pa.RecordBatchReader", staged: Staged) -> None:
-    """Make rows that come by Arrow, with columns of the contract's names, the only files of a staging. They stream.
-    Raises ContractBroken where a value cannot become one of its column's type."""
-    cast = ", ".join(f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}" for c in contract.columns)
+def copy_batches(
+    lake: LakeFolder, contract: Contract, batches: "pa.RecordBatchReader", staged: Staged
+) -> None:
+    """Make rows that come by Arrow, with columns of the contract's names, the only files of a
+    staging. They stream. Raises ContractBroken where a value cannot become one of its column's
+    type."""
+    cast = ", ".join(
+        f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}"
+        for c in contract.columns
+    )
     with explaining_unreadable(contract):
         _copy(lake, contract, f"SELECT {cast} FROM {GIVEN}", staged, batches)
 
 
 def _copy(
-    lake: LakeFolder, contract: Contract, query: str, staged: Staged, given: "pa.RecordBatchReader | None" = None
+    lake: LakeFolder,
+    contract: Contract,
+    query: str,
+    staged: Staged,
+    given: "pa.RecordBatchReader | None" = None,
 ) -> None:
     """Make the rows of a query, which may be of `GIVEN`, the only files of a staging."""
     column = contract.partition_column
@@ -138,13 +186,19 @@ def _copy(
 
 
 def write(
-    frame: "DataFrame", folder: str, column: str, values: int, memory: str, varied: Collection[str] = ()
+    frame: "DataFrame",
+    folder: str,
+    column: str,
+    values: int,
+    memory: str,
+    varied: Collection[str] = (),
 ) -> int | None:
-    """Write the rows to a folder by the values of `column` ("": none): one file per value if it is small.
+    """Write the rows to a folder by the values of `column` ("": none): one file per value if it is
+    small.
 
-    `values` is how many there may be, `memory` the engine's, `varied` names columns without a dictionary. Returns the
-    rows that an engine elsewhere counted as its machines wrote them; None where nothing counts. Raises what the engine
-    raises, and leaves its files.
+    `values` is how many there may be, `memory` the engine's, `varied` names columns without a
+    dictionary. Returns the rows that an engine elsewhere counted as its machines wrote them; None
+    where nothing counts. Raises what the engine raises, and leaves its files.
     """
     server = own_server(frame.sparkSession)
     at_once = server.engine.files_at_once(memory, len(frame.columns)) if server else None
@@ -160,10 +214,13 @@ def write(
 
 
 def _write(rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()) -> int | None:
-    # Nobody reads it half done. But version 2 shows what a task wrote that another machine does again.
+    # Nobody reads it half done. But version 2 shows what a task wrote that another machine does
+    # again.
     options = {
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "mapreduce.fileoutputcommitter.algorithm.version": "2" if is_of_this_machine(rows.sparkSession) else "1",
+        "mapreduce.fileoutputcommitter.algorithm.version": "2"
+        if is_of_this_machine(rows.sparkSession)
+        else "1",
         **{f"parquet.enable.dictionary#{name}": "false" for name in varied},
     }
 
@@ -186,7 +243,8 @@ def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
 
 
 def _with_folder_names(frame: "DataFrame", column: str) -> "DataFrame":
-    """Rows with the names of their folders: some engines write a NULL date to the folder of 1970-01-01."""
+    """Rows with the names of their folders: some engines write a NULL date to the folder of
+    1970-01-01."""
     from pyspark.sql import functions as F
 
     return frame.withColumn(column, F.coalesce(F.col(column).cast("string"), F.lit(NO_VALUE)))
@@ -198,8 +256,8 @@ def _by_value(rows: "DataFrame", column: str) -> "DataFrame":
 
 
 def _in_turn(rows: "DataFrame", folder: str, column: str, at_once: int, unordered: Path) -> None:
-    """Write at most so many values at once: the engine keeps a file open for each until the last row, and cannot
-    spill them. The rows are computed once, to files `unordered`."""
+    """Write at most so many values at once: the engine keeps a file open for each until the last
+    row, and cannot spill them. The rows are computed once, to files `unordered`."""
     from pyspark.sql import functions as F
 
     try:
@@ -208,32 +266,49 @@ def _in_turn(rows: "DataFrame", folder: str, column: str, at_once: int, unordere
         values = sorted(row[0] for row in known.select(column).distinct().collect())
         for place in range(0, len(values), at_once):
             group = values[place : place + at_once]
-            _write(_by_value(known.where(F.col(column).between(group[0], group[-1])), column), folder, column)
+            _write(
+                _by_value(known.where(F.col(column).between(group[0], group[-1])), column),
+                folder,
+                column,
+            )
     finally:
         shutil.rmtree(unordered, ignore_errors=True)  # in the engine's scratch
 
 
 def merge_days(
-    lake: LakeFolder, contract: Contract, staged: Staged | None, live: Sequence[LiveFile], days: Collection[date]
+    lake: LakeFolder,
+    contract: Contract,
+    staged: Staged | None,
+    live: Sequence[LiveFile],
+    days: Collection[date],
 ) -> tuple[list[StagedFile], list[LiveFile]]:
-    """The new files and the live ones they replace, for a table whose files hold several days: afterwards it holds the
-    staged rows for `days`. The new files lie in the staging's folder and are dropped with it.
+    """The new files and the live ones they replace, for a table whose files hold several days:
+    afterwards it holds the staged rows for `days`. The new files lie in the staging's folder and
+    are dropped with it.
     """
     if staged is None:
-        raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
+        raise ValueError(
+            f"{contract.name}: days of a table laid out by {contract.partition_column} need a "
+            "staging"
+        )
     table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
     live_rows = selection([str(table.local(f.path)) for f in live], contract)
     with connection(lake) as engine:
         column = quoted(contract.partition_column)
-        values = engine.execute(f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}").fetchall()
+        values = engine.execute(
+            f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}"
+        ).fetchall()
     touched = {f.partition for f in staged.files} | {value for (value,) in values}
     _refuse_older_days(lake, contract, [f.path for f in live if f.partition in touched], of_days)
     adds = []
     for value in sorted(v for v in touched if v is not None):
         name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
-        live_part = selection([str(table.local(f.path)) for f in live if f.partition == value], contract)
+        live_part = selection(
+            [str(table.local(f.path)) for f in live if f.partition == value], contract
+        )
         new = selection([f.path for f in staged.files if f.partition == value], contract)
-        # Only of these days: a day that is staged and did not change is kept, and would be there twice.
+        # Only of these days: a day that is staged and did not change is kept, and would be there
+        # twice.
         kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
         rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
         if _write_rows(lake, contract, name, rows):
@@ -241,9 +316,11 @@ def merge_days(
     return adds, [f for f in live if f.partition in touched]
 
 
-def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str], of_days: str) -> None:
-    """Raise ContractBroken where files to be written again hold other days without a column of the contract: these
-    would get NULL in it, and lose what they have under another name."""
+def _refuse_older_days(
+    lake: LakeFolder, contract: Contract, live: Sequence[str], of_days: str
+) -> None:
+    """Raise ContractBroken where files to be written again hold other days without a column of the
+    contract: these would get NULL in it, and lose what they have under another name."""
     names = {*contract.column_names} - {contract.partition_column}
     table = lake.table_place(contract.name)
     older = [str(table.local(f)) for f in live if not names <= {*footer_in(table, f).schema.names}]
@@ -251,11 +328,14 @@ def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str]
         return
     with connection(lake) as engine:
         rows, day_column = selection(older, contract), quoted(contract.day_column)
-        found = engine.execute(f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})").fetchall()
+        found = engine.execute(
+            f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})"
+        ).fetchall()
     if others := sorted(day for (day,) in found):
         raise ContractBroken(
             f"the table {contract.name}",
-            f"{ranges(others)} lie in the same files, and were made without columns of today's contract",
+            f"{ranges(others)} lie in the same files, and were made without columns of today's "
+            "contract",
             "Nothing was written",
             "Make them and the days of this run in one run: `backfill-assets backfill --tables "
             f"{contract.name} --from {others[0]} --to {others[-1]}`, with a range that holds both",
@@ -265,15 +345,18 @@ def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[str]
 def keep_rows(
     lake: LakeFolder, contract: Contract, staged: Staged, version: int, days: Iterable[date]
 ) -> dict[date, int]:
-    """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file per day.
+    """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file
+    per day.
 
-    Returns how many rows were added, for days that have any. For tables laid out by day; version -1 means that the
-    table does not exist. NULL in a key is a value like any other.
+    Returns how many rows were added, for days that have any. For tables laid out by day; version -1
+    means that the table does not exist. NULL in a key is a value like any other.
     """
     table = lake.table_place(contract.name)
     live = files_of(lake, contract, version) if version >= 0 else []
     refuse_altered(table, live)
-    same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key))
+    same = " AND ".join(
+        f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key)
+    )
     kept: dict[date, int] = {}
     for day in days:
         stands = [str(table.local(f.path)) for f in live if f.partition == str(day)]
@@ -290,8 +373,8 @@ def keep_rows(
 
 
 def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> int:
-    """Write the rows of a query to a new file, without the partition column and in the order of the contract's key;
-    returns how many those are (0: no file)."""
+    """Write the rows of a query to a new file, without the partition column and in the order of the
+    contract's key; returns how many those are (0: no file)."""
     table = lake.table_place(contract.name)
     target = str(table.prepared(name.rpartition("/")[0]) / name.rpartition("/")[2])
     kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)

@@ -1,6 +1,7 @@
 """Records between a parser and a text copy: batches of columns in which every record has its row.
 
-Also allowed column names. Not here: judging a record (`json_lines`, `csv_records`) and writing the copy (`ingest`).
+Also allowed column names. Not here: judging a record (`json_lines`, `csv_records`) and writing the
+copy (`ingest`).
 """
 
 import codecs
@@ -12,12 +13,14 @@ from typing import Generic, TypeVar
 
 from backfill_assets.landing.text_lines import UTF8_MARK, Limits, TextLines
 
-FRACTIONAL = "NUMBER"  # type of a column of texts, of which one at least is a number with a fraction or an exponent
+# Type of a column of texts, of which one at least is a number with a fraction or an exponent.
+FRACTIONAL = "NUMBER"
 ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
 # Names that `load.deliveries` uses itself, and Spark's hidden column.
 RESERVED = re.compile(
-    r"__(row_number|bad_text|bad_reason|json|sha256|number|text|reason|raised|lacking|d\d+)|_metadata", re.IGNORECASE
+    r"__(row_number|bad_text|bad_reason|json|sha256|number|text|reason|raised|lacking|d\d+)|_metadata",
+    re.IGNORECASE,
 )
 
 Values = Sequence[str | None]
@@ -34,8 +37,12 @@ class Batch:
 
     first: int  # number of the first one; the first record of a file is 1
     size: int  # records
-    columns: Mapping[str, Values]  # `size` texts each, a sequence or an Arrow array; NULL for an unusable record
-    bad: Mapping[int, tuple[str, str]]  # position in the batch -> text and reason of an unusable record
+    columns: Mapping[
+        str, Values
+    ]  # `size` texts each, a sequence or an Arrow array; NULL for an unusable record
+    bad: Mapping[
+        int, tuple[str, str]
+    ]  # position in the batch -> text and reason of an unusable record
 
 
 @dataclass(frozen=True)
@@ -43,27 +50,34 @@ class PlainLines:
     """Lines that a library can read."""
 
     pattern: re.Pattern[bytes]  # of whole lines
-    read: Callable[[bytes], Mapping[str, Values] | None]  # gives their columns, or None where it cannot
+    read: Callable[
+        [bytes], Mapping[str, Values] | None
+    ]  # gives their columns, or None where it cannot
 
 
 class TextParser(ABC, Generic[Row]):
-    """The parser of one text file: judges records one by one, but lets a library read long stretches of plain lines.
+    """The parser of one text file: judges records one by one, but lets a library read long
+    stretches of plain lines.
 
-    `blank` is the row of an unusable record; `plain` shows what plain lines look like, once that is known.
+    `blank` is the row of an unusable record; `plain` shows what plain lines look like, once that is
+    known.
     """
 
     def __init__(self, limits: Limits, blank: Row) -> None:
         self._limits, self._blank, self._names = limits, blank, ColumnNames(limits)
         self._plain: PlainLines | None = None
         self._first, self._bytes = 1, 0
-        self._lines_ahead = 0  # that `judged` took from the file behind the last record that it added
+        self._lines_ahead = (
+            0  # that `judged` took from the file behind the last record that it added
+        )
         self._rows: list[Row] = []
         self._bad: dict[int, tuple[str, str]] = {}
 
     @property
     @abstractmethod
     def columns(self) -> dict[str, str]:
-        """The file's columns in the order of their first appearance: name -> STRING, BIGINT, BOOLEAN or NUMBER.
+        """The file's columns in the order of their first appearance: name -> STRING, BIGINT,
+        BOOLEAN or NUMBER.
 
         Complete after the last batch.
         """
@@ -77,12 +91,17 @@ class TextParser(ABC, Generic[Row]):
         """Turn rows into columns."""
 
     def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """Yield all records in file order; a batch has the columns known at its end. Raises Unreadable."""
+        """Yield all records in file order; a batch has the columns known at its end. Raises
+        Unreadable."""
         judged, done = self.judged(lines), object()
         while True:
             plain = None if self._lines_ahead else self._plain
             stretch = lines.ahead(plain.pattern) if plain else b""
-            if plain and len(stretch) >= self._limits.plain_bytes and (columns := plain.read(stretch)) is not None:
+            if (
+                plain
+                and len(stretch) >= self._limits.plain_bytes
+                and (columns := plain.read(stretch)) is not None
+            ):
                 if self._rows:
                     yield self._batch()
                 size = len(next(iter(columns.values())))
@@ -121,7 +140,11 @@ class TextParser(ABC, Generic[Row]):
     def _is_full(self) -> bool:
         rows, limits = len(self._rows), self._limits
         cells = rows * len(self._names.known)
-        return rows >= limits.batch_rows or self._bytes >= limits.batch_bytes or cells >= limits.batch_cells
+        return (
+            rows >= limits.batch_rows
+            or self._bytes >= limits.batch_bytes
+            or cells >= limits.batch_cells
+        )
 
     def _batch(self) -> Batch:
         """The records that wait (perhaps none) as a batch; starts the next one."""
@@ -148,7 +171,10 @@ class ColumnNames:
                 raise BadRecord(f"the name {shown(name)} occurs twice, case aside")
             if folded in self._folded:
                 before = shown(self._folded[folded])
-                raise BadRecord(f"the name {shown(name)} was {before} in a line before, and case makes no difference")
+                raise BadRecord(
+                    f"the name {shown(name)} was {before} in a line before, and case makes no "
+                    "difference"
+                )
             if why := name_fault(name):
                 raise BadRecord(why)
             fresh[folded] = name
@@ -175,9 +201,12 @@ def name_fault(name: str) -> str | None:
 
 
 def refuse_mark(record: bytes) -> None:
-    """Raise BadRecord for a record that begins with a byte order mark: the file's own is no part of a record."""
+    """Raise BadRecord for a record that begins with a byte order mark: the file's own is no part of
+    a record."""
     if record.startswith(UTF8_MARK):
-        raise BadRecord("it begins with a byte order mark, as where a second file was put behind a first one")
+        raise BadRecord(
+            "it begins with a byte order mark, as where a second file was put behind a first one"
+        )
 
 
 def shown(text: str) -> str:

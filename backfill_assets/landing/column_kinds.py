@@ -1,7 +1,9 @@
-"""Kinds of the columns of landed contents, kept beside the content store, and columns whose kind changed between files.
+"""Kinds of the columns of landed contents, kept beside the content store, and columns whose kind
+changed between files.
 
-A number is exact in any type; its text is not (1 and 1.0, 1 and 1.00), so columns that become text are told of. Not
-here: values, and whether a file can be read at all (`casting`). The file may be lost with the store.
+A number is exact in any type; its text is not (1 and 1.0, 1 and 1.00), so columns that become text
+are told of. Not here: values, and whether a file can be read at all (`casting`). The file may be
+lost with the store.
 """
 
 import json
@@ -21,8 +23,9 @@ FILE = "kinds.json"  # column in small letters -> kind -> path of the latest fil
 def note_kinds(
     store: Place, contents: Sequence[tuple[str, StoredFile]], before: Iterable[tuple[str, str]] = ()
 ) -> None:
-    """Add the kinds of the columns of contents of the store, each with its landed path. A column without a value has
-    none. `before`: paths and names of contents, the newest last, to begin with where nothing was ever noted."""
+    """Add the kinds of the columns of contents of the store, each with its landed path. A column
+    without a value has none. `before`: paths and names of contents, the newest last, to begin with
+    where nothing was ever noted."""
     if not contents:
         return
     if not exists(store, FILE):
@@ -36,14 +39,18 @@ def note_kinds(
 
 
 def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, str]]:
-    """The columns, in small letters, that have several kinds in files of these landed paths: kind -> one of them."""
-    found = {name: {k: p for k, p in kinds.items() if p in paths} for name, kinds in read_json(store, FILE).items()}
+    """The columns, in small letters, that have several kinds in files of these landed paths: kind
+    -> one of them."""
+    found = {
+        name: {k: p for k, p in kinds.items() if p in paths}
+        for name, kinds in read_json(store, FILE).items()
+    }
     return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
 
 
 def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
-    """The columns of files, in small letters, that `select` makes texts of, unless it casts them to another type
-    first; none if it cannot be read. `types` are of the delivery columns."""
+    """The columns of files, in small letters, that `select` makes texts of, unless it casts them to
+    another type first; none if it cannot be read. `types` are of the delivery columns."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -59,7 +66,9 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
         for name, expression in zip(names_of(select), expressions(select), strict=True):
             parsed: Any = sqlglot.parse_one(expression, read="spark")
             if name in types and types[name].kind == "STRING":
-                told |= {c.name.lower() for c in parsed.find_all(exp.Column) if not is_cast(c.parent)}
+                told |= {
+                    c.name.lower() for c in parsed.find_all(exp.Column) if not is_cast(c.parent)
+                }
     return told
 
 
@@ -68,7 +77,10 @@ def _kinds(content: StoredFile) -> dict[str, str]:
 
     if content.refused is not None or not exists(content.store, content.name):
         return {}
-    with content.store.open(content.name, at_end=True, at_hand=True) as opened, pq.ParquetFile(opened) as file:
+    with (
+        content.store.open(content.name, at_end=True, at_hand=True) as opened,
+        pq.ParquetFile(opened) as file,
+    ):
         footer, schema = file.metadata, file.schema_arrow
     full = {name.lower() for name in schema.names}
     for place in range(footer.num_columns):
@@ -77,7 +89,11 @@ def _kinds(content: StoredFile) -> dict[str, str]:
             full.discard(footer.schema.column(place).path.lower())
     texts = {n.lower(): t for n, t in content.types.items()}
     found = {f.name.lower(): texts.get(f.name.lower()) or _kind(f.type) for f in schema}
-    return {name: kind for name, kind in found.items() if kind and name in full and not name.startswith("__")}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if kind and name in full and not name.startswith("__")
+    }
 
 
 def _kind(found: Any) -> str:

@@ -1,8 +1,10 @@
-"""The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
+"""The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these,
+never the landing.
 
-Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies,
-and links: to data files of Delta tables in folders, which nobody alters, and to landed files that are read where they
-lie, each with a mark that tells when to look again. It may be deleted at any time and is filled again.
+Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The
+store holds copies, and links: to data files of Delta tables in folders, which nobody alters, and to
+landed files that are read where they lie, each with a mark that tells when to look again. It may be
+deleted at any time and is filled again.
 """
 
 import hashlib
@@ -21,7 +23,9 @@ from backfill_assets.core.place import Place, exists, read_json
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.places.folder import Folder
 
-VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
+VERSION = (
+    2  # of the ingest rules and of these descriptions; a greater one ingests every content again
+)
 PARSER_VERSION = 2  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
 KEPT = (
@@ -37,8 +41,12 @@ KEPT = (
     "rows_before",
 )
 DIGEST_CHARS, MARK = 64, "mark"
-DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
-ABSENT_IS_NULL = {"jsonl", "delta"}  # a JSON object may leave out what it does not know, a table got columns later
+# In a description: what is not as in plain text files; earlier releases knew no other.
+DIALECT = "dialect"
+ABSENT_IS_NULL = {
+    "jsonl",
+    "delta",
+}  # a JSON object may leave out what it does not know, a table got columns later
 
 
 @dataclass(frozen=True)
@@ -47,30 +55,45 @@ class StoredFile:
 
     sha256: str  # of the bytes, or of these and the path (`identity`): the content's name
     store: Place
-    name: str  # of the Parquet file to read in the store; it begins with the content's; empty if it is not read
-    types: Mapping[str, str] = field(default_factory=dict)  # of text: column -> type (`batches`); else empty
+    # Of the Parquet file to read in the store; it begins with the content's; empty if it is not
+    # read.
+    name: str
+    types: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of text: column -> type (`batches`); else empty
     schema: str = ""  # digest of the columns and types of the Parquet file
     first_scan: datetime | None = None  # aware; the ledger's, an ingest does not know it
     home_day: date | None = None  # the ledger's: the day of rows without a usable arrival time
     absent_is_null: bool = False  # a column that the file lacks is NULL in its rows
     rows: int = 0  # all records, counted apart from Spark
-    inexact: Mapping[str, str] = field(default_factory=dict)  # column -> why values differ from the landed file's
-    refused: str | None = None  # why no row can be judged: it counts as one unusable row with number 0, and is not read
+    inexact: Mapping[str, str] = field(
+        default_factory=dict
+    )  # column -> why values differ from the landed file's
+    refused: str | None = (
+        # Why no row can be judged: it counts as one unusable row with number 0, and is not read.
+        None
+    )
     path: str = ""  # below the landing's root, if its rows depend on that
     path_day: date | None = None  # that the path names
     bad_rows: int = 0  # the unusable ones among `rows`
     content: str = ""  # SHA-256 of the bytes of a Parquet file
-    # Where an erasure took records out: the content as it landed, and the numbers of these records, ascending. The
-    # other records keep their place in the order of all, and their default `seq`.
+    # Where an erasure took records out: the content as it landed, and the numbers of these records,
+    # ascending. The other records keep their place in the order of all, and their default `seq`.
     origin: tuple[str, tuple[int, ...]] | None = None
-    # Of a table's data file: the type and the value (a text) of each column that its rows share and the file lacks.
+    # Of a table's data file: the type and the value (a text) of each column that its rows share and
+    # the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
-    commit: tuple[int, datetime] | None = None  # of a table: the version that brought the content, and its time
-    rows_before: int | None = None  # of a table: rows of its commit before its own; None: an earlier release took it in
+    commit: tuple[int, datetime] | None = (
+        None  # of a table: the version that brought the content, and its time
+    )
+    rows_before: int | None = (
+        None  # of a table: rows of its commit before its own; None: an earlier release took it in
+    )
     is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does
-    is_local: bool = False  # in a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them
-    # Of a landed file that is read where it lies, and of an object that a task put into a bucket: the mark of its token
-    # at a moment when it had these bytes.
+    # In a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them.
+    is_local: bool = False
+    # Of a landed file that is read where it lies, and of an object that a task put into a bucket:
+    # the mark of its token at a moment when it had these bytes.
     mark: tuple[int | str, ...] = ()
 
     @property
@@ -82,7 +105,13 @@ class StoredFile:
     def kind(self) -> tuple[str, str, bool, str, str]:
         """The key of files that one frame can read together."""
         laid_out = digest_of({name: kind for name, (kind, _) in self.partition.items()})
-        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact)), laid_out
+        return (
+            self.schema,
+            digest_of(dict(self.types)),
+            self.absent_is_null,
+            digest_of(dict(self.inexact)),
+            laid_out,
+        )
 
 
 def identity(sha256: str, path: str) -> str:
@@ -91,39 +120,54 @@ def identity(sha256: str, path: str) -> str:
 
 
 def ingest_rules(format: str, limits: Sequence[int], dialect: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules of an ingest as its description names them; an entry of other rules is ingested again."""
+    """The rules of an ingest as its description names them; an entry of other rules is ingested
+    again."""
     return {"version": VERSION, "format": format, "limits": list(limits), DIALECT: dict(dialect)}
 
 
 @contextmanager
 def scratch(store: Place) -> Iterator[Path]:
-    """A new folder of this machine for files on their way into the store, deleted with what is left in it."""
+    """A new folder of this machine for files on their way into the store, deleted with what is left
+    in it."""
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=store.prepared("")) as folder:
         yield Path(folder)
 
 
 def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = None) -> StoredFile:
-    """Put a content's `finished` Parquet file into its store, unless it lies there, and its description, as the last
-    step of its ingest; return what `find` finds. Nothing is synced: a copy that a power cut tears fails its proof."""
+    """Put a content's `finished` Parquet file into its store, unless it lies there, and its
+    description, as the last step of its ingest; return what `find` finds. Nothing is synced: a copy
+    that a power cut tears fails its proof."""
     if finished is not None:
         store = Folder(str(ingested.store.prepared(""))) if ingested.is_local else ingested.store
         store.put(ingested.name, finished, is_synced=False)
     schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
     described = replace(ingested, schema=schema, absent_is_null=is_null)
     content = ingested.content or ingested.sha256
-    proof: dict[str, Any] = {"sha256": content if ingested.mark else _sha256(ingested), "content": content}
+    proof: dict[str, Any] = {
+        "sha256": content if ingested.mark else _sha256(ingested),
+        "content": content,
+    }
     proof |= {MARK: ingested.mark} if ingested.mark else {}
-    body = {**rules, "parquet": ingested.name, **proof, **{name: getattr(described, name) for name in KEPT}}
+    body = {
+        **rules,
+        "parquet": ingested.name,
+        **proof,
+        **{name: getattr(described, name) for name in KEPT},
+    }
     ingested.store.write(f"{ingested.sha256}.json", json.dumps(body, sort_keys=True).encode())
     return described
 
 
 def find(
-    store: Place, sha256: str, first_scan: datetime | None = None, home_day: date | None = None,
+    store: Place,
+    sha256: str,
+    first_scan: datetime | None = None,
+    home_day: date | None = None,
     rules: Mapping[str, Any] | None = None,
-) -> StoredFile | None:  # fmt: skip
-    """Find a content and prove its bytes: of a landed file that is read where it lies by its mark, and by reading it
-    where that moved. None if it is absent, altered, or described by others than these `rules`."""
+) -> StoredFile | None:
+    """Find a content and prove its bytes: of a landed file that is read where it lies by its mark,
+    and by reading it where that moved. None if it is absent, altered, or described by others than
+    these `rules`."""
     body = _proven(store, sha256)
     if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
@@ -139,8 +183,9 @@ def described(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
 
 
 def note_mark(file: StoredFile) -> dict[str, Any]:
-    """Note in the description of a content that was just put into a bucket the mark of its object, by which `find`
-    proves it from now on without a byte of it; return the description. Raises StillChanging if it is gone."""
+    """Note in the description of a content that was just put into a bucket the mark of its object,
+    by which `find` proves it from now on without a byte of it; return the description. Raises
+    StillChanging if it is gone."""
     name = f"{file.sha256}.json"
     body, token = read_json(file.store, name), file.store.token(file.name)
     if not body or token is None:
@@ -151,7 +196,8 @@ def note_mark(file: StoredFile) -> dict[str, Any]:
 
 
 def note_decoded(file: StoredFile) -> StoredFile:
-    """Note in the content's description that its pages were decoded without harm; return it as described now."""
+    """Note in the content's description that its pages were decoded without harm; return it as
+    described now."""
     name = f"{file.sha256}.json"
     body = read_json(file.store, name) | {"is_undecoded": False}
     file.store.write(name, json.dumps(body, sort_keys=True).encode())
@@ -159,9 +205,9 @@ def note_decoded(file: StoredFile) -> StoredFile:
 
 
 def refuse_replaced(files: Iterable[StoredFile]) -> None:
-    """Raise StillChanging, which names them all, where landed files that are read where they lie were touched since
-    `find` proved their bytes: an engine would not notice. To be called when a query over the files has ended, before
-    anything of it counts."""
+    """Raise StillChanging, which names them all, where landed files that are read where they lie
+    were touched since `find` proved their bytes: an engine would not notice. To be called when a
+    query over the files has ended, before anything of it counts."""
     tokens = ((f, f.store.token(f.name)) for f in files if f.mark)
     replaced = {f.sha256: f for f, token in tokens if token is None or token.mark != f.mark}
     for file in replaced.values():
@@ -174,7 +220,8 @@ def where_it_lies(file: StoredFile) -> str:
 
 
 def copy_name(sha256: str, format: str) -> str:
-    """The name of a content's copy: the 64 digits of the content, the format and the parser version."""
+    """The name of a content's copy: the 64 digits of the content, the format and the parser
+    version."""
     return f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
@@ -184,14 +231,17 @@ def in_microseconds_name(sha256: str) -> str:
 
 
 def is_in(store: Place, sha256: str, names: Collection[str]) -> bool:
-    """Whether the store, which holds these `names`, has the rows of a table's content; that their bytes are as
-    described is not proven. A folder may hold a link to a data file that is gone."""
-    found = [name for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)) if name in names]
+    """Whether the store, which holds these `names`, has the rows of a table's content; that their
+    bytes are as described is not proven. A folder may hold a link to a data file that is gone."""
+    found = [
+        name for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)) if name in names
+    ]
     return any(store.is_store or exists(store, name) for name in found)
 
 
 def copies(store: Place) -> dict[str, int]:
-    """The bytes that the store takes for each content, by its name, without the files of tables that it links to."""
+    """The bytes that the store takes for each content, by its name, without the files of tables
+    that it links to."""
     found = defaultdict[str, int](int)
     for name, token in store.tokens().items():
         sha256, _, ending = name.partition(".")
@@ -206,22 +256,27 @@ def discard(store: Place, sha256: str) -> None:
     Deletes every possible name: listing the whole store for each content would be quadratic.
     """
     parsed = (
-        f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet", "delta") for n in range(1, PARSER_VERSION + 1)
+        f"{kind}-{n}.parquet"
+        for kind in ("csv", "jsonl", "parquet", "delta")
+        for n in range(1, PARSER_VERSION + 1)
     )
     for ending in ("json", "parquet", "us.parquet", *parsed):
         store.delete(f"{sha256}.{ending}")
 
 
 def discard_described(store: Place, sha256: str) -> None:
-    """Remove all files of a content before it is ingested anew; nothing without a description, as of new contents."""
+    """Remove all files of a content before it is ingested anew; nothing without a description, as
+    of new contents."""
     if exists(store, f"{sha256}.json"):
         discard(store, sha256)
 
 
 def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
-    """The description of a content whose parquet still has the bytes that `put` described, else None.
+    """The description of a content whose parquet still has the bytes that `put` described, else
+    None.
 
-    Reads the file once, about a second per gigabyte: rows of another content must not pass under this name.
+    Reads the file once, about a second per gigabyte: rows of another content must not pass under
+    this name.
     """
     body = read_json(store, f"{sha256}.json")
     if body.get("version") != VERSION:

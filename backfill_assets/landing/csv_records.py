@@ -1,12 +1,14 @@
-"""CSV after RFC 4180, read strictly: a header, then records of as many fields; others are unusable, with a reason.
+"""CSV after RFC 4180, read strictly: a header, then records of as many fields; others are unusable,
+with a reason.
 
-Not here: physical lines (`text_lines`), batches (`batches`), and NULL: an empty field is the empty text. Every library
-tried changes the accepted rows or values, so pyarrow reads only records that a strict regular expression proves to be
-plain. A record with broken quoting ends at the end of its physical line. An unclosed quote makes everything from the
-beginning of its record to the end of the file one unusable record, because text inside quotes must never become rows.
-From the first line on that ends in CR LF, a line feed alone ends a record only where whole records stand before and
-behind it; else it lies within a field, and the record is unusable to its CR LF. Empty lines are no records, except in
-a file of one column. An unusable header makes the file unreadable.
+Not here: physical lines (`text_lines`), batches (`batches`), and NULL: an empty field is the empty
+text. Every library tried changes the accepted rows or values, so pyarrow reads only records that a
+strict regular expression proves to be plain. A record with broken quoting ends at the end of its
+physical line. An unclosed quote makes everything from the beginning of its record to the end of the
+file one unusable record, because text inside quotes must never become rows. From the first line on
+that ends in CR LF, a line feed alone ends a record only where whole records stand before and behind
+it; else it lies within a field, and the record is unusable to its CR LF. Empty lines are no
+records, except in a file of one column. An unusable header makes the file unreadable.
 """
 
 import re
@@ -43,7 +45,8 @@ Fields = Sequence[str | None]
 
 
 class _End(Enum):
-    """The end of a physical line: its record ends too, it is inside quotes, or its quoting is broken."""
+    """The end of a physical line: its record ends too, it is inside quotes, or its quoting is
+    broken."""
 
     RECORD = 0
     QUOTED = 1
@@ -64,8 +67,8 @@ class _Cut(NamedTuple):
 
 
 class _Grammar:
-    """The regular expressions of a separator and a quote, possessive throughout (`++`, `*+`), so that no line can make
-    them take more than linear time.
+    """The regular expressions of a separator and a quote, possessive throughout (`++`, `*+`), so
+    that no line can make them take more than linear time.
 
     Without a quote, a record with one never comes up, and plain fields alone remain.
     """
@@ -73,23 +76,31 @@ class _Grammar:
     def __init__(self, separator: str, quote: str) -> None:
         s, q = rf"\x{ord(separator):02x}", rf"\x{ord(quote):02x}" if quote else ""
         body, plain = f"(?:[^{q}]++|{q}{q})*+", rf"[^{q}{s}\r]*+"
-        rest = rf"(?:(?:{q}{body}{q}|{plain}){s})*+(?:(?:{q}{body}(?:(?P<opened>\Z)|{q}\Z))|{plain}\Z)"
+        rest = (
+            rf"(?:(?:{q}{body}{q}|{plain}){s})*+(?:(?:{q}{body}(?:(?P<opened>\Z)|{q}\Z))|{plain}\Z)"
+        )
         field = rf"[^{q}{s}\r\n\0]*+"
         if quote:
             self._from_start = re.compile(rest.encode())
-            self._from_inside = re.compile(rf"{body}(?:(?P<still>\Z)|{q}(?:\Z|{s}(?:{rest})))".encode())
+            self._from_inside = re.compile(
+                rf"{body}(?:(?P<still>\Z)|{q}(?:\Z|{s}(?:{rest})))".encode()
+            )
             self._fields = re.compile(rf"(?:{q}({body}){q}|([^{q}{s}]*+)){s}")
             field = rf"(?:{q}(?:[^{q}\0]++|{q}{q})*+{q}|{field})"
         self._separator, self._quote, self._field, self._s = separator, quote, field, s
 
     def records(self, width: int, end: bytes) -> re.Pattern[bytes]:
-        """Whole records of so many fields and strict quoting, each with this end, without NUL, without CR outside
-        quotes, and without a byte order mark at their beginning."""
-        mark, fields = re.escape(UTF8_MARK), rf"(?:{self._field}{self._s}){{{width - 1}}}+{self._field}"
+        """Whole records of so many fields and strict quoting, each with this end, without NUL,
+        without CR outside quotes, and without a byte order mark at their beginning."""
+        mark, fields = (
+            re.escape(UTF8_MARK),
+            rf"(?:{self._field}{self._s}){{{width - 1}}}+{self._field}",
+        )
         return re.compile(b"(?:(?!" + mark + b")" + fields.encode() + re.escape(end) + b")*+")
 
     def width(self, record: bytes) -> int:
-        """The number of fields of a record of strict quoting; its signs are ASCII in any encoding that is read."""
+        """The number of fields of a record of strict quoting; its signs are ASCII in any encoding
+        that is read."""
         return len(self.fields(record.decode("latin-1")))
 
     def end_of(self, line: bytes, inside: bool) -> _End:
@@ -97,7 +108,9 @@ class _Grammar:
         found = (self._from_inside if inside else self._from_start).match(line)
         if found is None:
             return _End.BROKEN
-        return _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
+        return (
+            _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
+        )
 
     def fields(self, text: str) -> list[str]:
         """The fields of a record of strict quoting."""
@@ -125,12 +138,18 @@ class CsvRecords(TextParser[Fields]):
         return dict.fromkeys(self._names.known, "STRING")
 
     def judged(self, lines: TextLines) -> Iterator[None]:
-        """Take the header in the first step, then add one record per step. Raises Unreadable for an unusable header."""
+        """Take the header in the first step, then add one record per step. Raises Unreadable for an
+        unusable header."""
         self._lines, names = lines, self._names.known
         records = self._records(self._dialect.after_preamble(iter(lines)))
-        self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(next(records, None))
+        self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(
+            next(records, None)
+        )
         wanted, width = {*map(folded_name, self._dialect.numbers)}, len(names)
-        self._blank, self._numbers = [None] * width, {i: n for i, n in enumerate(names) if folded_name(n) in wanted}
+        self._blank, self._numbers = (
+            [None] * width,
+            {i: n for i, n in enumerate(names) if folded_name(n) in wanted},
+        )
         self._plain = None if self._dialect.names else self._plain_records()
         yield
         if self._dialect.names and (first := next(records, None)) is not None:
@@ -162,7 +181,8 @@ class CsvRecords(TextParser[Fields]):
         fields = self._split(cut)
         if len(fields) != width:
             raise BadRecord(
-                f"{len(fields)} fields where {'names' if self._dialect.names else 'the header'} has {width}"
+                f"{len(fields)} fields where {'names' if self._dialect.names else 'the header'} "
+                f"has {width}"
             )
         for place, name in self._numbers.items():
             fields[place] = self._dialect.as_number(name, fields[place])
@@ -186,9 +206,12 @@ class CsvRecords(TextParser[Fields]):
                 cut, waiting = self._to_its_end(cut, records, width)
             yield cut
 
-    def _to_its_end(self, first: _Cut, records: Iterator[_Cut], width: int) -> tuple[_Cut, _Cut | None]:
-        """The record that begins with `first`, which ends in a line feed alone, and the one behind it, if that was
-        read. A whole record behind it is one of its own, unless both together would be one record."""
+    def _to_its_end(
+        self, first: _Cut, records: Iterator[_Cut], width: int
+    ) -> tuple[_Cut, _Cut | None]:
+        """The record that begins with `first`, which ends in a line feed alone, and the one behind
+        it, if that was read. A whole record behind it is one of its own, unless both together would
+        be one record."""
         parts, size, fields = [first], len(first.record), self._grammar.width(first.record)
         line, following = self._lines.number, None
         while parts[-1].is_bare:
@@ -209,7 +232,10 @@ class CsvRecords(TextParser[Fields]):
             parts.pop()
         if len(parts) == 1:
             return first, following
-        why = f"a line feed without a carriage return ends line {line} outside quotes, and the file's lines end in both"
+        why = (
+            f"a line feed without a carriage return ends line {line} outside quotes, and the "
+            "file's lines end in both"
+        )
         return _Cut(b"\n".join(p.record for p in parts), why), following
 
     def _records(self, source: Iterator[Line]) -> Iterator[_Cut]:
@@ -228,7 +254,8 @@ class CsvRecords(TextParser[Fields]):
         return _Cut(record, reason, is_bare)
 
     def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
-        """The record that begins with this line; takes the lines that its quotes span from `source`."""
+        """The record that begins with this line; takes the lines that its quotes span from
+        `source`."""
         parts: list[bytes] = []
         size, start, inside = 0, self._lines.number, False
         while True:
@@ -247,14 +274,20 @@ class CsvRecords(TextParser[Fields]):
             following = next(source, None)
             if following is None:
                 why = (
-                    f"a quote is never closed: the record takes in lines {start} to {self._lines.number}, the last one"
+                    f"a quote is never closed: the record takes in lines {start} to "
+                    f"{self._lines.number}, the last one"
                 )
                 return _Cut(b"\n".join(parts), why)
             line, size = following, size + 1
 
-    def _too_long(self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]) -> _Cut:
-        """Skip to the end of a record that is too long, and keep its beginning. Each of its quotes counts here."""
-        head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[: self._limits.text_bytes]
+    def _too_long(
+        self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]
+    ) -> _Cut:
+        """Skip to the end of a record that is too long, and keep its beginning. Each of its quotes
+        counts here."""
+        head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[
+            : self._limits.text_bytes
+        ]
         open_quote = inside ^ self._odd(line)
         while open_quote:
             following = next(source, None)
@@ -262,14 +295,19 @@ class CsvRecords(TextParser[Fields]):
                 break
             open_quote ^= self._odd(following)
         never = " and a quote in it is never closed" if open_quote else ""
-        why = f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line {self._lines.number}"
+        why = (
+            f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line "
+            f"{self._lines.number}"
+        )
         return _Cut(head, why + self._since(start))
 
     def _since(self, start: int) -> str:
         return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
     def _odd(self, line: Line) -> bool:
-        return bool(self._quote) and bool((line.quotes if isinstance(line, Oversized) else line.count(self._quote)) % 2)
+        return bool(self._quote) and bool(
+            (line.quotes if isinstance(line, Oversized) else line.count(self._quote)) % 2
+        )
 
     def _split(self, cut: _Cut) -> list[str]:
         """Split a record into fields; raises BadRecord with the reason."""
@@ -287,23 +325,32 @@ class CsvRecords(TextParser[Fields]):
         return self._grammar.fields(text)
 
     def _read_plain(self, stretch: bytes) -> Mapping[str, pa.Array] | None:
-        """Read plain records into text columns; None if pyarrow refuses them, or a number is of another form."""
+        """Read plain records into text columns; None if pyarrow refuses them, or a number is of
+        another form."""
         names = list(self._names.known)
         try:
             table = pc.read_csv(
                 pa.BufferReader(stretch),
-                read_options=pc.ReadOptions(use_threads=False, column_names=names, block_size=len(stretch) + 1),
+                read_options=pc.ReadOptions(
+                    use_threads=False, column_names=names, block_size=len(stretch) + 1
+                ),
                 parse_options=pc.ParseOptions(
-                    delimiter=self._dialect.separator, quote_char=self._dialect.quote or False,
-                    newlines_in_values=bool(self._quote), ignore_empty_lines=False,
+                    delimiter=self._dialect.separator,
+                    quote_char=self._dialect.quote or False,
+                    newlines_in_values=bool(self._quote),
+                    ignore_empty_lines=False,
                 ),
                 convert_options=pc.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=False,
+                    check_utf8=False,
                 ),
-            )  # fmt: skip
+            )
         except pa.ArrowInvalid:
             return None
-        columns = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+        columns = dict(
+            zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True)
+        )
         for name in self._numbers.values():
             if not self._are_numbers(columns[name]):
                 return None  # each record is judged alone

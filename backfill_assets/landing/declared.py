@@ -1,4 +1,5 @@
-"""Totals that deliveries declare: manifests `FILE.totals.json` and `_manifest.csv` of the landing folder, parsed.
+"""Totals that deliveries declare: manifests `FILE.totals.json` and `_manifest.csv` of the landing
+folder, parsed.
 
 Not here: holding contents against them (`load.declared_totals`). A manifest is never read as data.
 """
@@ -20,7 +21,9 @@ from backfill_assets.landing.files import LandedFile, opened
 
 TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
-MOST_DIGITS = 400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
+MOST_DIGITS = (
+    400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
+)
 REASON_CHARS = 300
 MOST_BYTES = 16 << 20  # lines for some 200,000 files
 KEPT_BYTES = 16 << 10  # of a text that this process keeps
@@ -40,16 +43,23 @@ class DeclaredTotals:
 class Declarations:
     """What the manifests of a listing declare."""
 
-    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)  # by the path of the file
-    refused: Mapping[str, str] = field(default_factory=dict)  # path of a manifest that cannot be read -> reason
-    absent: Mapping[str, str] = field(default_factory=dict)  # path of a declared file that does not exist -> manifest
+    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(
+        default_factory=dict
+    )  # by the path of the file
+    refused: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path of a manifest that cannot be read -> reason
+    absent: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path of a declared file that does not exist -> manifest
 
 
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
-    """Read the manifests of a listing. A declared file that exists, and that this source does not deliver, is left out.
+    """Read the manifests of a listing. A declared file that exists, and that this source does not
+    deliver, is left out.
 
-    Raises StillChanging where a `_manifest.csv` changes meanwhile, what a store says that does not answer, and nothing
-    for what a manifest holds.
+    Raises StillChanging where a `_manifest.csv` changes meanwhile, what a store says that does not
+    answer, and nothing for what a manifest holds.
     """
     by_file: dict[str, list[DeclaredTotals]] = {}
     offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
@@ -69,7 +79,9 @@ def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) 
     return Declarations(by_file, refused, absent)
 
 
-def of_contents(found: Declarations, contents: Iterable[tuple[str, str]]) -> dict[str, list[DeclaredTotals]]:
+def of_contents(
+    found: Declarations, contents: Iterable[tuple[str, str]]
+) -> dict[str, list[DeclaredTotals]]:
     """What is declared of each content, by (path, content): at whichever path it lies."""
     declared: dict[str, list[DeclaredTotals]] = {}
     for path, sha256 in sorted(contents) if found.by_file else ():
@@ -79,13 +91,17 @@ def of_contents(found: Declarations, contents: Iterable[tuple[str, str]]) -> dic
 
 def name_of(declared: Sequence[DeclaredTotals]) -> str:
     """A digest of what is declared of a content; empty for nothing."""
-    values = [[d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault] for d in declared]
+    values = [
+        [d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault]
+        for d in declared
+    ]
     return digest_of(values) if values else ""
 
 
 def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
-    """Yield paths of files and what the manifest declares of them. Raises ValueError for a `_manifest.csv` of another
-    kind; a `FILE.totals.json` that cannot be read, or a line, is a declaration with a fault."""
+    """Yield paths of files and what the manifest declares of them. Raises ValueError for a
+    `_manifest.csv` of another kind; a `FILE.totals.json` that cannot be read, or a line, is a
+    declaration with a fault."""
     beside = manifest.name.endswith(TOTALS_SUFFIX)
     file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), plain(manifest.name)
     try:
@@ -93,7 +109,9 @@ def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
         if beside:
             body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
             if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
-                raise ValueError('it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}')
+                raise ValueError(
+                    'it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}'
+                )
             yield file, _declared(shown, body.get("rows"), sums)
     except Exception as error:
         if not beside:
@@ -104,7 +122,8 @@ def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
 
 
 def _reason(error: Exception) -> str:
-    """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their kind."""
+    """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their
+    kind."""
     return plain(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
 
 
@@ -122,12 +141,14 @@ def _read(manifest: LandedFile) -> str:
 
 @lru_cache(maxsize=10_000)
 def _kept(manifest: LandedFile) -> str:
-    """The text of an object, which another look of this process need not fetch again while it is the same."""
+    """The text of an object, which another look of this process need not fetch again while it is
+    the same."""
     return _read(manifest)
 
 
 def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
-    """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left out."""
+    """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left
+    out."""
     try:
         header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     except csv.Error as error:
@@ -142,7 +163,12 @@ def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
         if len(line) == len(header):
             yield file, _declared(plain(name), cells.get("rows") or None, sums)
         else:
-            yield file, DeclaredTotals(plain(name), fault=f"its line has {len(line)} cells, its header {len(header)}")
+            yield (
+                file,
+                DeclaredTotals(
+                    plain(name), fault=f"its line has {len(line)} cells, its header {len(header)}"
+                ),
+            )
 
 
 def _declared(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:

@@ -1,7 +1,9 @@
-"""How the text files of a source are written: separator, quote, forms of numbers, encoding, lines around the records.
+"""How the text files of a source are written: separator, quote, forms of numbers, encoding, lines
+around the records.
 
-Not here: records (`csv_records`, `json_lines`), physical lines and gzip (`text_lines`). Nothing is tried in a second
-way: what does not fit the declared one is an unusable row, or makes the whole file unreadable, by name.
+Not here: records (`csv_records`, `json_lines`), physical lines and gzip (`text_lines`). Nothing is
+tried in a second way: what does not fit the declared one is an unusable row, or makes the whole
+file unreadable, by name.
 """
 
 import codecs
@@ -27,7 +29,8 @@ from backfill_assets.landing.text_lines import (
     unmarked,
 )
 
-# Names of Python's codecs. A search for a forgotten name knows these (`lake.traces`), and no others.
+# Names of Python's codecs. A search for a forgotten name knows these (`lake.traces`), and no
+# others.
 SINGLE_BYTE, WIDE = ("iso8859-1", "cp1252"), ("utf-16", "utf-16-le", "utf-16-be")
 MARKS = {
     UTF8_MARK: "utf-8",
@@ -36,7 +39,9 @@ MARKS = {
     b"\xff\xfe": "utf-16-le",
     b"\xfe\xff": "utf-16-be",
 }
-MOST_SIGNS = 1_000  # of a number with its blanks; engines take quadratic time over the digits of a long one
+MOST_SIGNS = (
+    1_000  # of a number with its blanks; engines take quadratic time over the digits of a long one
+)
 ANY_LINE = "\x01\x02\x03"  # fits a glob of wildcards alone, which could take a row
 
 
@@ -46,11 +51,18 @@ class Dialect(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     separator: str = ","  # one ASCII sign
-    quote: str = '"'  # one ASCII sign; empty: none, so that no field holds the separator or a line feed
-    encoding: str = "utf-8"  # with a byte order mark or without; or latin-1, cp1252, utf-16 (with a mark), -le, -be
+    quote: str = (
+        '"'  # one ASCII sign; empty: none, so that no field holds the separator or a line feed
+    )
+    # With a byte order mark or without; or latin-1, cp1252, utf-16 (with a mark), -le, -be.
+    encoding: str = "utf-8"
     names: tuple[str, ...] = ()  # of the columns of files without a header
-    preamble: tuple[str, ...] = Field(default=(), max_length=100)  # a glob for each line before the header
-    trailer: tuple[str, ...] = Field(default=(), max_length=100)  # and for each line behind the last record
+    preamble: tuple[str, ...] = Field(
+        default=(), max_length=100
+    )  # a glob for each line before the header
+    trailer: tuple[str, ...] = Field(
+        default=(), max_length=100
+    )  # and for each line behind the last record
     numbers: tuple[str, ...] = ()  # columns of numbers
     decimal: str = "."  # before their fraction
     thousands: str = ""  # between groups of three of their digits
@@ -87,14 +99,23 @@ class Dialect(BaseModel):
         if not self.decimal or self.decimal == self.thousands:
             raise ValueError("decimal: it is one sign, and not that between thousands")
         if not self.numbers and self.has_own_numbers:
-            raise ValueError("numbers: decimal and thousands need the columns that hold such numbers")
+            raise ValueError(
+                "numbers: decimal and thousands need the columns that hold such numbers"
+            )
         try:
             ColumnNames(Limits()).admit(self.names)
         except BadRecord as error:
             raise ValueError(f"names: {error}") from None
-        wide = [g for g in (*self.trailer, *(self.preamble if self.names else ())) if fnmatchcase(ANY_LINE, g)]
+        wide = [
+            g
+            for g in (*self.trailer, *(self.preamble if self.names else ()))
+            if fnmatchcase(ANY_LINE, g)
+        ]
         if wide:
-            raise ValueError(f"{wide[0]!r} would take any row for a line around the rows: say how that line begins")
+            raise ValueError(
+                f"{wide[0]!r} would take any row for a line around the rows: say how that line "
+                "begins"
+            )
         return self
 
     @property
@@ -109,22 +130,28 @@ class Dialect(BaseModel):
 
     @cached_property
     def number(self) -> str:
-        """The regular expression (of Python and RE2) of a number, or of a field without one. Blanks behind belong to
-        the number alone, so that Python reads a field of blanks once: it tries each split between two patterns."""
+        """The regular expression (of Python and RE2) of a number, or of a field without one. Blanks
+        behind belong to the number alone, so that Python reads a field of blanks once: it tries
+        each split between two patterns."""
         point, comma = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"[0-9]+|[0-9]{{1,3}}(?:{comma}[0-9]{{3}})+" if comma else "[0-9]+"
         return rf" *(?:[+-]?(?:(?:{whole})(?:{point}[0-9]+)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)? *)?"
 
     def as_number(self, column: str, text: str) -> str:
-        """The number with `.` and without signs between thousands. Raises BadRecord where it is none of this form."""
+        """The number with `.` and without signs between thousands. Raises BadRecord where it is
+        none of this form."""
         if len(text) > MOST_SIGNS:
-            raise BadRecord(f"{column} has {len(text):,} signs, and a number has {MOST_SIGNS:,} at most")
+            raise BadRecord(
+                f"{column} has {len(text):,} signs, and a number has {MOST_SIGNS:,} at most"
+            )
         if re.fullmatch(self.number, text) is None:
             form = f"{self.decimal!r} before its fraction" + (
                 f", {self.thousands!r} between thousands" if self.thousands else ""
             )
             raise BadRecord(f"{column} is {shown(text)}, which is no number with {form}")
-        return (text.replace(self.thousands, "") if self.thousands else text).replace(self.decimal, ".")
+        return (text.replace(self.thousands, "") if self.thousands else text).replace(
+            self.decimal, "."
+        )
 
     def grouped(self, text: str) -> str:
         """A whole number in digits as files may write it; another text as it is."""
@@ -146,7 +173,11 @@ class Dialect(BaseModel):
         Raises Unreadable as `text_lines` does, and where mark, end or trailer are not as declared.
         """
         return text_lines(
-            raw, size, limits, lambda blocks: self._without_trailer(self._in_utf8(blocks), limits), self.quote.encode()
+            raw,
+            size,
+            limits,
+            lambda blocks: self._without_trailer(self._in_utf8(blocks), limits),
+            self.quote.encode(),
         )
 
     def after_preamble(self, lines: Iterator[Line]) -> Iterator[Line]:
@@ -156,7 +187,8 @@ class Dialect(BaseModel):
         return lines
 
     def kept_lines(self, raw: BinaryIO, dropped: Collection[int]) -> Iterator[bytes]:
-        """An unpacked file as it is, without some of its physical lines (from 0, as in `lines`); a mark stays."""
+        """An unpacked file as it is, without some of its physical lines (from 0, as in `lines`); a
+        mark stays."""
         if self.encoding not in WIDE:
             yield from (line for number, line in enumerate(raw) if number not in dropped)
             return
@@ -181,16 +213,21 @@ class Dialect(BaseModel):
             raise Unreadable(f"its byte order mark says {mark}, and not {self.encoding}")
         if self.encoding == "utf-16" and not mark and head:
             raise Unreadable("it has no byte order mark: name utf-16-le or utf-16-be as encoding")
-        # Bytes that Windows-1252 has not are no beginnings of UTF-8, and halves of pairs are not allowed in it.
+        # Bytes that Windows-1252 has not are no beginnings of UTF-8, and halves of pairs are not
+        # allowed in it.
         errors = "surrogatepass" if self.encoding in WIDE else "surrogateescape"
         decoder = codecs.getincrementaldecoder(mark or self.encoding)(errors)
         try:
             for number, block in enumerate(blocks):
                 text = decoder.decode(block)
-                yield (text.removeprefix("\ufeff") if mark and not number else text).encode("utf-8", errors)
+                yield (text.removeprefix("\ufeff") if mark and not number else text).encode(
+                    "utf-8", errors
+                )
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
-            raise Unreadable(f"it ends within a character of {self.encoding}: it was cut off") from None
+            raise Unreadable(
+                f"it ends within a character of {self.encoding}: it was cut off"
+            ) from None
 
     def _without_trailer(self, blocks: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
         """The blocks without the last lines, which must be those of the trailer."""
@@ -208,13 +245,17 @@ class Dialect(BaseModel):
                 waiting = waiting[at + 1 :]
             elif len(waiting) > (many + 1) * limits.max_row_bytes:
                 raise Unreadable(
-                    f"a line is longer than {limits.max_row_bytes} bytes, where the last {many} are its trailer"
+                    f"a line is longer than {limits.max_row_bytes} bytes, where the last {many} "
+                    "are its trailer"
                 )
         lines = waiting.split(b"\n")
         rest, last = _split_at(lines[:-1] if lines[-1] == b"" else lines, many)
         for number, (line, glob) in enumerate(zip(last, self.trailer, strict=True)):
             _refuse_other(
-                "the last line" if number == many - 1 else f"line {many - number} from the end", line, glob, "trailer"
+                "the last line" if number == many - 1 else f"line {many - number} from the end",
+                line,
+                glob,
+                "trailer",
             )
         if rest:
             yield b"\n".join(rest) + b"\n"
@@ -226,12 +267,18 @@ PLAIN_TEXT = Dialect()
 def _split_at(lines: Sequence[bytes], last: int) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
     """The lines before the last ones, and these; None for each that is missing."""
     missing = max(0, last - len(lines))
-    return lines[: max(0, len(lines) - last)], [None] * missing + [*lines[max(0, len(lines) - last) :]]
+    return lines[: max(0, len(lines) - last)], [None] * missing + [
+        *lines[max(0, len(lines) - last) :]
+    ]
 
 
 def _refuse_other(where: str, line: Line | None, glob: str, key: str) -> None:
     if line is None:
         raise Unreadable(f"{where} is missing: {key} says {shown(glob)}")
-    text = (line.head if isinstance(line, Oversized) else line).removesuffix(b"\r").decode(errors="backslashreplace")
+    text = (
+        (line.head if isinstance(line, Oversized) else line)
+        .removesuffix(b"\r")
+        .decode(errors="backslashreplace")
+    )
     if not fnmatchcase(text, glob):
         raise Unreadable(f"{where} is {shown(text)}, and {key} says {shown(glob)}")

@@ -1,8 +1,8 @@
 """The types of the parts of Spark SQL, as far as they are known before an engine sees it.
 
-Here: a parsed text whose nodes have types, and what kinds of values a part holds. Not here: what follows from it for
-casts and comparisons (`session_free`, `casting`). sqlglot types most functions; here are columns, their fields, what
-a lambda gets, and functions that pass their arguments on.
+Here: a parsed text whose nodes have types, and what kinds of values a part holds. Not here: what
+follows from it for casts and comparisons (`session_free`, `casting`). sqlglot types most functions;
+here are columns, their fields, what a lambda gets, and functions that pass their arguments on.
 """
 
 import re
@@ -18,9 +18,12 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from backfill_assets.landing.select import NOT_PARSED, called
 
 Types = Mapping[str, str]  # of columns, by small letters
-Kinds = tuple[str, ...]  # of the values in a part: `text`, `time`, `date`, `other`; several for a struct; none: unknown
+Kinds = tuple[
+    str, ...
+]  # of the values in a part: `text`, `time`, `date`, `other`; several for a struct; none: unknown
 TEXT, TIME, DATE, OTHER = "text", "time", "date", "other"
-# Functions of arrays and maps, and choices, that give what an argument of theirs holds: the first that is known.
+# Functions of arrays and maps, and choices, that give what an argument of theirs holds: the first
+# that is known.
 PASSING = re.compile(
     r"(?:array|map)_(?!size|position|contains|join|keys)\w+|get|concat|flatten|generate_series|reverse|decode_case|nvl2|"
     r"case|coalesce|lag|lead|safe_(?:add|subtract)|bracket|any_value"
@@ -30,8 +33,8 @@ OF_KINDS = {TEXT: "string", TIME: "timestamp", DATE: "date"}
 
 
 def typed(text: str, types: Types) -> Any:
-    """The tree of an expression or query with the types of its nodes, as far as they are known. A text that cannot be
-    parsed or typed, which an engine refuses, is a NULL."""
+    """The tree of an expression or query with the types of its nodes, as far as they are known. A
+    text that cannot be parsed or typed, which an engine refuses, is a NULL."""
     try:
         parsed: Any = sqlglot.parse_one(text, read="spark")
         for column in parsed.find_all(exp.Column):
@@ -49,12 +52,15 @@ def typed(text: str, types: Types) -> Any:
 
 def is_floating(node: Any) -> bool:
     """Whether a typed node is a floating-point number."""
-    return node.type is not None and node.type.this in (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
+    return node.type is not None and node.type.this in (
+        exp.DataType.Type.FLOAT,
+        exp.DataType.Type.DOUBLE,
+    )
 
 
 def kinds_of(node: Any) -> Kinds:
-    """The kinds of values that a typed part is, or holds: the elements of an array, the values of a map, the fields of
-    a struct. Empty if unknown."""
+    """The kinds of values that a typed part is, or holds: the elements of an array, the values of a
+    map, the fields of a struct. Empty if unknown."""
     if isinstance(node, exp.Lambda):
         return kinds_of(node.this)
     if (known := _kinds_of_type(getattr(node, "type", None))) or not isinstance(node, exp.Expr):
@@ -75,7 +81,10 @@ def kinds_of(node: Any) -> Kinds:
 
 def decoded(node: exp.DecodeCase) -> list[Any]:
     """The results of `decode(value, one, result, …, otherwise)`."""
-    return [*node.expressions[2::2], *(node.expressions[-1:] if len(node.expressions) % 2 == 0 else [])]
+    return [
+        *node.expressions[2::2],
+        *(node.expressions[-1:] if len(node.expressions) % 2 == 0 else []),
+    ]
 
 
 def _column_type(column: Any, types: Types) -> Any:
@@ -88,7 +97,9 @@ def _column_type(column: Any, types: Types) -> Any:
     except SqlglotError:  # a field has a name that only Spark can read there
         return None
     for name in fields:
-        inner = (f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name)
+        inner = (
+            f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name
+        )
         if (found := next((f.args["kind"] for f in inner), None)) is None:
             return None
     return found
@@ -118,7 +129,8 @@ def _bind(function: Any) -> None:
 
 
 def _name(alias: Any, parsed: Any) -> None:
-    """Give the columns that a query names by an alias of its own the type of what the alias stands for."""
+    """Give the columns that a query names by an alias of its own the type of what the alias stands
+    for."""
     annotate_types(alias.this, dialect="spark", overwrite_types=False)
     if _kinds_of_type(alias.this.type):
         for column in parsed.find_all(exp.Column):
@@ -131,7 +143,9 @@ def _kinds_of_type(found: Any) -> Kinds:
     if kind is None or kind in (of.Type.UNKNOWN, of.Type.NULL):
         return ()
     if kind in of.NESTED_TYPES:
-        inner = [f.args.get("kind") if isinstance(f, exp.ColumnDef) else f for f in found.expressions]
+        inner = [
+            f.args.get("kind") if isinstance(f, exp.ColumnDef) else f for f in found.expressions
+        ]
         held = inner[-1:] if kind == of.Type.MAP else inner
         return tuple(chain.from_iterable(_kinds_of_type(one) for one in held))
     if kind in of.TEXT_TYPES:

@@ -1,6 +1,8 @@
-"""Reading landed files and objects: opening one that must not change meanwhile, hashing, waiting for its writer.
+"""Reading landed files and objects: opening one that must not change meanwhile, hashing, waiting
+for its writer.
 
-Also copying and fetching. Not here: finding them (`listing`, `object_listing`) and their content (`ingest`).
+Also copying and fetching. Not here: finding them (`listing`, `object_listing`) and their content
+(`ingest`).
 """
 
 import errno
@@ -22,36 +24,46 @@ from backfill_assets.core.place import Changed, Gone, Place, Token, exists, read
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.text_lines import HashedReader
 
-COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
+COMPLETE_AFTER_SECONDS = (
+    2.0  # a file whose size and time did not change for so long is taken as complete
+)
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
+READ_BYTES = (
+    1 << 20
+)  # large enough that Python costs nothing beside SHA-256, small enough to forget about
 HASHES_NAME = "landing.hashes"
 NOT_HERE = Path()
 SECOND = 1_000_000_000  # in nanoseconds
 
 
 class StillChanging(LandingError, TransientError):
-    """The landed file at `path` changed, moved or vanished during a read; the next scan sees it again. `contents`: the
-    names of contents that an engine read where they landed, and that changed meanwhile, of which one lies at `path`."""
+    """The landed file at `path` changed, moved or vanished during a read; the next scan sees it
+    again. `contents`: the names of contents that an engine read where they landed, and that changed
+    meanwhile, of which one lies at `path`."""
 
     def __init__(self, path: str, contents: frozenset[str] = frozenset()) -> None:
         super().__init__(
-            f"the landed file {plain(path)}", "it changed while it was being read", "Nothing of it was used",
+            f"the landed file {plain(path)}",
+            "it changed while it was being read",
+            "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
-        )  # fmt: skip
+        )
         self.contents = contents
         self.args = (path, contents)  # pickle hands these back to this constructor
 
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A regular file in the landing folder, an object of a store, or a content of a table (`lake.source_log`)."""
+    """A regular file in the landing folder, an object of a store, or a content of a table
+    (`lake.source_log`)."""
 
     name: str  # posix path below the fixed root
     path: Path  # of an object: of its copy on this machine; empty until it is fetched (`at_hand`)
     size: int  # bytes
     mtime_ns: int  # time of its last change; of an object see `landed_object`
-    sha256: str = ""  # of a table's content, whose log names it; a file's is not known before it is read
+    sha256: str = (
+        ""  # of a table's content, whose log names it; a file's is not known before it is read
+    )
     place: Place | None = None  # the fixed root, of an object
 
     @property
@@ -60,7 +72,8 @@ class LandedFile:
         return str(self.path) if self.place is None else self.place.uri(self.name)
 
     def has_beside(self, name: str) -> bool:
-        """Whether a file of this name lies below the same fixed root; a name that no file can have does not."""
+        """Whether a file of this name lies below the same fixed root; a name that no file can have
+        does not."""
         try:
             if self.place is not None:
                 return exists(self.place, name)
@@ -72,16 +85,21 @@ class LandedFile:
 
 
 def landed_object(place: Place, name: str, token: Token) -> LandedFile:
-    """An object below a fixed root. Stores tell times in seconds: what is finer in its `mtime_ns` is a digest of its
-    ETag, so that an object which was replaced within a second is seen to be another."""
-    mark = hashlib.sha256(str(token.mark[0]).encode()).digest()  # a listing tells no more of the mark
+    """An object below a fixed root. Stores tell times in seconds: what is finer in its `mtime_ns`
+    is a digest of its ETag, so that an object which was replaced within a second is seen to be
+    another."""
+    mark = hashlib.sha256(
+        str(token.mark[0]).encode()
+    ).digest()  # a listing tells no more of the mark
     finer = int.from_bytes(mark[:8], "big") % SECOND
-    return LandedFile(name, NOT_HERE, token.size, int(token.changed_at) * SECOND + finer, place=place)
+    return LandedFile(
+        name, NOT_HERE, token.size, int(token.changed_at) * SECOND + finer, place=place
+    )
 
 
 def settled(file: LandedFile) -> LandedFile:
-    """The file once its writer let go of it; objects and contents of tables are whole. Raises StillChanging,
-    FileNotFoundError."""
+    """The file once its writer let go of it; objects and contents of tables are whole. Raises
+    StillChanging, FileNotFoundError."""
     if file.sha256 or file.place is not None:
         return file
     if not settle(file):
@@ -92,10 +110,11 @@ def settled(file: LandedFile) -> LandedFile:
 
 @contextmanager
 def opened(file: LandedFile) -> Iterator[int]:
-    """Open the file and yield a descriptor; raises StillChanging unless it is the listed file, before and after.
+    """Open the file and yield a descriptor; raises StillChanging unless it is the listed file,
+    before and after.
 
-    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError without the right to read. An
-    object is fetched first.
+    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError without
+    the right to read. An object is fetched first.
     """
     if file.place is not None:
         with at_hand(file) as here, here.path.open("rb") as copy:
@@ -107,10 +126,15 @@ def opened(file: LandedFile) -> Iterator[int]:
         raise _not_opened(file, error) from None
     try:
         before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode) or (before.st_size, before.st_mtime_ns) != (file.size, file.mtime_ns):
+        if not stat.S_ISREG(before.st_mode) or (before.st_size, before.st_mtime_ns) != (
+            file.size,
+            file.mtime_ns,
+        ):
             raise StillChanging(file.address)
         yield descriptor
-        if _identity(os.fstat(descriptor)) != _identity(before) or _identity(_lstat(file)) != _identity(before):
+        if _identity(os.fstat(descriptor)) != _identity(before) or _identity(
+            _lstat(file)
+        ) != _identity(before):
             raise StillChanging(file.address)
     finally:
         os.close(descriptor)
@@ -118,12 +142,15 @@ def opened(file: LandedFile) -> Iterator[int]:
 
 @contextmanager
 def at_hand(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile]:
-    """The file, of an object with a copy on this machine, beside the content store if it is given, else in the folder
-    for temporary files. Raises StillChanging if the object is not the listed one any more."""
+    """The file, of an object with a copy on this machine, beside the content store if it is given,
+    else in the folder for temporary files. Raises StillChanging if the object is not the listed one
+    any more."""
     if file.place is None or file.path != NOT_HERE:
         yield file
         return
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=None if store is None else store.prepared("")) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=".fetching-", dir=None if store is None else store.prepared("")
+    ) as folder:
         copy = Path(folder, "object")
         try:
             with file.place.open(file.name) as source, copy.open("xb") as sink:
@@ -132,7 +159,10 @@ def at_hand(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile
         except (Changed, Gone):
             raise StillChanging(file.address) from None
         fetched = replace(file, path=copy, size=copy.stat().st_size)
-        if token is None or replace(landed_object(file.place, file.name, token), path=copy) != fetched:
+        if (
+            token is None
+            or replace(landed_object(file.place, file.name, token), path=copy) != fetched
+        ):
             raise StillChanging(file.address)
         yield fetched
 
@@ -144,10 +174,11 @@ def sha256_of(file: LandedFile) -> str:
 
 
 def is_complete(file: LandedFile, now: float) -> bool:
-    """Whether the file counts as complete at `now` (seconds since 1970): it did not change just before.
+    """Whether the file counts as complete at `now` (seconds since 1970): it did not change just
+    before.
 
-    A time stamp in the future proves nothing and may never pass: such a file counts as complete here, and the scan
-    watches it before reading (`settle`). An object is complete at any time.
+    A time stamp in the future proves nothing and may never pass: such a file counts as complete
+    here, and the scan watches it before reading (`settle`). An object is complete at any time.
     """
     if file.place is not None:
         return True
@@ -156,16 +187,20 @@ def is_complete(file: LandedFile, now: float) -> bool:
 
 
 def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0) -> bool:
-    """Wait until the file is unchanged for `quiet_seconds`; False after `patience_seconds`, or if it is gone.
+    """Wait until the file is unchanged for `quiet_seconds`; False after `patience_seconds`, or if
+    it is gone.
 
-    Its last change must be that old or, for clocks that run ahead, it must not change while watched for that long.
-    Returns at once for old files.
+    Its last change must be that old or, for clocks that run ahead, it must not change while watched
+    for that long. Returns at once for old files.
     """
     started = watched = time.monotonic()
     try:
         last = _identity(_lstat(file))
         while True:
-            if utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds or time.monotonic() - watched >= quiet_seconds:
+            if (
+                utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds
+                or time.monotonic() - watched >= quiet_seconds
+            ):
                 return _identity(_lstat(file)) == last
             if time.monotonic() - started >= max(patience_seconds, quiet_seconds):
                 return False
@@ -177,7 +212,8 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
 
 
 def copied(file: LandedFile, target: Path) -> str:
-    """Copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as `opened` does.
+    """Copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as
+    `opened` does.
 
     Never a hard link: a landed file that is rewritten in place would change the copy.
     """
@@ -187,15 +223,19 @@ def copied(file: LandedFile, target: Path) -> str:
             if block.strip(b"\0"):
                 sink.write(block)
             else:
-                sink.seek(len(block), os.SEEK_CUR)  # a hole stays one: a huge sparse file takes no disk
+                sink.seek(
+                    len(block), os.SEEK_CUR
+                )  # a hole stays one: a huge sparse file takes no disk
         sink.truncate()
         return reader.sha256()
 
 
 class Hashes:
-    """Remembered SHA-256 of landed files, by path, size and modification time; one derived file in the content store.
+    """Remembered SHA-256 of landed files, by path, size and modification time; one derived file in
+    the content store.
 
-    `keep` writes the hashes used since, and drops the others. A file that changed just now is never remembered.
+    `keep` writes the hashes used since, and drops the others. A file that changed just now is never
+    remembered.
     """
 
     def __init__(self, store: Place) -> None:
@@ -203,7 +243,8 @@ class Hashes:
         self._used: dict[str, list[object]] = {}
 
     def sha256(self, file: LandedFile) -> str:
-        """Return the file's SHA-256 as 64 hexadecimal digits; an empty text while the file is still changing."""
+        """Return the file's SHA-256 as 64 hexadecimal digits; an empty text while the file is still
+        changing."""
         size, moment, digest = self._known.get(file.name, (None, None, ""))
         if (size, moment) != (file.size, file.mtime_ns):
             try:
@@ -223,14 +264,17 @@ class Hashes:
 
 
 def _descriptor(file: LandedFile) -> int:
-    """Open the path part by part below the fixed root: a folder may have become a link since the listing."""
+    """Open the path part by part below the fixed root: a folder may have become a link since the
+    listing."""
     *folders, last = file.name.split("/")
     inside = os.open(file.path.parents[len(folders)], FOLDER)
     try:
         for folder in folders:
             outside, inside = inside, os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=inside)
             os.close(outside)
-        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside)
+        return os.open(
+            last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside
+        )
     finally:
         os.close(inside)
 
@@ -252,14 +296,18 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
         return StillChanging(file.address)
     return LandingError(
         f"the landed file {plain(file.address)}",
-        f"it cannot be opened ({error.strerror})", "Nothing of it was read",
+        f"it cannot be opened ({error.strerror})",
+        "Nothing of it was read",
         "Give this user the right to read it, then scan again",
-    )  # fmt: skip
+    )
 
 
 def _read_hashes(store: Place) -> dict[str, list[object]]:
     try:
         found = read_json(store, HASHES_NAME)
-        return {str(name): [int(size), int(moment), str(sha)] for name, (size, moment, sha) in found.items()}
+        return {
+            str(name): [int(size), int(moment), str(sha)]
+            for name, (size, moment, sha) in found.items()
+        }
     except (ValueError, TypeError):
         return {}

@@ -1,8 +1,10 @@
-"""A landed file read once from end to end into the content store: text parsed into a Parquet copy, Parquet copied.
+"""A landed file read once from end to end into the content store: text parsed into a Parquet copy,
+Parquet copied.
 
-Not here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing (`listing`), the ledger of files
-(`load.scan`). Spark's text readers lose rows silently (a second object on a line, a row cut by a stray quote). The
-meaning of a file depends on its content and format alone, and a file that breaks off midway gives no rows.
+Not here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing (`listing`), the
+ledger of files (`load.scan`). Spark's text readers lose rows silently (a second object on a line, a
+row cut by a stray quote). The meaning of a file depends on its content and format alone, and a file
+that breaks off midway gives no rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,28 +32,53 @@ from backfill_assets.landing.content_store import (
 )
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.landing.files import LandedFile, StillChanging, at_hand, copied, opened, sha256_of
+from backfill_assets.landing.files import (
+    LandedFile,
+    StillChanging,
+    at_hand,
+    copied,
+    opened,
+    sha256_of,
+)
 from backfill_assets.landing.json_lines import JsonLines
 from backfill_assets.landing.limited_decoding import examine_apart
-from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, counts_finer, in_microseconds
+from backfill_assets.landing.parquet_files import (
+    GROUP_BYTES,
+    GROUP_ROWS,
+    counts_finer,
+    in_microseconds,
+)
 from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable
 from backfill_assets.places.folder import Folder
 
 DEFAULT_LIMITS = Limits()
-PARSERS: dict[str, Callable[[Limits, Dialect], TextParser[Any]]] = {"csv": CsvRecords, "jsonl": JsonLines}
-OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
+PARSERS: dict[str, Callable[[Limits, Dialect], TextParser[Any]]] = {
+    "csv": CsvRecords,
+    "jsonl": JsonLines,
+}
+OWN_FIELDS = (
+    pa.field(ROW_NUMBER, pa.int64()),
+    pa.field(BAD_TEXT, pa.string()),
+    pa.field(BAD_REASON, pa.string()),
+)
 CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy's size
 
 
 def ingest(
-    file: LandedFile, format: str, store: Place, limits: Limits = DEFAULT_LIMITS, by_path: bool = False,
+    file: LandedFile,
+    format: str,
+    store: Place,
+    limits: Limits = DEFAULT_LIMITS,
+    by_path: bool = False,
     dialect: Dialect = PLAIN_TEXT,
-) -> StoredFile:  # fmt: skip
-    """Put the content of a landed file (`format`: parquet, csv, jsonl; text as `dialect` says) into `store`.
+) -> StoredFile:
+    """Put the content of a landed file (`format`: parquet, csv, jsonl; text as `dialect` says) into
+    `store`.
 
-    `by_path`: name the content by its path, too, so that the same bytes elsewhere are another content. A text with a
-    proven copy of this dialect in the store is hashed and not parsed again. Raises StillChanging if the file changes
-    meanwhile, LandingError without the right to read it; never for the file's content.
+    `by_path`: name the content by its path, too, so that the same bytes elsewhere are another
+    content. A text with a proven copy of this dialect in the store is hashed and not parsed again.
+    Raises StillChanging if the file changes meanwhile, LandingError without the right to read it;
+    never for the file's content.
     """
     rules = ingest_rules(format, limits.deciding(), dialect.declared)
     with at_hand(file, store) as here:
@@ -68,8 +95,8 @@ def ingest(
 
 
 def refer(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> StoredFile:
-    """Put a data file of a table into the store of `new` as a link to it, once it was examined; the file itself where
-    it was fetched."""
+    """Put a data file of a table into the store of `new` as a link to it, once it was examined; the
+    file itself where it was fetched."""
     rules = table_rules()
     discard_described(new.store, new.sha256)
     try:
@@ -88,10 +115,11 @@ def refer(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> S
 
 
 def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> StoredFile:
-    """Put the content of a landed Parquet file into the store of `like`, as `ingest` does, as a link to it: its bytes
-    are read once for their SHA-256, and its footer is judged; every row as well unless `like` `is_undecoded`, since
-    then the engine that reads them finds out. An object, a file for a lake in a store, and a file whose timestamps
-    must be converted are copied, perhaps to this machine alone (`is_local`).
+    """Put the content of a landed Parquet file into the store of `like`, as `ingest` does, as a
+    link to it: its bytes are read once for their SHA-256, and its footer is judged; every row as
+    well unless `like` `is_undecoded`, since then the engine that reads them finds out. An object, a
+    file for a lake in a store, and a file whose timestamps must be converted are copied, perhaps to
+    this machine alone (`is_local`).
     """
     rules, store = _parquet_rules(DEFAULT_LIMITS), like.store
     if file.place is not None or store.is_store:
@@ -108,7 +136,9 @@ def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
             return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
         if token is None or counts_finer(file.path):
             return _copied_parquet(file, StoredFile("", store, ""), DEFAULT_LIMITS, by_path)
-        new = replace(like, sha256=name, name=f"{name}.parquet", rows=rows, content=sha256, mark=token.mark)
+        new = replace(
+            like, sha256=name, name=f"{name}.parquet", rows=rows, content=sha256, mark=token.mark
+        )
         store.delete(new.name)  # what a killed scan left may point elsewhere
         store.point(new.name, file.path.absolute())
         return put(new, rules)
@@ -117,8 +147,9 @@ def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
 
 
 def decoded(stored: StoredFile, format: str) -> StoredFile:
-    """The content of this format once its pages were decoded by a process that may end over them; then it is refused.
-    For an engine whose rows this process decodes, where another engine was to find out before."""
+    """The content of this format once its pages were decoded by a process that may end over them;
+    then it is refused. For an engine whose rows this process decodes, where another engine was to
+    find out before."""
     token = stored.store.token(stored.name)
     if token is None:
         raise StillChanging(str(stored.parquet), frozenset([stored.sha256]))
@@ -127,7 +158,9 @@ def decoded(stored: StoredFile, format: str) -> StoredFile:
     except Unreadable as error:
         rules = ingest_rules(format, DEFAULT_LIMITS.deciding(), {})
         new = replace(stored, name=copy_name(stored.sha256, format))
-        return replace(_refused(new, str(error), rules), first_scan=stored.first_scan, home_day=stored.home_day)
+        return replace(
+            _refused(new, str(error), rules), first_scan=stored.first_scan, home_day=stored.home_day
+        )
     return note_decoded(stored)
 
 
@@ -137,7 +170,12 @@ def table_rules() -> dict[str, Any]:
 
 
 def _parsed(
-    file: LandedFile, sha256: str, new: StoredFile, limits: Limits, dialect: Dialect, rules: Mapping[str, Any]
+    file: LandedFile,
+    sha256: str,
+    new: StoredFile,
+    limits: Limits,
+    dialect: Dialect,
+    rules: Mapping[str, Any],
 ) -> StoredFile:
     """Parse a text file into the store, as `new`, with its rows and columns."""
     parser, unreadable = PARSERS[rules["format"]](limits, dialect), None
@@ -171,9 +209,11 @@ def _parquet_rules(limits: Limits) -> dict[str, Any]:
     return ingest_rules("parquet", limits.deciding(), {})
 
 
-def _copied_parquet(file: LandedFile, like: StoredFile, limits: Limits, by_path: bool) -> StoredFile:
-    """Copy the file, unless it was fetched, then examine the copy, to which no other process writes: its footer alone
-    where `like` `is_undecoded`, unless this process must convert it."""
+def _copied_parquet(
+    file: LandedFile, like: StoredFile, limits: Limits, by_path: bool
+) -> StoredFile:
+    """Copy the file, unless it was fetched, then examine the copy, to which no other process
+    writes: its footer alone where `like` `is_undecoded`, unless this process must convert it."""
     store, rules = like.store, _parquet_rules(limits)
     with scratch(store) as folder:
         copy = folder / "copy.parquet" if file.place is None else file.path
@@ -186,12 +226,14 @@ def _copied_parquet(file: LandedFile, like: StoredFile, limits: Limits, by_path:
             return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
         readable, inexact = in_microseconds(copy, folder / "us.parquet")
         named = f"{name}.parquet" if readable == copy else in_microseconds_name(name)
-        return put(replace(new, sha256=name, name=named, inexact=inexact, content=sha256), rules, readable)
+        return put(
+            replace(new, sha256=name, name=named, inexact=inexact, content=sha256), rules, readable
+        )
 
 
 def _examined(data: Path, size: int, like: StoredFile, limits: Limits) -> StoredFile:
-    """`like` with the number of rows of a Parquet file, whose pages are decoded in advance unless `like` `is_undecoded`
-    and this process will not convert them. Raises Unreadable."""
+    """`like` with the number of rows of a Parquet file, whose pages are decoded in advance unless
+    `like` `is_undecoded` and this process will not convert them. Raises Unreadable."""
     rows = examine_apart(data, size, limits, not like.is_undecoded)
     if like.is_undecoded and counts_finer(data):
         like, rows = replace(like, is_undecoded=False), examine_apart(data, size, limits)
@@ -201,8 +243,8 @@ def _examined(data: Path, size: int, like: StoredFile, limits: Limits) -> Stored
 class CopyWriter:
     """Writes the copy of a text file in a folder of its own; see `writing`.
 
-    New columns open a new segment; `finished` joins them, so that a file is parsed once and never held in memory. Every
-    source column is text, behind three columns of our own.
+    New columns open a new segment; `finished` joins them, so that a file is parsed once and never
+    held in memory. Every source column is text, behind three columns of our own.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -225,7 +267,10 @@ class CopyWriter:
             pa.array(range(batch.first, batch.first + batch.size), pa.int64()),
             pa.array([b[0] if b else None for b in bad], pa.string()),
             pa.array([b[1] if b else None for b in bad], pa.string()),
-            *(v if isinstance(v, pa.Array) else pa.array(v, pa.string()) for v in batch.columns.values()),
+            *(
+                v if isinstance(v, pa.Array) else pa.array(v, pa.string())
+                for v in batch.columns.values()
+            ),
         ]
         records = pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
         self._group.append(records)
@@ -263,7 +308,9 @@ class CopyWriter:
         self._names = tuple(names)
         self._segments.append(self._folder / f"{len(self._segments)}.parquet")
         schema = _schema(names)
-        self._writer = pq.ParquetWriter(self._segments[-1], schema, compression=CODEC, store_schema=False)
+        self._writer = pq.ParquetWriter(
+            self._segments[-1], schema, compression=CODEC, store_schema=False
+        )
         return self._writer
 
     def _flush(self) -> None:

@@ -1,9 +1,11 @@
-"""JSON lines, read strictly: one object per line and nothing after it; other lines are unusable, with a reason.
+"""JSON lines, read strictly: one object per line and nothing after it; other lines are unusable,
+with a reason.
 
-Not here: lines (`text_lines`) and batches (`batches`). Blank lines are no records. Numbers keep their digits as
-written; nested values become compact JSON text. Names of unusable lines never become columns. Libraries change numbers
-or accept broken JSON; a regular expression reads lines like an earlier one (same names in order, simple values of the
-same types) as columns, and the parser here judges all others.
+Not here: lines (`text_lines`) and batches (`batches`). Blank lines are no records. Numbers keep
+their digits as written; nested values become compact JSON text. Names of unusable lines never
+become columns. Libraries change numbers or accept broken JSON; a regular expression reads lines
+like an earlier one (same names in order, simple values of the same types) as columns, and the
+parser here judges all others.
 """
 
 import json
@@ -15,7 +17,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from backfill_assets.landing.batches import FRACTIONAL, BadRecord, PlainLines, TextParser, Values, refuse_mark, shown
+from backfill_assets.landing.batches import (
+    FRACTIONAL,
+    BadRecord,
+    PlainLines,
+    TextParser,
+    Values,
+    refuse_mark,
+    shown,
+)
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
@@ -26,7 +36,9 @@ INT64 = range(-(1 << 63), 1 << 63)
 # An unclosed string reaches to the end, so that the pattern reads no character twice.
 BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 NULL = type(None)
-Shape = tuple[tuple[str, type], ...]  # of a line: its names in order, each with the type of its value
+Shape = tuple[
+    tuple[str, type], ...
+]  # of a line: its names in order, each with the type of its value
 
 
 class _Integer(str):
@@ -34,7 +46,8 @@ class _Integer(str):
 
 
 class _Number(str):
-    """The digits of a JSON number with a fraction or an exponent, or of -0: the number has other texts, too."""
+    """The digits of a JSON number with a fraction or an exponent, or of -0: the number has other
+    texts, too."""
 
 
 def _whole(digits: str) -> str:
@@ -53,10 +66,15 @@ PLAIN: dict[type, _PlainValue] = {
     str: _PlainValue('"', r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+', OTHERS),
     bool: _PlainValue("", "true|false", BOOLEANS),
     _Integer: _PlainValue("", "0|-?[1-9][0-9]{0,17}+", INTEGERS),  # all within 64 bits
-    _Number: _PlainValue("", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", FRACTIONS),
+    _Number: _PlainValue(
+        "", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", FRACTIONS
+    ),
 }
 UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
-MOST_SHAPES, MOST_PLAIN_COLUMNS = 8, 100  # patterns per file: compiling one costs as much as parsing 1,000 lines
+MOST_SHAPES, MOST_PLAIN_COLUMNS = (
+    8,
+    100,
+)  # patterns per file: compiling one costs as much as parsing 1,000 lines
 
 
 def _line_pattern(shape: Shape, group: str) -> bytes:
@@ -96,21 +114,29 @@ class JsonLines(TextParser[dict[str, Any]]):
         self._kinds = dict[str, int]()
         self._shapes = dict[Shape, PlainLines | None]()
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=_object, parse_int=_whole, parse_float=_Number, parse_constant=_constant
+            object_pairs_hook=_object,
+            parse_int=_whole,
+            parse_float=_Number,
+            parse_constant=_constant,
         )
 
     @property
     def columns(self) -> dict[str, str]:
-        """Name -> type: BOOLEAN or BIGINT if all its non-null values are; else NUMBER if one is a number with a
-        fraction or an exponent; else STRING."""
+        """Name -> type: BOOLEAN or BIGINT if all its non-null values are; else NUMBER if one is a
+        number with a fraction or an exponent; else STRING."""
         found = {name: self._kinds.get(name, 0) for name in self._names.known}
-        return {n: TYPES.get(k) or (FRACTIONAL if k & FRACTIONS else "STRING") for n, k in found.items()}
+        return {
+            n: TYPES.get(k) or (FRACTIONAL if k & FRACTIONS else "STRING") for n, k in found.items()
+        }
 
     def judged(self, lines: TextLines) -> Iterator[None]:
         """Add one line per step; the first of a batch shows what plain lines look like."""
         for line in lines:
             if isinstance(line, Oversized):
-                reason = f"the line has {line.size} bytes, more than the limit of {self._limits.max_row_bytes}"
+                reason = (
+                    f"the line has {line.size} bytes, more than the limit of "
+                    f"{self._limits.max_row_bytes}"
+                )
                 self.add_bad(line.head, reason)
             elif stripped := line.strip(BLANKS):
                 try:
@@ -123,14 +149,17 @@ class JsonLines(TextParser[dict[str, Any]]):
             yield
 
     def _plain_like(self, record: dict[str, Any]) -> PlainLines | None:
-        """The lines with the names of `record` in its order and values of its kinds; None unless these are simple."""
+        """The lines with the names of `record` in its order and values of its kinds; None unless
+        these are simple."""
         shape: Shape = tuple((name, type(value)) for name, value in record.items())
         if shape not in self._shapes and len(self._shapes) < MOST_SHAPES:
             self._shapes[shape] = self._plain_lines(shape)
         return self._shapes.get(shape)
 
     def _plain_lines(self, shape: Shape) -> PlainLines | None:
-        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS or any(k not in PLAIN or UNPLAIN_NAME.search(n) for n, k in shape):
+        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS or any(
+            k not in PLAIN or UNPLAIN_NAME.search(n) for n, k in shape
+        ):
             return None
         find = re.compile(_line_pattern(shape, "(")).findall
         return PlainLines(
@@ -144,7 +173,9 @@ class JsonLines(TextParser[dict[str, Any]]):
         columns = dict.fromkeys(self._names.known, absent)
         for (name, kind), values in zip(shape, zip(*rows, strict=True), strict=True):
             self._kinds[name] = self._kinds.get(name, 0) | PLAIN[kind].kind
-            columns[name] = pa.array([_unescaped(v) if b"\\" in v else v for v in values], pa.string())
+            columns[name] = pa.array(
+                [_unescaped(v) if b"\\" in v else v for v in values], pa.string()
+            )
         return columns
 
     def _record(self, line: bytes) -> dict[str, Any]:
@@ -195,7 +226,9 @@ class JsonLines(TextParser[dict[str, Any]]):
 
 def _values(name: str, rows: list[dict[str, Any]]) -> list[Any]:
     try:
-        return list(map(itemgetter(name), rows))  # twice as fast as asking for a default, and the usual case
+        return list(
+            map(itemgetter(name), rows)
+        )  # twice as fast as asking for a default, and the usual case
     except KeyError:
         return [r.get(name) for r in rows]
 
@@ -211,7 +244,8 @@ def _not_json(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _refuse_depth(text: str, most: int) -> None:
-    """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call stack."""
+    """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call
+    stack."""
     if is_deeper(text, most):
         raise BadRecord(f"it is nested more than {most} levels deep")
 
@@ -237,7 +271,9 @@ def _refuse_surrogates(record: dict[str, Any]) -> None:
 def _compact(value: Any) -> str:
     """A value as JSON text without blanks, numbers as written."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{encode_basestring(n)}:{_compact(v)}" for n, v in value.items()) + "}"
+        return (
+            "{" + ",".join(f"{encode_basestring(n)}:{_compact(v)}" for n, v in value.items()) + "}"
+        )
     if isinstance(value, list):
         return "[" + ",".join(map(_compact, value)) + "]"
     if isinstance(value, (_Integer, _Number)):

@@ -1,7 +1,9 @@
-"""Decoding landed Parquet files in one child process of limited memory: a file that kills it is refused by name.
+"""Decoding landed Parquet files in one child process of limited memory: a file that kills it is
+refused by name.
 
-Not here: the examination itself (`parquet_files`). A footer may lie about every size, so that only decoding shows the
-memory a file takes; a limit on this process would also hold for its threads and the programs it starts.
+Not here: the examination itself (`parquet_files`). A footer may lie about every size, so that only
+decoding shows the memory a file takes; a limit on this process would also hold for its threads and
+the programs it starts.
 """
 
 import json
@@ -21,7 +23,9 @@ from backfill_assets.core.process import python_command
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.text_lines import Limits, Unreadable
 
-MEMORY_BYTES = 1 << 30  # beside what the child takes to start: one page and one window of 256 MiB, each held twice
+MEMORY_BYTES = (
+    1 << 30
+)  # beside what the child takes to start: one page and one window of 256 MiB, each held twice
 CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 # Arrow's own pools reserve address space that they do not use; threads of the allocator, too.
 EXACT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
@@ -32,7 +36,8 @@ class DecoderGone(LandingError, TransientError):
 
 
 def examine_apart(path: Path, size: int, limits: Limits, is_decoded: bool = True) -> int:
-    """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to the file.
+    """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to
+    the file.
 
     Raises Unreadable for a bad page or too much memory, OSError as reading does, and DecoderGone.
     """
@@ -45,11 +50,15 @@ def examine_apart(path: Path, size: int, limits: Limits, is_decoded: bool = True
         _child.cache_clear()
         code = child.ended()
         if -code in CRASHES:
-            raise Unreadable(f"decoding it ends the reader ({signal.Signals(-code).name})") from None
+            raise Unreadable(
+                f"decoding it ends the reader ({signal.Signals(-code).name})"
+            ) from None
         raise DecoderGone(
-            f"the landed file {plain(str(path))}", f"the process that decoded it was ended (code {code})",
-            "Nothing of it was used", "Run the same command again",
-        ) from None  # fmt: skip
+            f"the landed file {plain(str(path))}",
+            f"the process that decoded it was ended (code {code})",
+            "Nothing of it was used",
+            "Run the same command again",
+        ) from None
     except BaseException:
         _child.cache_clear()
         child.end()
@@ -68,12 +77,17 @@ class _Child:
         self.turn = Lock()
         command = python_command(__name__)
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, **EXACT}, start_new_session=True,  # Ctrl-C is no fault of a file; it ends with its input
-        )  # fmt: skip
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **EXACT},
+            start_new_session=True,  # Ctrl-C is no fault of a file; it ends with its input
+        )
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and return the answer. Raises OSError or returns an empty text if the child is gone."""
+        """Send a line and return the answer. Raises OSError or returns an empty text if the child
+        is gone."""
         given, said = self._process.stdin, self._process.stdout
         if given is None or said is None:
             raise OSError("no pipe to the child")
@@ -124,7 +138,9 @@ def _limit() -> None:
     with suppress(ValueError, OSError):  # a system without this limit
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         most, hard = taken + MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
+"""The landing folder: the files that `[source] files` offers for reading, and a reason for each
+other file.
 
-Not here: objects of a bucket (`object_listing`), reading the files (`files`, `ingest`), what their paths say (`paths`),
-and comparing them with the ledger (`load.landed_changes`).
+Not here: objects of a bucket (`object_listing`), reading the files (`files`, `ingest`), what their
+paths say (`paths`), and comparing them with the ledger (`load.landed_changes`).
 """
 
 import os
@@ -26,11 +27,37 @@ EXTENSIONS = {
     "csv": (".csv", ".csv.gz"),
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
-# Of files that lie beside data (sums, signs that a delivery is whole, texts for people) or are of formats not read.
+# Of files that lie beside data (sums, signs that a delivery is whole, texts for people) or are of
+# formats not read.
 OTHER_KINDS = (
-    ".crc", ".md5", ".sha1", ".sha256", ".sha512", ".sig", ".asc", ".done", ".ok", ".ready", ".ctl", ".lock", ".md",
-    ".pdf", ".html", ".xml", ".xls", ".xlsx", ".avro", ".orc", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz",
-)  # fmt: skip
+    ".crc",
+    ".md5",
+    ".sha1",
+    ".sha256",
+    ".sha512",
+    ".sig",
+    ".asc",
+    ".done",
+    ".ok",
+    ".ready",
+    ".ctl",
+    ".lock",
+    ".md",
+    ".pdf",
+    ".html",
+    ".xml",
+    ".xls",
+    ".xlsx",
+    ".avro",
+    ".orc",
+    ".zip",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".7z",
+    ".tar",
+    ".tgz",
+)
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
@@ -50,12 +77,15 @@ class Listing:
     refused: tuple[RefusedFile, ...] = ()  # all others
     root_missing: bool = False  # the root does not exist
     manifests: tuple[LandedFile, ...] = ()  # they may declare totals of files
-    declared: Declarations = field(default_factory=Declarations)  # what manifests say, once they were read
+    declared: Declarations = field(
+        default_factory=Declarations
+    )  # what manifests say, once they were read
 
 
 @dataclass(frozen=True)
 class Glob:
-    """A parsed pattern. Case counts, and a wildcard never spans a slash, so that all machines list alike."""
+    """A parsed pattern. Case counts, and a wildcard never spans a slash, so that all machines list
+    alike."""
 
     root: Path  # the fixed root; of a bucket `/BUCKET/PREFIX`
     segments: tuple[str, ...]  # one wildcard text per folder and file below the root
@@ -69,7 +99,11 @@ class Glob:
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the posix path `name` below the root."""
-        return name == self.segments[0] if self.names_file else _matches(tuple(name.split("/")), self.segments)
+        return (
+            name == self.segments[0]
+            if self.names_file
+            else _matches(tuple(name.split("/")), self.segments)
+        )
 
     def reaches(self, depth: int) -> bool:
         """Whether it reaches into folders so many levels below the root."""
@@ -77,12 +111,13 @@ class Glob:
 
 
 def list_landing(pattern: str, base: Path, format: str) -> Listing:
-    """List the files of a folder that `pattern` (below `base`, or absolute; `**` spans folders) offers for reading.
+    """List the files of a folder that `pattern` (below `base`, or absolute; `**` spans folders)
+    offers for reading.
 
-    Every other file below the glob's fixed root is refused with a reason; a folder that is hidden, a link, or deeper
-    than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours. The fixed root
-    itself may be a link or lie behind one: `lake.toml` names it, not the deliverer.
-    Opens no file. Raises SettingsError for an unusable pattern.
+    Every other file below the glob's fixed root is refused with a reason; a folder that is hidden,
+    a link, or deeper than the pattern reaches counts as one. A pattern without wildcard ignores the
+    file's neighbours. The fixed root itself may be a link or lie behind one: `lake.toml` names it,
+    not the deliverer. Opens no file. Raises SettingsError for an unusable pattern.
     """
     glob = parse_pattern(pattern, base)
     if not glob.root.exists():
@@ -92,26 +127,34 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     found = sorted(_entries(glob, EXTENSIONS[format]), key=lambda f: f.name)
     files = tuple(f for f in found if isinstance(f, LandedFile) and not is_manifest(f.name))
     manifests = tuple(f for f in found if isinstance(f, LandedFile) and is_manifest(f.name))
-    return Listing(files, tuple(f for f in found if isinstance(f, RefusedFile)), manifests=manifests)
+    return Listing(
+        files, tuple(f for f in found if isinstance(f, RefusedFile)), manifests=manifests
+    )
 
 
 def is_manifest(name: str) -> bool:
-    """Whether a path names totals of deliveries: `_manifest.csv`, or FILE.totals.json for a FILE of any format."""
+    """Whether a path names totals of deliveries: `_manifest.csv`, or FILE.totals.json for a FILE of
+    any format."""
     if name.endswith(TOTALS_SUFFIX):
         return name.removesuffix(TOTALS_SUFFIX).lower().endswith(sum(EXTENSIONS.values(), ()))
     return name == FOLDER or name.endswith("/" + FOLDER)
 
 
 def parse_pattern(pattern: str, base: Path) -> Glob:
-    """Parse a pattern that is relative to `base`, absolute, or an address in a bucket; raises SettingsError for an
-    unusable one."""
+    """Parse a pattern that is relative to `base`, absolute, or an address in a bucket; raises
+    SettingsError for an unusable one."""
     if not pattern.strip() or "\0" in pattern or pattern.endswith("/"):
         raise _bad_pattern(pattern, "it names no file")
     if "{" in pattern or "}" in pattern:
         raise _bad_pattern(pattern, "braces are no wildcard here")
     scheme, parts = _parts(pattern, base)
-    is_below = not (scheme or Path(pattern).is_absolute())  # brackets in the lake's own path are no wildcard
-    first = next((i for i in range(len(base.parts) * is_below, len(parts)) if WILDCARD.search(parts[i])), None)
+    is_below = not (
+        scheme or Path(pattern).is_absolute()
+    )  # brackets in the lake's own path are no wildcard
+    first = next(
+        (i for i in range(len(base.parts) * is_below, len(parts)) if WILDCARD.search(parts[i])),
+        None,
+    )
     if first is None:
         return Glob(Path(*parts[:-1]), parts[-1:], names_file=True, scheme=scheme)
     below = parts[first:]
@@ -121,7 +164,8 @@ def parse_pattern(pattern: str, base: Path) -> Glob:
 
 
 def _parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
-    """The scheme of an address in a bucket, else nothing; and the parts of the path, the bucket's name among them."""
+    """The scheme of an address in a bucket, else nothing; and the parts of the path, the bucket's
+    name among them."""
     scheme, is_address, rest = pattern.partition("://")
     if not is_address:
         return "", (base / pattern).parts
@@ -132,15 +176,20 @@ def _parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
         or not below
         or not {"", ".", ".."}.isdisjoint((bucket, *below))
     ):
-        raise _bad_pattern(pattern, "it is no address in a bucket of s3, az or gs with a name in each of its parts")
+        raise _bad_pattern(
+            pattern, "it is no address in a bucket of s3, az or gs with a name in each of its parts"
+        )
     return scheme, ("/", bucket, *below)
 
 
 def _bad_pattern(pattern: str, why: str) -> SettingsError:
     return SettingsError(
-        f"[source] files = {pattern!r}", why, "The landing folder was not looked at",
-        "Name a file, or a glob with * ? [seq] and ** such as landing/**/*.csv or s3://BUCKET/landing/**/*.csv",
-    )  # fmt: skip
+        f"[source] files = {pattern!r}",
+        why,
+        "The landing folder was not looked at",
+        "Name a file, or a glob with * ? [seq] and ** such as landing/**/*.csv or "
+        "s3://BUCKET/landing/**/*.csv",
+    )
 
 
 def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
@@ -153,7 +202,8 @@ def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
 
 
 def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
-    """Yield every entry below the root that is not a folder, and the folders that are not entered."""
+    """Yield every entry below the root that is not a folder, and the folders that are not
+    entered."""
     pending: list[tuple[str, Path]] = [("", glob.root)]
     while pending:
         prefix, folder = pending.pop()
@@ -161,18 +211,29 @@ def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | R
             with os.scandir(folder) as found:
                 entries = list(found)
         except OSError as error:
-            yield RefusedFile(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
+            yield RefusedFile(
+                plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})"
+            )
             continue
         if not glob.reaches(prefix.count("/")):
             if entries:
-                yield RefusedFile(plain(prefix), "a folder that the pattern does not reach into (** reaches into all)")
+                yield RefusedFile(
+                    plain(prefix),
+                    "a folder that the pattern does not reach into (** reaches into all)",
+                )
             continue
         for entry in entries:
             name, why = prefix + entry.name, bad_name(entry.name)
-            if glob.names_file and entry.name not in (glob.segments[0], glob.segments[0] + TOTALS_SUFFIX, FOLDER):
+            if glob.names_file and entry.name not in (
+                glob.segments[0],
+                glob.segments[0] + TOTALS_SUFFIX,
+                FOLDER,
+            ):
                 continue
             if not entry.is_dir(follow_symlinks=False):
-                yield from _judged(name, entry.path, None if entry.name == FOLDER else why, glob, extensions)
+                yield from _judged(
+                    name, entry.path, None if entry.name == FOLDER else why, glob, extensions
+                )
             elif why:
                 yield RefusedFile(plain(name) + "/", why)
             else:
@@ -193,14 +254,21 @@ def bad_name(name: str) -> str | None:
 def _judged(
     name: str, path: str, why: str | None, glob: Glob, extensions: tuple[str, ...]
 ) -> Iterator[LandedFile | RefusedFile]:
-    """Yield the file if it may be read, else its refusal; nothing if it vanished since the folder was listed."""
+    """Yield the file if it may be read, else its refusal; nothing if it vanished since the folder
+    was listed."""
     with suppress(FileNotFoundError):
         status = os.lstat(path)
         why = why or _unfit(name, path, status, glob, extensions)
-        yield RefusedFile(plain(name), why) if why else LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
+        yield (
+            RefusedFile(plain(name), why)
+            if why
+            else LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
+        )
 
 
-def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
+def _unfit(
+    name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]
+) -> str | None:
     if name.endswith(TOTALS_SUFFIX) and is_manifest(name):
         return None
     if stat.S_ISLNK(status.st_mode):
@@ -221,7 +289,9 @@ def unfit(name: str, size: int, glob: Glob, extensions: tuple[str, ...]) -> str 
     if not is_manifest(name):
         if not glob.matches(name):
             return "does not match the pattern"
-        if not lower.endswith(extensions) and lower.endswith((*sum(EXTENSIONS.values(), ()), *OTHER_KINDS)):
+        if not lower.endswith(extensions) and lower.endswith(
+            (*sum(EXTENSIONS.values(), ()), *OTHER_KINDS)
+        ):
             return f"its name is of another kind: it does not end in {' or '.join(extensions)}"
     if size > Limits.max_bytes:
         return f"it has {size} bytes, more than the limit of {Limits.max_bytes}"

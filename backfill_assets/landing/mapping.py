@@ -1,10 +1,12 @@
-"""`[source] select` applied to the rows of files of one schema: each row gets its delivery columns, or why it has none.
+"""`[source] select` applied to the rows of files of one schema: each row gets its delivery columns,
+or why it has none.
 
-Also an engine's errors over landed rows: Spark gives conditions and SQL states; an engine without them, kinds and
-words. Not here: reading and casting the expressions (`select`), the rules of usable rows (`load.deliveries`), and
-whether the engine is gone (`engine.loss`). Under ANSI rules `value * 1` raises over `n/a` and would end the query over
-all files. So Spark evaluates what can raise as written, inside `try_to_binary`, which gives NULL on any error: that row
-is set aside, and no other value is changed.
+Also an engine's errors over landed rows: Spark gives conditions and SQL states; an engine without
+them, kinds and words. Not here: reading and casting the expressions (`select`), the rules of usable
+rows (`load.deliveries`), and whether the engine is gone (`engine.loss`). Under ANSI rules `value *
+1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
+written, inside `try_to_binary`, which gives NULL on any error: that row is set aside, and no other
+value is changed.
 """
 
 import re
@@ -47,18 +49,28 @@ DOUBTED = "__doubted"
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
 # The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
-# Classes of SQL states of data and types: data exceptions, what Spark cannot analyse or does not support, or decode.
+# Classes of SQL states of data and types: data exceptions, what Spark cannot analyse or does not
+# support, or decode.
 OF_THE_DATA = ("22", "42", "0A", "KD")
 _ABSENT = re.compile(r'attribute ObjectName\(\[Identifier\("((?:[^"\\]|\\.)*)"\)')
-_OF_DATA = frozenset({
-    "ParseException", "UnsupportedOperationException", "IllegalArgumentException", "AnalysisException",
-    "ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException",
-    "NumberFormatException", "SparkRuntimeException",
-})  # fmt: skip
+_OF_DATA = frozenset(
+    {
+        "ParseException",
+        "UnsupportedOperationException",
+        "IllegalArgumentException",
+        "AnalysisException",
+        "ArithmeticException",
+        "ArrayIndexOutOfBoundsException",
+        "DateTimeException",
+        "NumberFormatException",
+        "SparkRuntimeException",
+    }
+)
 
 
 def delivery_types(payload: Iterable[PayloadColumn]) -> dict[str, ColumnType]:
-    """The columns of a delivery in raw's order, with their types: what the machinery needs, then its payload."""
+    """The columns of a delivery in raw's order, with their types: what the machinery needs, then
+    its payload."""
     own = {name: read_type(kind) for name, kind in MACHINERY.items()}
     return own | {c.name: read_type(c.type) for c in payload}
 
@@ -71,12 +83,14 @@ def mapped(
     payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD,
     engine: Engine = SPARK,
 ) -> "DataFrame":
-    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: the columns
-    whose expression raised on this row or whose value was lost in a cast, else the empty text.
+    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and
+    RAISED: the columns whose expression raised on this row or whose value was lost in a cast, else
+    the empty text.
 
-    A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
-    frame has ORIGIN and ROW, and FILE where `select` names it. Raises UnfitSelect, and
-    SettingsError where the expressions fit no file or are known to differ on `engine`.
+    A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact`
+    (name -> why). The frame has ORIGIN and ROW, and FILE where `select` names it. Raises
+    UnfitSelect, and SettingsError where the expressions fit no file or are known to differ on
+    `engine`.
     """
     from pyspark.sql import functions as F
 
@@ -100,11 +114,16 @@ def mapped(
             column = absent_column(error)
             if not column:
                 raise refusal(error, engine) from None
-        cut = next((f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()), None)
+        cut = next(
+            (f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()),
+            None,
+        )
         if cut or not absent_is_null:
             lacking = cut or f"the file lacks the column {column}"
         frame = frame.withColumn(column, F.lit(None).cast("string"))
-    raise SettingsError(OF_SELECT, "it names too many absent columns", "Nothing was read", "Check it")
+    raise SettingsError(
+        OF_SELECT, "it names too many absent columns", "Nothing was read", "Check it"
+    )
 
 
 @dataclass(frozen=True)
@@ -115,15 +134,19 @@ class _Chosen:
     strict: tuple[str, ...]  # with casts that raise
     payload: tuple[PayloadColumn, ...]
     engine: Engine = SPARK
-    free: tuple[str, ...] = ()  # `forgiving` as it is computed, without what the session would decide
+    free: tuple[
+        str, ...
+    ] = ()  # `forgiving` as it is computed, without what the session would decide
     free_strict: tuple[str, ...] = ()  # `strict` likewise
 
     def freed(self, types: Mapping[str, str]) -> "_Chosen":
-        """Return these over columns of these types. Raises UnfitSelect for what the clock decides."""
+        """Return these over columns of these types. Raises UnfitSelect for what the clock
+        decides."""
         if why := next(filter(None, (fault(e, types) for e in self.forgiving)), ""):
             raise UnfitSelect(why)
         free, strict = (
-            tuple(freed(e, types, s) for e in es) for es, s in ((self.forgiving, False), (self.strict, True))
+            tuple(freed(e, types, s) for e in es)
+            for es, s in ((self.forgiving, False), (self.strict, True))
         )
         return replace(self, free=free, free_strict=strict)
 
@@ -138,16 +161,18 @@ class _Chosen:
 
 
 def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
-    """Session settings that keep Spark from computing shared expressions ahead, where nothing catches their errors;
-    none where no expression can raise."""
+    """Session settings that keep Spark from computing shared expressions ahead, where nothing
+    catches their errors; none where no expression can raise."""
     may_raise = tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select)))
     return {"spark.sql.subexpressionElimination.enabled": "false"} if may_raise else {}
 
 
 def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
-    """The selected values as the delivery contract's types: NULL where a cast fails, RAISED where an expression raises.
+    """The selected values as the delivery contract's types: NULL where a cast fails, RAISED where
+    an expression raises.
 
-    What may raise is evaluated within its own vessel and nowhere else, so that Spark has nothing to compute before it.
+    What may raise is evaluated within its own vessel and nowhere else, so that Spark has nothing to
+    compute before it.
     """
     from pyspark.sql import functions as F
 
@@ -168,7 +193,9 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         if (can_raise(text) or kind.element is not None) and chosen.engine.catches_errors:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
             if name not in chosen.watched:
-                raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
+                raised = F.col(place).isNull() & (
+                    F.lit(chosen.needed_by_deletes(name)) | ~_is_delete()
+                )
                 told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
         columns[name] = value
     columns |= defaults(set(types) - set(columns), columns, COMMITTED in frame.columns)
@@ -181,15 +208,22 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         made, lost = _watched(made, chosen, watching, columns)
         columns = {name: F.col(f"__v_{name}") for name in columns}
         told += lost
-    return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
+    return made.withColumns(columns).withColumn(
+        RAISED, F.concat_ws("; ", *told) if told else F.lit("")
+    )
 
 
 def _watched(
-    frame: "DataFrame", chosen: _Chosen, watching: Mapping[str, tuple[int, str]], columns: Mapping[str, "Column"]
+    frame: "DataFrame",
+    chosen: _Chosen,
+    watching: Mapping[str, tuple[int, str]],
+    columns: Mapping[str, "Column"],
 ) -> "tuple[DataFrame, list[Column]]":
-    """The frame with all values under names of their own, and for each watched column why a row lost its value.
+    """The frame with all values under names of their own, and for each watched column why a row
+    lost its value.
 
-    Casts are tried as they were written, which tells a failed one from NULL; an empty text may be NULL.
+    Casts are tried as they were written, which tells a failed one from NULL; an empty text may be
+    NULL.
     """
     from pyspark.sql import functions as F
 
@@ -222,25 +256,36 @@ def quoted(name: str) -> str:
 
 
 def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
-    """Delivery column -> the position of its expression in `select`, and the type that Spark gives it."""
-    schema: Any = frame.selectExpr(*(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen.forgiving))).schema
+    """Delivery column -> the position of its expression in `select`, and the type that Spark gives
+    it."""
+    schema: Any = frame.selectExpr(
+        *(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen.forgiving))
+    ).schema
     found = [schema[i].dataType[0] for i in range(len(chosen.forgiving))]
     fields = {f.name: (i, f.dataType.simpleString()) for i, f in enumerate(found)}
     types = delivery_types(chosen.payload)
-    missing, extra = sorted(set(types) - set(fields) - HAVE_DEFAULTS), sorted(set(fields) - set(types))
+    missing, extra = (
+        sorted(set(types) - set(fields) - HAVE_DEFAULTS),
+        sorted(set(fields) - set(types)),
+    )
     if missing or extra:
         raise SettingsError(
             OF_SELECT,
             f"it lacks {missing or 'nothing'} and has {extra or 'nothing'} too many",
             "Nothing was read",
-            f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",
+            f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} "
+            "may be left out",
         )
     return fields
 
 
 def analysis_errors() -> tuple[type[Exception], ...]:
     """The kinds that an engine raises over a query that it cannot analyse."""
-    from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
+    from pyspark.errors import (
+        AnalysisException,
+        IllegalArgumentException,
+        UnsupportedOperationException,
+    )
 
     return AnalysisException, IllegalArgumentException, UnsupportedOperationException
 
@@ -251,7 +296,8 @@ def has_no_condition(error: Any) -> bool:
 
 
 def absent_column(error: Any) -> str:
-    """The column, as the query spells it, that the error calls absent; empty for any other error."""
+    """The column, as the query spells it, that the error calls absent; empty for any other
+    error."""
     if has_no_condition(error):
         found = _ABSENT.search(str(error))
         return found[1] if found and "missing from the schema" in str(error) else ""
@@ -276,12 +322,14 @@ def is_of_the_data(error: Exception) -> bool:
 
 
 def refusal(error: Exception, engine: Engine = SPARK) -> Exception:
-    """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no file."""
+    """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no
+    file."""
     line = str(error).splitlines()[0]
     if not is_of_the_text(error):
         return UnfitSelect(line)
     return SettingsError(
-        OF_SELECT, f"{engine.name} refuses it ({line})",
+        OF_SELECT,
+        f"{engine.name} refuses it ({line})",
         "Nothing was read",
         "Correct the expression; it sees the file's columns only",
-    )  # fmt: skip
+    )

@@ -1,4 +1,5 @@
-"""The objects below a prefix of a bucket that `[source] files` offers for reading, and a reason for each other object.
+"""The objects below a prefix of a bucket that `[source] files` offers for reading, and a reason for
+each other object.
 
 Not here: the pattern and the rules of names (`listing`), and reading the objects (`files`).
 """
@@ -13,7 +14,15 @@ from backfill_assets.core.place import Place, Token
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.declared import FOLDER, TOTALS_SUFFIX
 from backfill_assets.landing.files import LandedFile, landed_object
-from backfill_assets.landing.listing import EXTENSIONS, Glob, Listing, RefusedFile, bad_name, is_manifest, unfit
+from backfill_assets.landing.listing import (
+    EXTENSIONS,
+    Glob,
+    Listing,
+    RefusedFile,
+    bad_name,
+    is_manifest,
+    unfit,
+)
 from backfill_assets.landing.paths import day_of
 from backfill_assets.places.store_errors import OddKeys
 
@@ -35,8 +44,9 @@ class _Known:
 def list_objects(glob: Glob, root: Place, format: str) -> Listing:
     """List the objects that a parsed pattern offers for reading; `root` is its fixed root.
 
-    Every other object below the root is refused with a reason, all of a folder at once where `list_landing` does not
-    enter one. A pattern without wildcard ignores the object's neighbours. Requests: see `listed`.
+    Every other object below the root is refused with a reason, all of a folder at once where
+    `list_landing` does not enter one. A pattern without wildcard ignores the object's neighbours.
+    Requests: see `listed`.
     """
     refused, files, manifests = dict[str, str](), list[LandedFile](), list[LandedFile]()
     try:
@@ -59,11 +69,14 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
 
 
 def listed(root: Place, now: float) -> dict[str, Token]:
-    """The tokens of the objects below a root; a request for each thousand. Of many whose names ascend by the days in
-    them a process lists the last days alone, and all of them once in ten minutes. `now`: `time.monotonic`."""
+    """The tokens of the objects below a root; a request for each thousand. Of many whose names
+    ascend by the days in them a process lists the last days alone, and all of them once in ten
+    minutes. `now`: `time.monotonic`."""
     known = _known(root)
     if known.after and now - known.at < WHOLE_SECONDS:
-        return {n: token for n, token in known.tokens.items() if n <= known.after} | root.tokens(after=known.after)
+        return {n: token for n, token in known.tokens.items() if n <= known.after} | root.tokens(
+            after=known.after
+        )
     tokens = root.tokens()
     known.after, known.at = _last_of_old_days(sorted(tokens)) if len(tokens) >= MANY else "", now
     known.tokens = tokens if known.after else {}

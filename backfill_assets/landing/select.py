@@ -1,8 +1,10 @@
-"""The text of `[source] select`: read by tokens, made safe for one bad row, and refused where it needs more than a row.
+"""The text of `[source] select`: read by tokens, made safe for one bad row, and refused where it
+needs more than a row.
 
-Also columns that `select` may leave out. Not here: running it (`mapping`), values as types (`casting`), expressions of
-one event (`pipeline.expressions`). `cast` becomes `try_cast` and so on; the text otherwise stays as written, so that no
-rewriting can change a meaning. A function on no list is refused: it may be a Python UDF, or read files.
+Also columns that `select` may leave out. Not here: running it (`mapping`), values as types
+(`casting`), expressions of one event (`pipeline.expressions`). `cast` becomes `try_cast` and so on;
+the text otherwise stays as written, so that no rewriting can change a meaning. A function on no
+list is refused: it may be a Python UDF, or read files.
 """
 
 import re
@@ -25,41 +27,88 @@ if TYPE_CHECKING:
 
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 PATH_DAY = "__path_day"  # the day that the path names (`paths`)
-ORIGIN = "__origin"  # the content as it landed: an erasure may have taken records out since, which `_row` counts, too
-# Of a table's rows, with the names of Delta's change feed: the commit that brought a row, and insert or delete.
+# The content as it landed: an erasure may have taken records out since, which `_row` counts, too.
+ORIGIN = "__origin"
+# Of a table's rows, with the names of Delta's change feed: the commit that brought a row, and
+# insert or delete.
 COMMITTED, COMMIT, CHANGE = "_commit_timestamp", "_commit_version", "_change_type"
 OF_COMMITS = (COMMITTED, COMMIT, CHANGE)
-# Of a table's rows: how many of the same commit come before those of their content; NULL where an earlier release took
-# the content in, which did not look.
+# Of a table's rows: how many of the same commit come before those of their content; NULL where an
+# earlier release took the content in, which did not look.
 LOG_PLACE = "__log_place"
-COMMIT_BITS, PLACE_BITS = 24, 39  # of the number of a row in the log of a table: 16 million commits, each of 5e11 rows
+COMMIT_BITS, PLACE_BITS = (
+    24,
+    39,
+)  # of the number of a row in the log of a table: 16 million commits, each of 5e11 rows
 OURS = frozenset(
-    {FILE, ROW, PATH_DAY, ORIGIN, *OF_COMMITS, LOG_PLACE, "__json", "__sha256", "__number", "__text", "__reason"}
+    {
+        FILE,
+        ROW,
+        PATH_DAY,
+        ORIGIN,
+        *OF_COMMITS,
+        LOG_PLACE,
+        "__json",
+        "__sha256",
+        "__number",
+        "__text",
+        "__reason",
+    }
 )
 FORGIVING = {
-    "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
-    "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
-    "parse_json": "try_parse_json", "to_binary": "try_to_binary", "parse_url": "try_parse_url",
-}  # fmt: skip
+    "cast": "try_cast",
+    "to_timestamp": "try_to_timestamp",
+    "to_date": "try_to_date",
+    "to_number": "try_to_number",
+    "element_at": "try_element_at",
+    "make_timestamp": "try_make_timestamp",
+    "url_decode": "try_url_decode",
+    "parse_json": "try_parse_json",
+    "to_binary": "try_to_binary",
+    "parse_url": "try_parse_url",
+}
 TYPE_NAMES = frozenset(
-    ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
+    [
+        "bigint",
+        "int",
+        "smallint",
+        "tinyint",
+        "float",
+        "double",
+        "decimal",
+        "date",
+        "timestamp",
+        "boolean",
+        "binary",
+    ]
 )
-AFTER_AS = re.compile(r"\bAS\s+$", re.IGNORECASE)  # the type of a cast, which may have brackets: decimal(18,2)
-# A column or literal, perhaps within forgiving casts: whatever the values, no row can make it raise.
+AFTER_AS = re.compile(
+    r"\bAS\s+$", re.IGNORECASE
+)  # the type of a cast, which may have brackets: decimal(18,2)
+# A column or literal, perhaps within forgiving casts: whatever the values, no row can make it
+# raise.
 _VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"
 PLAIN = re.compile(
-    rf"(?:try_cast\(\s*)*+{_VALUE}(?:\s+as\s+\w+\s*\))*+(?:\s+(?:as\s+)?(?:[a-z_]\w*|`[^`]*`))?", re.IGNORECASE
+    rf"(?:try_cast\(\s*)*+{_VALUE}(?:\s+as\s+\w+\s*\))*+(?:\s+(?:as\s+)?(?:[a-z_]\w*|`[^`]*`))?",
+    re.IGNORECASE,
 )
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
-NOT_PARSED = (SqlglotError, AttributeError, LookupError, TypeError, ValueError)  # over too few arguments
+NOT_PARSED = (
+    SqlglotError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)  # over too few arguments
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
 @lru_cache(maxsize=16)
 def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
-    """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming what is wrong.
+    """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming
+    what is wrong.
 
     `strict`: casts as they are written, which raise over a value that they cannot cast.
     """
@@ -71,7 +120,9 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
     current, position = "", 0
     open_brackets: list[TokenType] = []
     for index, token in enumerate(tokens):
-        if token.start < position:  # a number with a type suffix (10L) comes as three tokens at one place
+        if (
+            token.start < position
+        ):  # a number with a type suffix (10L) comes as three tokens at one place
             continue
         gap = select[position : token.start]
         position = token.end + 1
@@ -82,7 +133,9 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
             parts.append(current.strip())
             current = ""
             continue
-        behind_as = index > 0 and tokens[index - 1].token_type is TokenType.ALIAS  # a type, in a cast
+        behind_as = (
+            index > 0 and tokens[index - 1].token_type is TokenType.ALIAS
+        )  # a type, in a cast
         following = [] if behind_as else tokens[index + 1 : index + 2]
         current += gap + _forgiving(token, following, select, strict)
     parts.append(current.strip())
@@ -114,14 +167,16 @@ def clocks_of(select: str) -> tuple[str, ...]:
 
 
 def columns_of(select: str) -> dict[str, tuple[str, ...]]:
-    """By column that a select list gives, in lower case, the names of the columns that its expression reads."""
+    """By column that a select list gives, in lower case, the names of the columns that its
+    expression reads."""
     parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
     read = (tuple(c.name for c in p.find_all(exp.Column)) for p in parsed)
     return dict(zip(names_of(select), read, strict=True))
 
 
 def roots_of(select: str) -> set[str]:
-    """The names of the columns that a select list reads; of parts of a struct that of the struct."""
+    """The names of the columns that a select list reads; of parts of a struct that of the
+    struct."""
     parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
     return {c.parts[0].name for p in parsed for c in p.find_all(exp.Column)}
 
@@ -132,23 +187,38 @@ def reads_all(select: str) -> bool:
 
 
 def spelled_out(expression: str, columns: Collection[str]) -> str:
-    """The expression with the file's columns in place of each `*`, without those behind EXCEPT. `columns`: of a frame.
+    """The expression with the file's columns in place of each `*`, without those behind EXCEPT.
+    `columns`: of a frame.
 
-    In the order of the alphabet: files whose columns stand in several orders are read together, or not. Raises
-    SettingsError for a `*` that no brackets hold."""
+    In the order of the alphabet: files whose columns stand in several orders are read together, or
+    not. Raises SettingsError for a `*` that no brackets hold."""
     tokens = list(Spark().tokenize(expression))
     for place in reversed(range(len(tokens))):
         before = tokens[place - 1].token_type if place else None
-        if tokens[place].token_type is not TokenType.STAR or before not in (None, TokenType.L_PAREN, TokenType.COMMA):
+        if tokens[place].token_type is not TokenType.STAR or before not in (
+            None,
+            TokenType.L_PAREN,
+            TokenType.COMMA,
+        ):
             continue
         if before is None:
             raise refused("* gives no delivery column a name")
         last, left_out = place, set[str]()
         if tokens[place + 1].token_type is TokenType.EXCEPT:
-            last = next(i for i in range(place, len(tokens)) if tokens[i].token_type is TokenType.R_PAREN)
+            last = next(
+                i for i in range(place, len(tokens)) if tokens[i].token_type is TokenType.R_PAREN
+            )
             left_out = {t.text.lower() for t in tokens[place + 2 : last]}
-        names = ("`" + c.replace("`", "``") + "`" for c in sorted({*columns} - OURS) if c.lower() not in left_out)
-        expression = expression[: tokens[place].start] + ", ".join(names) + expression[tokens[last].end + 1 :]
+        names = (
+            "`" + c.replace("`", "``") + "`"
+            for c in sorted({*columns} - OURS)
+            if c.lower() not in left_out
+        )
+        expression = (
+            expression[: tokens[place].start]
+            + ", ".join(names)
+            + expression[tokens[last].end + 1 :]
+        )
     return expression
 
 
@@ -159,7 +229,8 @@ def uses_path(select: str) -> bool:
 
 
 def can_raise(expression: str) -> bool:
-    """Whether a row could make this expression (one of `expressions`) end a query: all but the plainest ones."""
+    """Whether a row could make this expression (one of `expressions`) end a query: all but the
+    plainest ones."""
     return PLAIN.fullmatch(expression) is None
 
 
@@ -179,10 +250,16 @@ def _forgiving(token: Token, following: list[Token], select: str, strict: bool) 
     if written[:1] in "'\"`":
         return written
     name = written.lower()
-    if written == "::" or (called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])):
-        raise refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
+    if written == "::" or (
+        called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])
+    ):
+        raise refused(
+            f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)"
+        )
     if name in BARE or (called and name in UNDECIDED):
-        raise refused(f"{written} is not decided by the row, so that a rebuild would give other content")
+        raise refused(
+            f"{written} is not decided by the row, so that a rebuild would give other content"
+        )
     if name == "select":
         raise refused(f"{written} is not an expression over one row")
     return FORGIVING[name] if called and name in FORGIVING and not strict else written
@@ -194,7 +271,8 @@ def refused(why: str) -> SettingsError:
         "[source] select in lake.toml",
         why,
         "Nothing was read",
-        "Write Spark SQL expressions over the file's columns, separated by commas, each with AS and a delivery column",
+        "Write Spark SQL expressions over the file's columns, separated by commas, each with AS "
+        "and a delivery column",
     )
 
 
@@ -207,20 +285,24 @@ def refuse_beyond_the_row(select: str) -> None:
         try:
             parsed = sqlglot.parse_one(text, read="spark")
         except NOT_PARSED as error:
-            raise refused(f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})") from None
+            raise refused(
+                f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})"
+            ) from None
         for node in parsed.walk():
             if why := beyond_the_row(node):
                 raise refused(why)
 
 
 def beyond_the_row(node: exp.Expr, is_known: Callable[[str], bool] = is_sparks) -> str:
-    """Why a part of an expression is not decided by the row; empty where it is. `is_known` says whether a function that
-    the parser does not know is one of Spark's."""
+    """Why a part of an expression is not decided by the row; empty where it is. `is_known` says
+    whether a function that the parser does not know is one of Spark's."""
     name = called(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
     if (
-        isinstance(node, (exp.Window, exp.AggFunc, exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline))
+        isinstance(
+            node, (exp.Window, exp.AggFunc, exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
+        )
         or name in OF_MANY_ROWS
     ):
         return f"{node.sql('spark')} is not an expression over one row"
@@ -233,13 +315,22 @@ def called(node: exp.Expr) -> str:
     """The name of a function, in small letters; empty of anything else."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
-    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
+    return (
+        node.sql_name().lower()
+        if isinstance(node, exp.Func)
+        else node.key
+        if isinstance(node, exp.Any)
+        else ""
+    )
 
 
-def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False) -> dict[str, "Column"]:
-    """Columns that `select` may leave out, because the file gives them, the same at every load. With `of_table` the
-    commit gives them, and for a row that it removed `op`, `arrival_ts`, `version_ts` in place of those by `select`,
-    which stay beside them (`core.payload.log_columns`); `seq` is then the row's place in the log."""
+def defaults(
+    absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False
+) -> dict[str, "Column"]:
+    """Columns that `select` may leave out, because the file gives them, the same at every load.
+    With `of_table` the commit gives them, and for a row that it removed `op`, `arrival_ts`,
+    `version_ts` in place of those by `select`, which stay beside them (`core.payload.log_columns`);
+    `seq` is then the row's place in the log."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}
@@ -252,30 +343,43 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"], of_table:
     if "version_ts" in absent:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     if of_table:
-        by_commit = {"op": F.lit("delete"), "arrival_ts": F.col(COMMITTED), "version_ts": F.col(COMMITTED)}
+        by_commit = {
+            "op": F.lit("delete"),
+            "arrival_ts": F.col(COMMITTED),
+            "version_ts": F.col(COMMITTED),
+        }
         gone, given = F.col(CHANGE) == TAKEN_AWAY, {**columns, **made}
-        made |= {name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()}
-        made |= _of_log({name: columns[name] for name in CLOCKS if name not in absent}, given["seq"])
+        made |= {
+            name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()
+        }
+        made |= _of_log(
+            {name: columns[name] for name in CLOCKS if name not in absent}, given["seq"]
+        )
     return made
 
 
 def _of_log(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
-    """The columns of the log, and `seq`, of rows whose place in it is known; `own`: those of `CLOCKS` that `select`
-    gives."""
+    """The columns of the log, and `seq`, of rows whose place in it is known; `own`: those of
+    `CLOCKS` that `select` gives."""
     from pyspark.sql import functions as F
 
     is_placed = F.col(LOG_PLACE).isNotNull()
     number = F.col(COMMIT) * F.lit(1 << PLACE_BITS) + F.col(LOG_PLACE) + F.col(ROW)
-    kept = {"log_change": F.col(CHANGE), "log_commit_ts": F.col(COMMITTED), **{f"row_{n}": c for n, c in own.items()}}
+    kept = {
+        "log_change": F.col(CHANGE),
+        "log_commit_ts": F.col(COMMITTED),
+        **{f"row_{n}": c for n, c in own.items()},
+    }
     found = {name: F.when(is_placed, value) for name, value in kept.items()}
     return {**found, "seq": F.when(is_placed & seq.isNotNull(), number).otherwise(seq)}
 
 
 def number_of(sha256: "Column", row_number: "Column") -> "Column":
-    """A delivery number from a row's place: ascending within its file, distinct from other contents, and in no order
-    between files.
+    """A delivery number from a row's place: ascending within its file, distinct from other
+    contents, and in no order between files.
 
-    Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
+    Two files of a million rows share numbers once in 10^12 pairs; their rows would go to
+    quarantine, none is lost.
     """
     from pyspark.sql import functions as F
 
@@ -286,7 +390,8 @@ def number_of(sha256: "Column", row_number: "Column") -> "Column":
 def arrival_of(day: "Column") -> "Column":
     """The last microsecond (UTC) of a day; NULL without one.
 
-    The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
+    The end, because a row of that day must not count as known before it arrived: a cut may lie
+    within the day.
     """
     from pyspark.sql import functions as F
 

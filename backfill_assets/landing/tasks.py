@@ -1,7 +1,9 @@
-"""How the files of a source are taken in, and tasks that do it in other processes, which reach the store by themselves.
+"""How the files of a source are taken in, and tasks that do it in other processes, which reach the
+store by themselves.
 
-Not here: parsing and proving (`ingest`, `content_store`), and whoever starts the tasks (`load.taking`). Engines run
-them in Python on their machines, so this module imports little and no Spark.
+Not here: parsing and proving (`ingest`, `content_store`), and whoever starts the tasks
+(`load.taking`). Engines run them in Python on their machines, so this module imports little and no
+Spark.
 """
 
 import hashlib
@@ -35,8 +37,8 @@ class Intake:
     is_undecoded: bool  # nobody but the engine looks into the pages of Parquet that stays
 
     def stored(self, file: LandedFile, store: Place, is_local: bool = False) -> StoredFile:
-        """Put the content of a landed file into a store; of Parquet that stays perhaps for this machine alone
-        (`is_local`). Raises as `ingest` does."""
+        """Put the content of a landed file into a store; of Parquet that stays perhaps for this
+        machine alone (`is_local`). Raises as `ingest` does."""
         if self.in_place and (self.in_place is True or file.size >= self.in_place):
             like = StoredFile("", store, "", is_undecoded=self.is_undecoded, is_local=is_local)
             return landed_in_place(file, like, self.by_path)
@@ -66,13 +68,17 @@ class Probe:
                 is_same = _on(folder, self.place).token(self.name) == self.token
         except Exception as error:  # noqa: BLE001 - it is the answer
             return f"{type(error).__name__}: {error}"[:REASON_CHARS]
-        return "" if self.token is not None and is_same else f"they do not find {self.place.uri(self.name)} as it is"
+        return (
+            ""
+            if self.token is not None and is_same
+            else f"they do not find {self.place.uri(self.name)} as it is"
+        )
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks, by their numbers from 0: one process takes in the files of a task one after the other, if the probe says
-    that it may. Each task asks: machines come and go while others work."""
+    """Tasks, by their numbers from 0: one process takes in the files of a task one after the other,
+    if the probe says that it may. Each task asks: machines come and go while others work."""
 
     intake: Intake
     store: Place
@@ -80,11 +86,13 @@ class Tasks:
     probe: Probe
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with the content's
-        description or why there is none."""
+        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with
+        the content's description or why there is none."""
         for number in (n for batch in batches for n in batch.column(0).to_pylist()):
             why_not = self.probe.why_not()
-            yield _rows([(file.name, *self._taken(file, why_not)) for file in self.files[number]], TAKEN)
+            yield _rows(
+                [(file.name, *self._taken(file, why_not)) for file in self.files[number]], TAKEN
+            )
 
     def _taken(self, file: LandedFile, why_not: str) -> tuple[str | None, str | None, str | None]:
         if why_not:
@@ -105,10 +113,13 @@ def code() -> str:
 
 
 def _on(folder: str, place: Place) -> Place:
-    """The same place, whose copies on this machine lie in that folder: its own may be another user's here."""
+    """The same place, whose copies on this machine lie in that folder: its own may be another
+    user's here."""
     return replace(place, machine=folder) if isinstance(place, Bucket) else place
 
 
 def _rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
     names = [column.split()[0] for column in schema.split(", ")]
-    return pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in zip(*rows, strict=True)], names=names)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, pa.string()) for c in zip(*rows, strict=True)], names=names
+    )

@@ -1,7 +1,9 @@
-"""From the bytes of a landed file to its physical lines, with a bound on all that a hostile file could make grow.
+"""From the bytes of a landed file to its physical lines, with a bound on all that a hostile file
+could make grow.
 
-Not here: the meaning of a line (`json_lines`, `csv_records`) and opening the file (`files`). The first two bytes decide
-whether a file is gzip, never its name: no text file can start with them, because the second is not UTF-8.
+Not here: the meaning of a line (`json_lines`, `csv_records`) and opening the file (`files`). The
+first two bytes decide whether a file is gzip, never its name: no text file can start with them,
+because the second is not UTF-8.
 """
 
 import codecs
@@ -21,46 +23,72 @@ OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a landed file. The first group decides which rows are refused, the second only how a file is read."""
+    """Bounds on a landed file. The first group decides which rows are refused, the second only how
+    a file is read."""
 
-    max_row_bytes: int = 1 << 20  # the longest event of our sources has 40 KiB; a row must fit many times into memory
+    max_row_bytes: int = (
+        1 << 20
+    )  # the longest event of our sources has 40 KiB; a row must fit many times into memory
     max_bytes: int = 8 << 30  # after decompression: a day of more text should come in several files
     max_ratio: int = 250  # logs compress 10 to 100 fold, deflate ends at 1,032 fold
     bomb_floor_bytes: int = 64 << 20  # from which on the ratio counts
-    max_depth: int = 100  # levels of JSON: MongoDB's bound, far below where Python's own parser gives up
+    max_depth: int = (
+        100  # levels of JSON: MongoDB's bound, far below where Python's own parser gives up
+    )
     max_columns: int = 2_000  # beyond it Spark's generated code no longer compiles well
-    max_window_bytes: int = 256 << 20  # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
-    max_bad_rows: int = 100_000  # and one for every 4 bytes of a file: 65 kB of gzip can hold 33 million
+    max_window_bytes: int = (
+        256 << 20
+    )  # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
+    max_bad_rows: int = (
+        100_000  # and one for every 4 bytes of a file: 65 kB of gzip can hold 33 million
+    )
     text_bytes: int = 8 << 10  # kept of an unusable record: enough to find it in the landed file
 
-    # At most some 100 MB of Python objects, whatever the file; larger batches are slower, because Python's garbage
-    # collector walks over all waiting rows (measured).
+    # At most some 100 MB of Python objects, whatever the file; larger batches are slower, because
+    # Python's garbage collector walks over all waiting rows (measured).
     block_bytes: int = 256 << 10
     batch_rows: int = 512
     batch_bytes: int = 8 << 20
     batch_cells: int = 1_000_000
-    plain_bytes: int = 16 << 10  # the least for a call of pyarrow, which costs as much as parsing 50 rows here
+    plain_bytes: int = (
+        16 << 10
+    )  # the least for a call of pyarrow, which costs as much as parsing 50 rows here
 
     def deciding(self) -> tuple[int, ...]:
-        """The limits that decide over rows, in a fixed order; a stored copy is valid only under equal ones."""
+        """The limits that decide over rows, in a fixed order; a stored copy is valid only under
+        equal ones."""
         return (
-            self.max_row_bytes, self.max_bytes, self.max_ratio, self.bomb_floor_bytes,
-            self.max_depth, self.max_columns, self.max_window_bytes, self.max_bad_rows, self.text_bytes,
-        )  # fmt: skip
+            self.max_row_bytes,
+            self.max_bytes,
+            self.max_ratio,
+            self.bomb_floor_bytes,
+            self.max_depth,
+            self.max_columns,
+            self.max_window_bytes,
+            self.max_bad_rows,
+            self.text_bytes,
+        )
 
     def flood(self, bad_rows: int, size: int) -> str | None:
-        """The reason to refuse a file of `size` bytes for its number of unusable rows; None within the bound."""
+        """The reason to refuse a file of `size` bytes for its number of unusable rows; None within
+        the bound."""
         most = self.max_bad_rows + size // BYTES_PER_BAD_ROW
-        return f"more than {most} of its rows are unusable: too many to keep each" if bad_rows > most else None
+        return (
+            f"more than {most} of its rows are unusable: too many to keep each"
+            if bad_rows > most
+            else None
+        )
 
 
 class Unreadable(Exception):
-    """The file cannot be used as a whole; the text is the reason in the ledger. Never shown as a failure."""
+    """The file cannot be used as a whole; the text is the reason in the ledger. Never shown as a
+    failure."""
 
 
 @dataclass
 class Oversized:
-    """The beginning of a physical line longer than the limit, its size in bytes and its number of quotes."""
+    """The beginning of a physical line longer than the limit, its size in bytes and its number of
+    quotes."""
 
     head: bytes
     size: int = 0
@@ -77,7 +105,8 @@ Line = bytes | Oversized
 
 
 class HashedReader:
-    """The first `size` bytes behind a descriptor, hashed as they are read: a file that grows has no end."""
+    """The first `size` bytes behind a descriptor, hashed as they are read: a file that grows has no
+    end."""
 
     def __init__(self, descriptor: int, block_bytes: int, size: int) -> None:
         self._descriptor, self._block_bytes, self._left = descriptor, block_bytes, size
@@ -98,10 +127,11 @@ class HashedReader:
 
 
 class TextLines:
-    """The physical lines of blocks of bytes, without their line feed; a last one without line feed counts.
+    """The physical lines of blocks of bytes, without their line feed; a last one without line feed
+    counts.
 
-    `number` counts the lines so far. Between two lines, a parser may take whole lines from the front of the buffer by
-    itself (`ahead`, `skip`).
+    `number` counts the lines so far. Between two lines, a parser may take whole lines from the
+    front of the buffer by itself (`ahead`, `skip`).
     """
 
     def __init__(self, blocks: Iterator[bytes], limits: Limits, quote: bytes = b'"') -> None:
@@ -124,9 +154,17 @@ class TextLines:
             yield self._within_limit(self._buffer[start:end])
 
     def ahead(self, pattern: re.Pattern[bytes]) -> bytes:
-        """The match of `pattern` at the front of the buffer: valid UTF-8, at most max_row_bytes, no byte order mark."""
-        if self._buffer.find(b"\n", self._at) < 0 and len(self._buffer) - self._at < self._limits.max_row_bytes:
-            self._buffer, self._at, self._utf8_end = self._buffer[self._at :] + next(self._blocks, b""), 0, 0
+        """The match of `pattern` at the front of the buffer: valid UTF-8, at most max_row_bytes, no
+        byte order mark."""
+        if (
+            self._buffer.find(b"\n", self._at) < 0
+            and len(self._buffer) - self._at < self._limits.max_row_bytes
+        ):
+            self._buffer, self._at, self._utf8_end = (
+                self._buffer[self._at :] + next(self._blocks, b""),
+                0,
+                0,
+            )
         start, end = self._at, min(len(self._buffer), self._at + self._limits.max_row_bytes)
         if self._utf8_end <= start < end:
             self._utf8_end = start + _utf8_length(memoryview(self._buffer)[start:])
@@ -181,7 +219,8 @@ def headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks of UTF-8 without a byte order mark. Raises Unreadable for that of another encoding."""
+    """The blocks of UTF-8 without a byte order mark. Raises Unreadable for that of another
+    encoding."""
     head, blocks = headed(blocks)
     if head.startswith(OTHER_MARKS):
         raise Unreadable("its byte order mark says UTF-16 or UTF-32; only UTF-8 is read")
@@ -191,10 +230,14 @@ def unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def text_lines(
-    raw: Iterator[bytes], size: int, limits: Limits,
-    read: Callable[[Iterator[bytes]], Iterator[bytes]] = unmarked, quote: bytes = b'"',
-) -> TextLines:  # fmt: skip
-    """The physical lines of a file of `size` bytes; `read` gives its unpacked blocks in UTF-8, without a mark.
+    raw: Iterator[bytes],
+    size: int,
+    limits: Limits,
+    read: Callable[[Iterator[bytes]], Iterator[bytes]] = unmarked,
+    quote: bytes = b'"',
+) -> TextLines:
+    """The physical lines of a file of `size` bytes; `read` gives its unpacked blocks in UTF-8,
+    without a mark.
 
     Raises Unreadable for broken gzip, decompression bombs, too large files, and what `read` raises.
     """
@@ -207,7 +250,8 @@ def text_lines(
 
 
 def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
-    """Decompress all gzip members in turn; zero bytes after a member are padding, as for GNU gzip."""
+    """Decompress all gzip members in turn; zero bytes after a member are padding, as for GNU
+    gzip."""
     total, members, member = 0, 0, zlib.decompressobj(wbits=31)
     started = False
     for block in raw:
@@ -222,7 +266,11 @@ def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[byte
                     _refuse_bomb(total, size, limits)
                     yield piece
             except zlib.error as error:
-                where = "after its end it has bytes that are no gzip" if members else "its gzip data is broken"
+                where = (
+                    "after its end it has bytes that are no gzip"
+                    if members
+                    else "its gzip data is broken"
+                )
                 raise Unreadable(f"{where} ({error})") from None
             block = member.unused_data
             if member.eof:

@@ -1,7 +1,9 @@
-"""The rows of the ledger `arrivals` as SQL, one text for DuckDB and Spark, and who runs it where raw's files lie.
+"""The rows of the ledger `arrivals` as SQL, one text for DuckDB and Spark, and who runs it where
+raw's files lie.
 
-Not here: which days a load touches, and their commit (`arrivals`). What the two engines write differently, hashes and
-times, each computes for itself of every delivery; all other text is over these columns.
+Not here: which days a load touches, and their commit (`arrivals`). What the two engines write
+differently, hashes and times, each computes for itself of every delivery; all other text is over
+these columns.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 class RawDeliveries:
     """The deliveries in raw's files, and queries over them, by DuckDB over copies on this machine.
 
-    `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`). `by_key`: SQL of the
-    event day that a key names ("NULL": it names none).
+    `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
+    `by_key`: SQL of the event day that a key names ("NULL": it names none).
     """
 
     lake_session: LakeSession
@@ -47,20 +49,30 @@ class RawDeliveries:
 
     @contextmanager
     def rows(
-        self, version: int, days: Collection[date] | None, narrow: Callable[[str], str] = str,
-        *, altered: bool = False, kept: bool = False,
-    ) -> Iterator[str]:  # fmt: skip
-        """A query for `narrow` of the deliveries in the files of a version (`store.data_files`), valid while the block
-        runs (`embedded.materialized`)."""
+        self,
+        version: int,
+        days: Collection[date] | None,
+        narrow: Callable[[str], str] = str,
+        *,
+        altered: bool = False,
+        kept: bool = False,
+    ) -> Iterator[str]:
+        """A query for `narrow` of the deliveries in the files of a version (`store.data_files`),
+        valid while the block runs (`embedded.materialized`)."""
         files = self.lake.store.data_files(self.raw, version, days, altered=altered)
-        with materialized(self.lake, files, self.raw, lambda rows: narrow(self.of(rows)), kept) as query:
+        with materialized(
+            self.lake, files, self.raw, lambda rows: narrow(self.of(rows)), kept
+        ) as query:
             yield query
 
     def of(self, rows: str) -> str:
-        """A query for the deliveries of a query for rows of raw: key, arrival and event day, how late, and the pieces
-        of the hash of each set of columns as `piece_0`, …"""
+        """A query for the deliveries of a query for rows of raw: key, arrival and event day, how
+        late, and the pieces of the hash of each set of columns as `piece_0`, …"""
         delivered = [c for c in self.raw.columns if c.name not in LANDED]
-        hashes = {ROW: fingerprints.row_hash(delivered), **fingerprints.part_hashes(self.raw, self.parts)}
+        hashes = {
+            ROW: fingerprints.row_hash(delivered),
+            **fingerprints.part_hashes(self.raw, self.parts),
+        }
         pieces = [p for name in hashes for p in fingerprints.pieces(name)]
         hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
         of_row = _of_row("make_timestamp(epoch_us(event_ts))", "epoch_us", self.by_key, pieces)
@@ -78,15 +90,21 @@ class RawDeliveries:
 
 @dataclass
 class RawDeliveriesThere(RawDeliveries):
-    """The same by the lake's engine, which reads the files where they lie; only rows of the ledger come here."""
+    """The same by the lake's engine, which reads the files where they lie; only rows of the ledger
+    come here."""
 
     frames: "dict[str, DataFrame]" = field(default_factory=dict)
 
     @contextmanager
     def rows(
-        self, version: int, days: Collection[date] | None, narrow: Callable[[str], str] = str,
-        *, altered: bool = False, kept: bool = False,
-    ) -> Iterator[str]:  # fmt: skip
+        self,
+        version: int,
+        days: Collection[date] | None,
+        narrow: Callable[[str], str] = str,
+        *,
+        altered: bool = False,
+        kept: bool = False,
+    ) -> Iterator[str]:
         """As `RawDeliveries.rows`; the query names frames in braces."""
         files = self.lake.store.files(self.raw, version, days, altered=altered)
         frame = f"deliveries_{len(self.frames)}"
@@ -96,9 +114,14 @@ class RawDeliveriesThere(RawDeliveries):
     def _of_rows(self, rows: "DataFrame") -> "DataFrame":
         """As `RawDeliveries.of`."""
         delivered = [c for c in self.raw.columns if c.name not in LANDED]
-        hashes = {ROW: engine_fingerprints.row_hash(delivered), **engine_fingerprints.part_hashes(self.raw, self.parts)}
+        hashes = {
+            ROW: engine_fingerprints.row_hash(delivered),
+            **engine_fingerprints.part_hashes(self.raw, self.parts),
+        }
         # A sum of some of them has more than 64 bits.
-        pieces = [f"CAST({p} AS DECIMAL(20, 0))" for p in engine_fingerprints.pieces(hashes).values()]
+        pieces = [
+            f"CAST({p} AS DECIMAL(20, 0))" for p in engine_fingerprints.pieces(hashes).values()
+        ]
         hashed = rows.selectExpr("*", *(f"{text} AS {name}" for name, text in hashes.items()))
         return hashed.selectExpr(*_of_row("event_ts", "unix_micros", self.by_key, pieces))
 
@@ -117,32 +140,40 @@ class RawDeliveriesThere(RawDeliveries):
 
 
 def deliveries_of(
-    lake_session: LakeSession, raw: Contract, parts: Sets, version: int, days: Collection[date], by_key: str = "NULL"
+    lake_session: LakeSession,
+    raw: Contract,
+    parts: Sets,
+    version: int,
+    days: Collection[date],
+    by_key: str = "NULL",
 ) -> RawDeliveries:
-    """The deliveries of raw as they are to be read where these days of a version are: by the engine where it would
-    count these files (`[audit]`)."""
+    """The deliveries of raw as they are to be read where these days of a version are: by the engine
+    where it would count these files (`[audit]`)."""
     files = lake_session.lake.store.files(raw, version, days, altered=True)
     made = RawDeliveriesThere if is_for_engine(lake_session, raw, files) else RawDeliveries
     return made(lake_session, raw, parts, by_key)
 
 
 def _of_row(utc: str, micros: str, by_key: str, pieces: Sequence[str]) -> list[str]:
-    """The expressions of a delivery's columns, by an engine's words for its event time without zone and for
-    microseconds. The event time of a delete is ignored."""
+    """The expressions of a delivery's columns, by an engine's words for its event time without zone
+    and for microseconds. The event time of a delete is ignored."""
     return [
-        "event_key", "arrival_date",
+        "event_key",
+        "arrival_date",
         f"coalesce(CASE WHEN op = 'upsert' THEN CAST({utc} AS DATE) END, {by_key}) AS event_date",
         f"CASE WHEN op = 'upsert' THEN {micros}(arrival_ts) - {micros}(event_ts) END AS late",
         *(f"{p} AS piece_{i}" for i, p in enumerate(pieces)),
-    ]  # fmt: skip
+    ]
 
 
-def ledger_rows(arrived: str, placed: str | None, parts: Sets, lacking: Collection[date] = ()) -> str:
+def ledger_rows(
+    arrived: str, placed: str | None, parts: Sets, lacking: Collection[date] = ()
+) -> str:
     """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
-    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more (None: of `arrived`).
-    `lacking`: the arrival days whose files lack a column of raw's, which reads as NULL: their fingerprints say so
-    (`LACKING`).
+    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more
+    (None: of `arrived`). `lacking`: the arrival days whose files lack a column of raw's, which
+    reads as NULL: their fingerprints say so (`LACKING`).
     """
     pieces = [f"piece_{i}" for i in range(PIECES * (1 + len(parts)))]
     per_key = ", ".join(f"sum({p}) AS {p}" for p in pieces)
@@ -168,10 +199,15 @@ FROM counted LEFT JOIN latest USING (arrival_date, event_date)"""
 
 
 def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
-    """The expression of the text that `core.readings.fingerprint_in` reads, over the sums of each fingerprint."""
+    """The expression of the text that `core.readings.fingerprint_in` reads, over the sums of each
+    fingerprint."""
     pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
-    texts = [f"concat_ws('.', {', '.join(f'CAST(sum({s}) AS STRING)' for s in pair)})" for pair in pairs]
-    named = [f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
+    texts = [
+        f"concat_ws('.', {', '.join(f'CAST(sum({s}) AS STRING)' for s in pair)})" for pair in pairs
+    ]
+    named = [
+        f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))
+    ]
     usual = f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
     if not lacking:
         return usual
@@ -180,7 +216,8 @@ def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -
 
 
 def placed_keys(rows: str) -> str:
-    """SQL selecting key, arrival day and event day (NULL: of a delete) of a query for deliveries."""
+    """SQL selecting key, arrival day and event day (NULL: of a delete) of a query for
+    deliveries."""
     return f"SELECT event_key, arrival_date, event_date FROM ({rows})"
 
 
@@ -191,9 +228,11 @@ def of_keys(rows: str, *others: str) -> str:
 
 
 def changed_days(before: str, after: str, others: str) -> str:
-    """SQL selecting the arrival days of all keys whose set of event days differs between `before` and `after`.
+    """SQL selecting the arrival days of all keys whose set of event days differs between `before`
+    and `after`.
 
-    `before` and `after` select from the loaded days then and now, as `placed_keys` does; `others` from all other days.
+    `before` and `after` select from the loaded days then and now, as `placed_keys` does; `others`
+    from all other days.
     """
     return f"""
 WITH old AS ({before}), new AS ({after}),

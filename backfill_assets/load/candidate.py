@@ -1,6 +1,8 @@
-"""The request to rebuild days of a table, its stopwatch, and the candidate: rows computed but not committed.
+"""The request to rebuild days of a table, its stopwatch, and the candidate: rows computed but not
+committed.
 
-Not here: computing a candidate (`derived`, `raw`), and showing seconds (`orchestration.metadata`, `cli.backfill`).
+Not here: computing a candidate (`derived`, `raw`), and showing seconds (`orchestration.metadata`,
+`cli.backfill`).
 """
 
 import contextlib
@@ -39,20 +41,24 @@ from backfill_assets.lake.session import CpuMeter, LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import Known
 
-VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
+VERSIONS = (
+    "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
+)
 Facts = dict[date, dict[str, Any]]
 
 
 @cache
 def _versions() -> str:
-    """Versions of Python and of the installed libraries, which do not change while a process runs."""
+    """Versions of Python and of the installed libraries, which do not change while a process
+    runs."""
     versions = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
     return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 @dataclass
 class Phases:
-    """Seconds of wall clock per phase of one table's load, for one thread; a phase within a phase counts for itself.
+    """Seconds of wall clock per phase of one table's load, for one thread; a phase within a phase
+    counts for itself.
 
     Spark is lazy: the phase `transform` makes plans, `write` reads, computes and writes.
     """
@@ -71,7 +77,8 @@ class Phases:
             self._spent[name] += self.clock() - began - within
 
     def seconds(self) -> Mapping[str, float]:
-        """Seconds counted so far, to the millisecond, in the order in which the phases first ended."""
+        """Seconds counted so far, to the millisecond, in the order in which the phases first
+        ended."""
         return {name: round(spent, 3) for name, spent in self._spent.items()}
 
 
@@ -102,14 +109,22 @@ class RebuildRequest:
     on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @classmethod
-    def of(cls, work: Work, lake_session: LakeSession, known: Known, run_id: str, **more: Any) -> Self:
-        """The request for the first table of some work, in a run; `more`: fields that the work does not name. Raises
-        BackfillError for an unknown write mode."""
+    def of(
+        cls, work: Work, lake_session: LakeSession, known: Known, run_id: str, **more: Any
+    ) -> Self:
+        """The request for the first table of some work, in a run; `more`: fields that the work does
+        not name. Raises BackfillError for an unknown write mode."""
         provenance = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
         return cls(
-            lake_session, known, known.pipeline.table(work.table), work.days, provenance, work.table in work.force,
-            mode=work.mode, **more,
-        )  # fmt: skip
+            lake_session,
+            known,
+            known.pipeline.table(work.table),
+            work.days,
+            provenance,
+            work.table in work.force,
+            mode=work.mode,
+            **more,
+        )
 
     @property
     def pipeline(self) -> Pipeline:
@@ -122,13 +137,17 @@ class RebuildRequest:
         return self.given.engine if self.given is not None else self.lake_session.made_by
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
-        """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
-        processor seconds and seconds of waiting for the engine so far. Raises BackfillError where the table's code
-        changed on disk since it was imported."""
+        """The provenance completed by today's code, settings and parameters, the frontier, the
+        input versions, and the processor seconds and seconds of waiting for the engine so far.
+        Raises BackfillError where the table's code changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
         made_by = {ENGINE: self.engine, VERSIONS: _versions()}
-        tags = {**(self.provenance.tags or {}), **made_by, **state_tags(self.table.contract, states)}
+        tags = {
+            **(self.provenance.tags or {}),
+            **made_by,
+            **state_tags(self.table.contract, states),
+        }
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
@@ -142,11 +161,15 @@ class RebuildRequest:
 
 
 def state_tags(contract: Contract, states: States) -> dict[str, str]:
-    """Tags of a receipt whose days are made, or made current, in this state: parameters, choices against skew, the
-    sources' frontiers."""
+    """Tags of a receipt whose days are made, or made current, in this state: parameters, choices
+    against skew, the sources' frontiers."""
     parameters = parameters_of(contract, states.view).to_json()
     chosen = {SPREAD: contract.spread} if contract.spread else {}
-    return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.tags_of(contract.name)}
+    return {
+        **({PARAMETERS: parameters} if parameters else {}),
+        **chosen,
+        **states.frontiers.tags_of(contract.name),
+    }
 
 
 class Commits(Protocol):
@@ -183,14 +206,21 @@ class Candidate:
 
 
 def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
-    """The days of the request that need no computing; none under `force`, or where rows are given."""
-    name, upserts, computed = request.table.name, request.mode.upserts, request.force or request.given is not None
-    return frozenset(d for d in request.days if not computed and states.is_settled(name, d, upserts))
+    """The days of the request that need no computing; none under `force`, or where rows are
+    given."""
+    name, upserts, computed = (
+        request.table.name,
+        request.mode.upserts,
+        request.force or request.given is not None,
+    )
+    return frozenset(
+        d for d in request.days if not computed and states.is_settled(name, d, upserts)
+    )
 
 
 def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
-    """Candidate of the days that need no computing, because by their receipts the same work gave the rows they hold
-    (none under `force`); publishing it changes nothing."""
+    """Candidate of the days that need no computing, because by their receipts the same work gave
+    the rows they hold (none under `force`); publishing it changes nothing."""
     name, days, settled = request.table.name, request.days, settled_days(request, states)
     before = states.view.table(name)
     entries = {d: before.latest[d].entry for d in settled}
@@ -208,12 +238,14 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
 
 
 def as_profile(entry: DayEntry) -> DayProfile:
-    """The profile of a day as far as its receipt keeps it: without `duplicates` and `sums`, which gates judge by files
-    only, at writes and after chunks."""
+    """The profile of a day as far as its receipt keeps it: without `duplicates` and `sums`, which
+    gates judge by files only, at writes and after chunks."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
     broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
     most = counted_most(entry.counts)
-    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms, most=most)
+    return DayProfile(
+        entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms, most=most
+    )
 
 
 def day_facts(
@@ -225,8 +257,8 @@ def day_facts(
     *,
     at_once: int = AT_ONCE,
 ) -> Facts:
-    """Numbers by name that two queries of the table give: `facts` of every staged day, `revisions` of each day whose
-    rows differ from the published ones. Leaves NULLs out."""
+    """Numbers by name that two queries of the table give: `facts` of every staged day, `revisions`
+    of each day whose rows differ from the published ones. Leaves NULLs out."""
     facts: Facts = defaultdict(dict)
     if staged is None:
         return facts
@@ -234,7 +266,9 @@ def day_facts(
         _add(facts, numbers(lake_session, table, table.facts, staged.files, at_once=at_once))
     view = states.view.table(table.name)
     entries = {d: view.latest[d].entry for d in profiles if d is not None and d in view.latest}
-    changed = [d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content]
+    changed = [
+        d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content
+    ]
     if table.revisions is None or not changed:
         return facts
     try:
@@ -243,12 +277,15 @@ def day_facts(
         return facts
     of_days = on_days(table.contract.day_column, changed)
     sides = published, staged.files
-    _add(facts, numbers(lake_session, table, table.revisions, *sides, where=of_days, at_once=at_once))
+    _add(
+        facts, numbers(lake_session, table, table.revisions, *sides, where=of_days, at_once=at_once)
+    )
     return facts
 
 
 def _add(facts: Facts, found: Iterable[Found]) -> None:
-    """Add the numbers of queries to `facts`. The first column is the day; further names are the keys."""
+    """Add the numbers of queries to `facts`. The first column is the day; further names are the
+    keys."""
     for (_, *names), rows in found:
         for day, *figures in (row for row in rows if row[0] is not None):
             facts[day] |= {n: v for n, v in zip(names, figures, strict=True) if v is not None}

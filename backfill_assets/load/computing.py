@@ -1,7 +1,9 @@
-"""The rows of a table for some days: planned over pinned inputs, computed and staged, and of a user's code compared.
+"""The rows of a table for some days: planned over pinned inputs, computed and staged, and of a
+user's code compared.
 
-One day of a user's code is computed again, in another order. Not here: auditing and committing rows (`derived`), checks
-of a transform before it runs (`steadiness`), and days of receipts (`recompute`).
+One day of a user's code is computed again, in another order. Not here: auditing and committing rows
+(`derived`), checks of a transform before it runs (`steadiness`), and days of receipts
+(`recompute`).
 """
 
 from collections import Counter
@@ -14,7 +16,12 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, contiguous, covering, from_inclusive
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.errors import OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, BackfillError, ContractBroken
+from backfill_assets.core.errors import (
+    OTHER_ROWS_AGAIN,
+    OTHER_ROWS_ALONE,
+    BackfillError,
+    ContractBroken,
+)
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.matching import DayDifference, differences
@@ -35,7 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
+# Stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5
+# s).
+MOST_SPANS = 8
 ROWS_OF_A_PLAN = 100_000  # read and made: so many rows cost no more than a further plan
 
 
@@ -46,20 +55,31 @@ def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> 
     request.lake_session.expect(input_rows(states.view, contract, todo))
     frames = []
     for span in spans:
-        chunk = Chunk(span, frontier, None if wanted.issuperset(span) else wanted.intersection(span))
-        frames.append(_of_its_span(_transformed(request.lake_session, states, table, chunk), contract, span, spans))
+        chunk = Chunk(
+            span, frontier, None if wanted.issuperset(span) else wanted.intersection(span)
+        )
+        frames.append(
+            _of_its_span(
+                _transformed(request.lake_session, states, table, chunk), contract, span, spans
+            )
+        )
     # A day whose cutoff is not loaded, or that must be complete and lacks an input, stays empty.
     empty = {d for d in wanted if states.is_pending(contract, d)}
     empty |= {d for d in wanted if table.drops_incomplete and states.absent(table.name, d)}
     unwanted = [d for span in spans for d in span if d not in wanted or d in empty]
-    return _without_days(reduce(lambda one, other: one.unionByName(other), frames), contract, unwanted)
+    return _without_days(
+        reduce(lambda one, other: one.unionByName(other), frames), contract, unwanted
+    )
 
 
 def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
-    """Ranges to compute apart: one where the table and its inputs have few rows on its days, by their receipts. Days
-    whose input is deliveries form one, however far apart they are: most of them would read the same deliveries."""
+    """Ranges to compute apart: one where the table and its inputs have few rows on its days, by
+    their receipts. Days whose input is deliveries form one, however far apart they are: most of
+    them would read the same deliveries."""
     (whole,) = covering(todo, 1)
-    latest = [view.table(name).latest for name in {contract.name, *(i.table for i in contract.inputs)}]
+    latest = [
+        view.table(name).latest for name in {contract.name, *(i.table for i in contract.inputs)}
+    ]
     rows = sum(by_day[d].entry.rows for by_day in latest for d in whole if d in by_day)
     if rows < ROWS_OF_A_PLAN or all(i.kind is InputKind.ARRIVALS for i in contract.inputs):
         return [whole]
@@ -80,9 +100,11 @@ def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
     return sum(latest[d].entry.rows for latest, days in read for d in days if d in latest)
 
 
-def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
-    """Rows computed for `span`. A row on another day of the chunk loses its day, and is refused like rows without a
-    day."""
+def _of_its_span(
+    frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]
+) -> "DataFrame":
+    """Rows computed for `span`. A row on another day of the chunk loses its day, and is refused
+    like rows without a day."""
     from pyspark.sql import functions as F
 
     if len(spans) == 1:
@@ -94,20 +116,25 @@ def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: 
 
 
 def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
-    """The frame without the rows of these days. A row without a day stays: it is refused by name, never dropped."""
+    """The frame without the rows of these days. A row without a day stays: it is refused by name,
+    never dropped."""
     if not days:
         return frame
     day = frame[contract.day_column]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
+def _transformed(
+    lake_session: LakeSession, states: States, table: Table, chunk: Chunk
+) -> "DataFrame":
     transform = table.transform
     if transform is None:
         raise BackfillError(
-            f"the table {table.name}", f"the asset {table.contract.made_by} of a project returns its rows",
-            "Nothing was computed", "Materialize days of the asset",
-        )  # fmt: skip
+            f"the table {table.name}",
+            f"the asset {table.contract.made_by} of a project returns its rows",
+            "Nothing was computed",
+            "Materialize days of the asset",
+        )
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     session = lake_session.spark()
     refuse_reads(table)
@@ -117,14 +144,19 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
     return frame
 
 
-def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk: Chunk) -> "DataFrame":
-    """Read the input days that the chunk needs, at the version in the view (raw: the version that its ledger names)."""
+def _input_frame(
+    lake_session: LakeSession, states: States, wanted: Input, chunk: Chunk
+) -> "DataFrame":
+    """Read the input days that the chunk needs, at the version in the view (raw: the version that
+    its ledger names)."""
     view, upstream = states.view, states.contracts[wanted.table]
     days: Iterable[date] | None
     if wanted.kind is InputKind.ARRIVALS:
         listed = days_read(view, wanted, chunk.wanted or chunk.days)
         loaded = view.source(wanted.table).loaded.latest.values()
-        days = None if len(listed) >= sum(1 for s in loaded if s.entry.rows) else listed  # None: every day
+        days = (
+            None if len(listed) >= sum(1 for s in loaded if s.entry.rows) else listed
+        )  # None: every day
     else:
         needed = contiguous(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
         days = DayRange(needed[0].start, needed[-1].end)
@@ -134,25 +166,31 @@ def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
-    """Select the columns of today's contract: NULL for a column that the frame lacks; further ones are dropped."""
+    """Select the columns of today's contract: NULL for a column that the frame lacks; further ones
+    are dropped."""
     from pyspark.sql import functions as F
 
     present = set(frame.columns)
     if present == set(contract.column_names):
         return frame
-    absent = {c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in present}
+    absent = {
+        c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in present
+    }
     added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
     return added.select(*contract.column_names)
 
 
 def version_read(view: LakeView, wanted: Input) -> int:
-    """Version of an input that a build reads and its receipt names: the head; for raw, that in its ledger."""
+    """Version of an input that a build reads and its receipt names: the head; for raw, that in its
+    ledger."""
     if wanted.kind is InputKind.ARRIVALS:
         return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version
 
 
-ALWAYS_ALONE_BYTES = 4 * 2**20  # some hundred thousand rows: one day of them is cheap to compute twice
+ALWAYS_ALONE_BYTES = (
+    4 * 2**20
+)  # some hundred thousand rows: one day of them is cheap to compute twice
 
 
 def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
@@ -168,18 +206,25 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
         return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
 
 
-def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
-    """Compute the middle one of these days again, alone, from input rows in another order and other partitions, and
-    raise ContractBroken if its rows differ from the rows in `staged`: a join or window that does not name the day reads
-    rows of the other days that a run hands over at once; chance, a tie, a list as it comes, a sum of DOUBLEs give
-    others.
+def refuse_dependent(
+    request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]
+) -> None:
+    """Compute the middle one of these days again, alone, from input rows in another order and other
+    partitions, and raise ContractBroken if its rows differ from the rows in `staged`: a join or
+    window that does not name the day reads rows of the other days that a run hands over at once;
+    chance, a tie, a list as it comes, a sum of DOUBLEs give others.
 
-    Done at the first write by each version of a table's code, at its first write of several days, and at later ones of
-    little data: the days of the first one may have had no key in common. For no table of this package, and not where
-    rows of other days came, which are refused by name. A tie that does not show on that day waits for `prove`.
+    Done at the first write by each version of a table's code, at its first write of several days,
+    and at later ones of little data: the days of the first one may have had no key in common. For
+    no table of this package, and not where rows of other days came, which are refused by name. A
+    tie that does not show on that day waits for `prove`.
     """
     table, came = request.table, {f.partition for f in staged.files}
-    others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
+    others = (
+        came - {str(d) for d in days}
+        if table.contract.partition_column == table.contract.day_column
+        else ()
+    )
     if request.given is not None or not table.brings_code or others:
         return
     if _has_passed(states, table.name, staged, len(days)):
@@ -190,7 +235,9 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
         alone = stage_days(reordered, states, [day])
         try:
             span = from_inclusive(day, day)
-            found = differences(lake_session.lake, table.contract, staged.paths, alone.paths, span).days
+            found = differences(
+                lake_session.lake, table.contract, staged.paths, alone.paths, span
+            ).days
         finally:
             alone.drop()
     if differing := [d for d in found if d.added or d.removed or d.changed]:
@@ -202,17 +249,20 @@ def _dependence_error(table: str, day: date, days: int, found: DayDifference) ->
     what = f"{OTHER_ROWS_ALONE} {days} days" if days > 1 else OTHER_ROWS_AGAIN
     return ContractBroken(
         f"the transform of {table}",
-        f"{day} {what}: {found.added} added, {found.removed} removed, {found.changed} changed{columns}",
+        f"{day} {what}: {found.added} added, {found.removed} removed, {found.changed} "
+        f"changed{columns}",
         "Nothing was written",
-        "A run hands over all its days at once, in no order: join and aggregate within the window of each row's own "
-        "day, order by columns that hold the key, sort lists, sum DECIMALs in place of DOUBLEs, take chance from a "
+        "A run hands over all its days at once, in no order: join and aggregate within the window "
+        "of each row's own "
+        "day, order by columns that hold the key, sort lists, sum DECIMALs in place of DOUBLEs, "
+        "take chance from a "
         "hash of the key (`backfill-assets guide own-tables`)",
     )
 
 
 def _has_passed(states: States, table: str, staged: Staged, days: int) -> bool:
-    """Whether today's code made a present day before, and, for a write of several days that is not small, several
-    present days by one write."""
+    """Whether today's code made a present day before, and, for a write of several days that is not
+    small, several present days by one write."""
     codes, latest = states.codes[table], states.view.table(table).latest.values()
     at_once = max(Counter(s.version for s in latest if codes.are_of(s)).values(), default=0)
     if days == 1:

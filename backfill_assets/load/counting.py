@@ -1,7 +1,7 @@
 """Rows, bad rows and usable rows of landed contents per arrival day, by the rules of loads.
 
-Also getting a content from the content store. Not here: recording counts (`scan`), the rules (`deliveries`), and
-totals that manifests declare (`declared_totals`).
+Also getting a content from the content store. Not here: recording counts (`scan`), the rules
+(`deliveries`), and totals that manifests declare (`declared_totals`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 Days = dict[date | None, tuple[int, int, int]]
 REASON_CHARS = 300
-TRIED_AGAIN = 2  # queries over a file that a machine elsewhere could not read, before the file is judged by it
+# Queries over a file that a machine elsewhere could not read, before the file is judged by it.
+TRIED_AGAIN = 2
 DEADLY = "the engine ended over them twice, as it does where a file says too little of its pages"
 OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, operators, files
 
@@ -63,37 +64,50 @@ class Counted:
 
 
 def count_days(
-    engine: "Callable[[], SparkSession]", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+    engine: "Callable[[], SparkSession]",
+    files: Sequence[StoredFile],
+    settings: LakeSettings,
+    is_gone: str = "",
 ) -> dict[str, Counted]:
-    """Count every content, by one query where all can be judged; else halving finds contents to be refused. `engine`
-    gives a session on a living engine, a new one if need be.
+    """Count every content, by one query where all can be judged; else halving finds contents to be
+    refused. `engine` gives a session on a living engine, a new one if need be.
 
-    An error of a living engine over one content alone is its fault. So is the end of an engine over one content
-    alone whose pages nobody decoded before, if another ended over it just before. Raises
-    SettingsError where `select` fits no file, errors of the machine, and the error of all contents if there are several
-    and none is judged.
+    An error of a living engine over one content alone is its fault. So is the end of an engine over
+    one content alone whose pages nobody decoded before, if another ended over it just before.
+    Raises SettingsError where `select` fits no file, errors of the machine, and the error of all
+    contents if there are several and none is judged.
     """
     found, failed = _judged_by_halves(engine, files, settings, is_gone) if files else ({}, {})
     are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
     if len(failed) > 1 and not (found or are_faulty):
         raise next(iter(failed.values()))
-    odd = {f.sha256: _as_promised(found[f.sha256], f) for f in files if f.is_undecoded and f.sha256 in found}
-    return found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
+    odd = {
+        f.sha256: _as_promised(found[f.sha256], f)
+        for f in files
+        if f.is_undecoded and f.sha256 in found
+    }
+    return (
+        found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
+    )
 
 
 def _as_promised(counted: Counted, file: StoredFile) -> Counted:
-    """`counted`, or one refused row in its place where it is not as many rows as the file's footer promises."""
+    """`counted`, or one refused row in its place where it is not as many rows as the file's footer
+    promises."""
     rows = sum(total for total, _, _ in counted.days.values())
     why = f"its footer promises {file.rows} rows, its pages hold {rows}"
     return counted if counted.refused or rows == file.rows else Counted({None: (1, 1, 0)}, why)
 
 
 def _judged_by_halves(
-    engine: "Callable[[], SparkSession]", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str,
+    engine: "Callable[[], SparkSession]",
+    files: Sequence[StoredFile],
+    settings: LakeSettings,
+    is_gone: str,
     has_ended_one: bool = False,
-) -> tuple[dict[str, Counted], dict[str, Exception]]:  # fmt: skip
-    """The counts of contents that can be judged, and the errors of the others, by content. `has_ended_one`: an engine
-    ended over them, perhaps with others, just before."""
+) -> tuple[dict[str, Counted], dict[str, Exception]]:
+    """The counts of contents that can be judged, and the errors of the others, by content.
+    `has_ended_one`: an engine ended over them, perhaps with others, just before."""
     session, ends = engine(), False
     try:
         return _count_files(session, files, settings, is_gone), {}
@@ -104,7 +118,9 @@ def _judged_by_halves(
         elif _is_of_the_machine(error):
             raise
         refuse_replaced(files)
-        if NOT_SEEN.search(str(error)) and (seen_here := [f for f in files if exists(f.store, f.name)]):
+        if NOT_SEEN.search(str(error)) and (
+            seen_here := [f for f in files if exists(f.store, f.name)]
+        ):
             raise _not_seen(seen_here[0], worker_of(error)) from None
         if len(files) == 1 and (has_ended_one or not ends):
             if is_of_the_data(error):
@@ -118,14 +134,21 @@ def _judged_by_halves(
     middle = len(ordered) // 2
     halves = filter(None, (ordered[:middle], ordered[middle:]))
     judged = [_judged_by_halves(engine, half, settings, is_gone, ends) for half in halves]
-    return {k: c for found, _ in judged for k, c in found.items()}, {k: e for _, no in judged for k, e in no.items()}
+    return {k: c for found, _ in judged for k, c in found.items()}, {
+        k: e for _, no in judged for k, e in no.items()
+    }
 
 
 def _judged_by_others(
-    session: "SparkSession", file: StoredFile, settings: LakeSettings, is_gone: str, error: Exception
+    session: "SparkSession",
+    file: StoredFile,
+    settings: LakeSettings,
+    is_gone: str,
+    error: Exception,
 ) -> tuple[dict[str, Counted], dict[str, Exception]]:
-    """The counts of a content over which machines of an engine elsewhere failed, by whichever of them can read it; else
-    its error. Spark may have given all attempts of a task to one machine, and chooses anew for each query."""
+    """The counts of a content over which machines of an engine elsewhere failed, by whichever of
+    them can read it; else its error. Spark may have given all attempts of a task to one machine,
+    and chooses anew for each query."""
     for _ in range(TRIED_AGAIN):
         try:
             return _count_files(session, [file], settings, is_gone), {}
@@ -140,19 +163,35 @@ def _not_seen(file: StoredFile, worker: str) -> LandingError:
     by = f"the engine's worker {worker}" if worker else "the engine"
     if file.mark and not file.store.is_store:
         what, path = f"{by} does not see it where it landed", str(file.parquet.resolve())
-        advice = "Let its machines read the landing folder under this path, or leave in_place out of lake.toml"
+        advice = (
+            "Let its machines read the landing folder under this path, or leave in_place out of "
+            "lake.toml"
+        )
     else:
-        what, path = f"{by} does not see its copy {file.store.uri(file.name)}, which lies here", file.path
+        what, path = (
+            f"{by} does not see its copy {file.store.uri(file.name)}, which lies here",
+            file.path,
+        )
         advice = GIVE_FOLDER
-    return LandingError(f"the landed file {plain(path or file.sha256)}", what, "Nothing was recorded or loaded", advice)
+    return LandingError(
+        f"the landed file {plain(path or file.sha256)}",
+        what,
+        "Nothing was recorded or loaded",
+        advice,
+    )
 
 
 def _is_of_the_machine(error: Exception) -> bool:
-    """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a connection."""
+    """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a
+    connection."""
     if isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None):
         return True
     state = str(getattr(error, "getSqlState", lambda: None)())
-    is_engines = is_engine_loss(error) or is_disk_full(error) or SHORT_OF_MEMORY.search(str(error)) is not None
+    is_engines = (
+        is_engine_loss(error)
+        or is_disk_full(error)
+        or SHORT_OF_MEMORY.search(str(error)) is not None
+    )
     return is_engines or state.startswith(OF_THE_MACHINE)
 
 
@@ -182,7 +221,11 @@ def _count_files(
     found: dict[str, Counted] = {}
     for row in counts.collect():
         counted = found.setdefault(row["sha256"], Counted())
-        counted.days[row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
+        counted.days[row["arrival_date"]] = (
+            row["rows"],
+            row["bad_rows"],
+            row["rows"] - row["bad_rows"],
+        )
         counted.refused = counted.refused or row["whole"]
         counted.example = counted.example or row["example"] or ""
     return found
@@ -192,38 +235,57 @@ def refuse_rules_that_fit_nothing(
     files: Sequence[StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
 ) -> None:
     """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
-    reasons = [counted[f.sha256].refused or "" for f in files if f.refused is None and f.sha256 in counted]
-    if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
+    reasons = [
+        counted[f.sha256].refused or "" for f in files if f.refused is None and f.sha256 in counted
+    ]
+    if (
+        reasons
+        and all(r.startswith(UNFIT) for r in reasons)
+        and all(r.refused for r in known.values())
+    ):
         raise SettingsError(
-            "[source] select in lake.toml", f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
-            "Nothing was recorded", "Correct the expression (it sees the files' columns only), or remove the files",
-        )  # fmt: skip
+            "[source] select in lake.toml",
+            f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
+            "Nothing was recorded",
+            "Correct the expression (it sees the files' columns only), or remove the files",
+        )
 
 
-def refuse_rules_that_leave_nothing(counted: Mapping[str, Counted], again: Sequence[FileRecord]) -> None:
-    """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a mistyped column
-    would empty every day that is loaded again. An entity that was forgotten counts as usable."""
+def refuse_rules_that_leave_nothing(
+    counted: Mapping[str, Counted], again: Sequence[FileRecord]
+) -> None:
+    """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a
+    mistyped column would empty every day that is loaded again. An entity that was forgotten counts
+    as usable."""
     before = {r.sha256: r.usable_rows for r in again if r.usable_rows and r.sha256 in counted}
     now = [counted[sha] for sha in before]
     if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
-        why = next((c.refused or c.example for c in now if c.refused or c.example), "nothing says why")
+        why = next(
+            (c.refused or c.example for c in now if c.refused or c.example), "nothing says why"
+        )
         raise SettingsError(
-            "lake.toml", f"by its rules of today none of {sum(before.values()):,} row(s) is usable that was: {why}",
-            "Nothing was recorded or loaded", "Correct [source] select and payload, start_date and [lateness]",
-        )  # fmt: skip
+            "lake.toml",
+            f"by its rules of today none of {sum(before.values()):,} row(s) is usable that was: "
+            f"{why}",
+            "Nothing was recorded or loaded",
+            "Correct [source] select and payload, start_date and [lateness]",
+        )
 
 
 def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
     """Raise LandingError unless the days of a landed file hold as many rows as it has."""
     if (counted := sum(r for r, _, _ in days.values())) != expected:
         raise LandingError(
-            f"the landed file {plain(path)}", f"it has {expected} rows, Spark's reader gave {counted}",
-            "Nothing of it was recorded or loaded", "Keep the file and report this: a reader lost rows",
-        )  # fmt: skip
+            f"the landed file {plain(path)}",
+            f"it has {expected} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded",
+            "Keep the file and report this: a reader lost rows",
+        )
 
 
 def unless_flooding(counted: Counted, size: int) -> Counted:
-    """`counted`, or one refused row in its place where a content of `size` bytes holds too many unusable rows."""
+    """`counted`, or one refused row in its place where a content of `size` bytes holds too many
+    unusable rows."""
     why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
     return Counted({None: (1, 1, 0)}, why) if why else counted
 
@@ -231,7 +293,9 @@ def unless_flooding(counted: Counted, size: int) -> Counted:
 def _refused(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
     if "FAILED_READ_FILE" in line and (why := undecoded(file.parquet)):
-        decoded_here = [f'engine = "{name}"' for name, engine in SERVERS.items() if not engine.has_row_metadata]
+        decoded_here = [
+            f'engine = "{name}"' for name, engine in SERVERS.items() if not engine.has_row_metadata
+        ]
         line = f"{why}, or set {' or '.join(decoded_here)}"
     line = DEADLY if is_engine_loss(error) else line
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
@@ -249,27 +313,43 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
 
 
 def stored_contents(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """Contents of the records in the content store. Lost or altered ones are ingested again from the landing folder.
+    """Contents of the records in the content store. Lost or altered ones are ingested again from
+    the landing folder.
 
     Refused contents come from the ledger alone.
     """
     found = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
-    return [_refused_file(lake_session.lake, r) if r.refused is not None else next(found) for r in records]
+    return [
+        _refused_file(lake_session.lake, r) if r.refused is not None else next(found)
+        for r in records
+    ]
 
 
 def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
-    return StoredFile(record.sha256, lake.stock, "", {}, "", record.first_scan, record.home_day, refused=record.refused)
+    return StoredFile(
+        record.sha256,
+        lake.stock,
+        "",
+        {},
+        "",
+        record.first_scan,
+        record.home_day,
+        refused=record.refused,
+    )
 
 
 def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store, refused ones too. Lost ones are ingested again.
 
-    Lists the landing folder once, and only if one is lost. Raises LandingError where a content exists nowhere.
+    Lists the landing folder once, and only if one is lost. Raises LandingError where a content
+    exists nowhere.
     """
     stock, source = lake_session.lake.stock, lake_session.lake.settings.source
     by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
     found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
-    if source.table:  # what an earlier release took in, without its place in the log, is looked for once more
+    if (
+        source.table
+    ):  # what an earlier release took in, without its place in the log, is looked for once more
         found = [file if file and file.rows_before is not None else None for file in found]
     lost = [r for r, file in zip(records, found, strict=True) if file is None]
     landed = landed_by_content(lake_session, lost) if lost else {}
@@ -285,20 +365,30 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             raise nowhere(source.table, record)
-        if file_again.is_undecoded and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata:
+        if (
+            file_again.is_undecoded
+            and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata
+        ):
             file_again = decoded(file_again, "delta" if source.table else source.format)
         place = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, place[0])
         commit = commit_of(record) if source.table else None
-        files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit))
-    if stock.is_store and not lake_session.engine.computes_here:  # as it did when this machine kept them for itself
+        files.append(
+            replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit)
+        )
+    if (
+        stock.is_store and not lake_session.engine.computes_here
+    ):  # as it did when this machine kept them for itself
         stock.sync_new([file.name for file in files])
     return files
 
 
-def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
-    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
-    as `by_path` says. Pages of copies are decoded in advance; those of others, too, for some engines."""
+def ingested(
+    lake_session: LakeSession, file: LandedFile, by_path: bool | None = None
+) -> StoredFile:
+    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend
+    on that today, or as `by_path` says. Pages of copies are decoded in advance; those of others,
+    too, for some engines."""
     lake = lake_session.lake
     is_local = lake.stock.is_store and lake_session.engine.computes_here
     if isinstance(file, TableFile):

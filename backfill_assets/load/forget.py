@@ -1,7 +1,7 @@
 """Taking the rows of forgotten entities out of the landed files and of the ledger `files`.
 
-The other records of a file keep their bytes (text) or their values (Parquet). Not here: reading landed files
-(`landing.ingest`), and the tables, which follow by an ordinary load.
+The other records of a file keep their bytes (text) or their values (Parquet). Not here: reading
+landed files (`landing.ingest`), and the tables, which follow by an ordinary load.
 """
 
 import gzip
@@ -30,7 +30,13 @@ from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER, TextParser
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.content_store import copies as copies_of
 from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.landing.files import LandedFile, StillChanging, at_hand, landed_object, sha256_of
+from backfill_assets.landing.files import (
+    LandedFile,
+    StillChanging,
+    at_hand,
+    landed_object,
+    sha256_of,
+)
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.select import columns_of
 from backfill_assets.landing.text_lines import GZIP_MAGIC
@@ -41,11 +47,12 @@ from backfill_assets.load.scan import follow
 
 
 def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
-    """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold the trace, and note
-    it in the erasure, with the spellings that these rows landed with. Copies of contents that no landed file has any
-    more are discarded. Safe to repeat after an interruption.
+    """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold
+    the trace, and note it in the erasure, with the spellings that these rows landed with. Copies of
+    contents that no landed file has any more are discarded. Safe to repeat after an interruption.
 
-    Raises LandingError where files are altered or missing, declared by a manifest, or not this user's to write.
+    Raises LandingError where files are altered or missing, declared by a manifest, or not this
+    user's to write.
     """
     for lake in lake_session.lake.by_source():
         on = lake_session.of_source(lake.source)
@@ -56,23 +63,35 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
 
 
 def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody else altered."""
+    """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody
+    else altered."""
     comparison, _, _ = compared(lake_session)
     rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
     if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
         raise LandingError(
-            f"the landed file {plain(others[0])}", "it is altered, missing or not as declared", "Nothing was erased",
-            'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same command again',
-        )  # fmt: skip
+            f"the landed file {plain(others[0])}",
+            "it is altered, missing or not as declared",
+            "Nothing was erased",
+            'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same '
+            "command again",
+        )
     if comparison.disputed:
         follow(lake_session, comparison.disputed, str(erasure.done["note"]))
 
 
 def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     _, listing, records = compared(lake_session)
-    listed, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
-    ended, stock = [r for r in records if r.withdrawn and r.refused is None], lake_session.lake.stock
-    copies = [f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None]
+    listed, live = (
+        {f.name: f for f in listing.files},
+        [r for r in records if not r.withdrawn and r.refused is None],
+    )
+    ended, stock = (
+        [r for r in records if r.withdrawn and r.refused is None],
+        lake_session.lake.stock,
+    )
+    copies = [
+        f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None
+    ]
     files = stored_contents(lake_session, live)
     every = [*{f.sha256: f for f in (*copies, *files)}.values()]
     rows = _rows(lake_session, every)
@@ -83,17 +102,26 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     chosen = [r for r in live if rows[r.sha256]]
     if declared := [r.path for r in chosen if " " in r.counted_by]:
         raise LandingError(
-            f"the landed file {plain(declared[0])}", "a manifest declares its totals", "Nothing of it was erased",
+            f"the landed file {plain(declared[0])}",
+            "a manifest declares its totals",
+            "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
-        )  # fmt: skip
+        )
     of = lake_session.lake.settings.source
     for record in chosen:
         gone, source = sorted(rows[record.sha256]), lake_session.lake.source
-        entry = {"path": record.path, "source": source, "before": record.sha256, "rows": len(gone), "gone": gone}
+        entry = {
+            "path": record.path,
+            "source": source,
+            "before": record.sha256,
+            "rows": len(gone),
+            "gone": gone,
+        }
         with amended(listed[record.path], of.format, gone, of.dialect) as contents:
             entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
             erasure.done["landed"] = [*erasure.done["landed"], entry]
-            erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
+            # First: a file that was rewritten and not noted would be one that somebody altered.
+            erasure.keep()
     if chosen:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
@@ -109,39 +137,65 @@ def _rows(lake_session: LakeSession, files: Sequence[StoredFile]) -> dict[str, s
     """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
     found = defaultdict[str, set[int]](set)
     is_gone = is_forgotten(lake_session.lake)
-    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone) if files else None
-    gone = judged.where(judged.reason == REASON).select("sha256", "row_number").collect() if judged else ()
+    judged = (
+        read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
+        if files
+        else None
+    )
+    gone = (
+        judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
+        if judged
+        else ()
+    )
     for row in gone:
         found[row["sha256"]].add(row["row_number"])
     return found
 
 
 def _spelled(
-    lake_session: LakeSession, files: Sequence[StoredFile], rows: Mapping[str, Collection[int]], trace: Trace
+    lake_session: LakeSession,
+    files: Sequence[StoredFile],
+    rows: Mapping[str, Collection[int]],
+    trace: Trace,
 ) -> dict[str, set[str]]:
-    """Per column of the entity the landed texts that `select` makes it of in these rows: of one landed column, because
-    a part of a name is no name."""
+    """Per column of the entity the landed texts that `select` makes it of in these rows: of one
+    landed column, because a part of a name is no name."""
     source, found = lake_session.lake.settings.source, defaultdict[str, set[str]](set)
     select, dialect = source.select, source.dialect
     with connection(lake_session.lake) as engine:
         for file in (f for f in files if rows.get(f.sha256)):
-            landed = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, file_row_number = true)"
-            known = {name for name, *_ in engine.execute(f"DESCRIBE SELECT * FROM {landed}").fetchall()}
+            landed = (
+                f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, "
+                "file_row_number = true)"
+            )
+            known = {
+                name for name, *_ in engine.execute(f"DESCRIBE SELECT * FROM {landed}").fetchall()
+            }
             number = ROW_NUMBER if file.types else "file_row_number + 1"
             for column in trace.values:
                 read = columns_of(select).get(column.lower(), (column,))
                 if len({*read}) == 1 and read[0] in known:
                     chosen = f"SELECT DISTINCT CAST({quoted(read[0])} AS VARCHAR) FROM {landed}"
-                    texts = engine.execute(f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]])
+                    texts = engine.execute(
+                        f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]]
+                    )
                     spelled = {t for (t,) in texts.fetchall() if t and t.strip()}
-                    found[column] |= {*spelled, *map(dialect.grouped, spelled)} - {trace.values[column]}
+                    found[column] |= {*spelled, *map(dialect.grouped, spelled)} - {
+                        trace.values[column]
+                    }
     return dict(found)
 
 
 def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> list[int]:
     """Numbers of the unreadable records that hold the entity, also as a short cell."""
-    near, looked_for = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns), list(trace.patterns)
-    query = f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM read_parquet({literal(str(file.parquet))}) WHERE {near}"
+    near, looked_for = (
+        " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns),
+        list(trace.patterns),
+    )
+    query = (
+        f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM read_parquet({literal(str(file.parquet))}) WHERE "
+        f"{near}"
+    )
     with connection(lake_session.lake) as engine:
         found = engine.execute(query, looked_for).fetchall()
     return [number for number, text in found if replace(trace, in_cells=True).is_in(text.encode())]
@@ -151,12 +205,12 @@ def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> li
 def amended(
     file: LandedFile, format: str, gone: Collection[int], dialect: Dialect = PLAIN_TEXT
 ) -> Iterator[tuple[str, str]]:
-    """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its bytes before and after.
-    At the end of the block it takes the file's place, atomically; its time moves on by a microsecond.
-    The lines around the records of a `dialect` stay.
+    """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its
+    bytes before and after. At the end of the block it takes the file's place, atomically; its time
+    moves on by a microsecond. The lines around the records of a `dialect` stay.
 
-    Raises LandingError if this user may not write there, and for a Parquet file with INT96, which only Spark can write;
-    StillChanging if the file is not as it was listed.
+    Raises LandingError if this user may not write there, and for a Parquet file with INT96, which
+    only Spark can write; StillChanging if the file is not as it was listed.
     """
     with at_hand(file) as here:
         part = here.path.with_name(f".{here.path.name}.forget.tmp")
@@ -178,7 +232,8 @@ def amended(
 
 
 def _put_back(file: LandedFile, part: Path) -> None:
-    """Give a landed file the content of another one; an object only if it is still the listed one."""
+    """Give a landed file the content of another one; an object only if it is still the listed
+    one."""
     if file.place is None:
         part.replace(file.path)
         return
@@ -215,10 +270,18 @@ def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
     with pq.ParquetFile(file.path) as source:
         columns = [source.schema.column(i) for i in range(len(source.schema))]
         if old := [c.path for c in columns if c.physical_type == "INT96"]:
-            raise _refused(file, f"its column {old[0]} is INT96, which nothing here writes without loss")
-        plain_schema = pa.schema([f.with_type(_undictionaried(f.type)) for f in source.schema_arrow])
+            raise _refused(
+                file, f"its column {old[0]} is INT96, which nothing here writes without loss"
+            )
+        plain_schema = pa.schema(
+            [f.with_type(_undictionaried(f.type)) for f in source.schema_arrow]
+        )
         plain_schema = plain_schema.with_metadata(source.schema_arrow.metadata)
-        codec = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "ZSTD"
+        codec = (
+            source.metadata.row_group(0).column(0).compression
+            if source.metadata.num_row_groups
+            else "ZSTD"
+        )
         codec = {"UNCOMPRESSED": "NONE"}.get(codec, codec)
         number = 1
         lost = {*gone}
@@ -243,6 +306,9 @@ def _undictionaried(kind: pa.DataType) -> pa.DataType:
 
 def _refused(file: LandedFile, culprit: str) -> LandingError:
     return LandingError(
-        f"the landed file {plain(file.name)}", culprit, "Nothing of it was erased",
-        "Take the entity's rows out of it yourself, `backfill-assets landing accept`, then run the same command again",
-    )  # fmt: skip
+        f"the landed file {plain(file.name)}",
+        culprit,
+        "Nothing of it was erased",
+        "Take the entity's rows out of it yourself, `backfill-assets landing accept`, then run "
+        "the same command again",
+    )

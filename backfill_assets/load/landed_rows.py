@@ -1,8 +1,10 @@
-"""The landed rows of files that are read together, each with its file's content and its number in it, and as text.
+"""The landed rows of files that are read together, each with its file's content and its number in
+it, and as text.
 
-Files of one kind are; of many kinds, too, as far as their columns agree, since an engine has a bound of frames in one
-query. Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). An engine without `_metadata` gets links
-that name the content and copies with numbered rows, in the folder for temporary files of its server.
+Files of one kind are; of many kinds, too, as far as their columns agree, since an engine has a
+bound of frames in one query. Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). An
+engine without `_metadata` gets links that name the content and copies with numbered rows, in the
+folder for temporary files of its server.
 """
 
 import atexit
@@ -24,7 +26,14 @@ from backfill_assets.core.place import exists
 from backfill_assets.engine.session import engine_of, own_server, written_rows
 from backfill_assets.lake.engine_paths import engine_path, linked, refuse_lost
 from backfill_assets.lake.session import small_frame
-from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, FRACTIONAL, ROW_NUMBER, folded_name, shown
+from backfill_assets.landing.batches import (
+    BAD_REASON,
+    BAD_TEXT,
+    FRACTIONAL,
+    ROW_NUMBER,
+    folded_name,
+    shown,
+)
 from backfill_assets.landing.content_store import StoredFile, refuse_replaced
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped, read_micros
@@ -40,7 +49,8 @@ INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
 CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
 SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
 DIGITS = 64
-CHECKSUMS = "parquet.page.verify-checksum.enabled"  # of pages that have one; copies were decoded when they were made
+# Of pages that have one; copies were decoded when they were made.
+CHECKSUMS = "parquet.page.verify-checksum.enabled"
 MANY_KINDS = 8  # more sets of columns than that in one query are joined
 MOST_FRAMES = 64  # of one query: a server may end at some 250, and Spark takes two seconds for each
 MOST_COLUMNS = 1_000  # of a frame of files that were joined
@@ -48,9 +58,12 @@ MOST_COLUMNS = 1_000  # of a frame of files that were joined
 EPOCH, FIRST_GREGORIAN = date(1970, 1, 1), date(1582, 10, 15)
 LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 WIDENED = {
-    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
     pa.large_string(): pa.string(),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -58,14 +71,16 @@ class Alike:
     """Files that one frame reads."""
 
     files: Sequence[StoredFile]
-    fields: "Sequence[StructField]" = ()  # the columns of all, in an order that is each file's; none: files of one kind
+    # The columns of all, in an order that is each file's; none: files of one kind.
+    fields: "Sequence[StructField]" = ()
 
 
 def files_by_kind(
     session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
 ) -> list[Alike]:
-    """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected` columns (None: never)
-    and agree in the order, types and spelling of all others: the text of a row depends on its file.
+    """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected`
+    columns (None: never) and agree in the order, types and spelling of all others: the text of a
+    row depends on its file.
 
     Raises what the engine raises over a file.
     """
@@ -94,7 +109,9 @@ def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
     if file.types:
         with file.store.open(file.name, at_end=True, at_hand=True) as opened:
             names = pq.read_schema(opened).names
-        return [T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names]
+        return [
+            T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names
+        ]
     if server is not None and not engine.has_row_metadata:
         path = str(_copy(server.scratch, file))
     else:
@@ -102,9 +119,11 @@ def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
     return [T.StructField(f.name, f.dataType) for f in session.read.parquet(path).schema.fields]
 
 
-def _merged(fields: "Sequence[StructField]", more: "Sequence[StructField]") -> "list[StructField] | None":
-    """The columns of both, each side in its order; None where that cannot be, where a name has two types or spellings,
-    or where they are too many."""
+def _merged(
+    fields: "Sequence[StructField]", more: "Sequence[StructField]"
+) -> "list[StructField] | None":
+    """The columns of both, each side in its order; None where that cannot be, where a name has two
+    types or spellings, or where they are too many."""
     merged, names, place = [*fields], [f.name for f in fields], 0
     known = {folded_name(f.name): (f.name, f.dataType) for f in fields}
     for field in more:
@@ -119,9 +138,11 @@ def _merged(fields: "Sequence[StructField]", more: "Sequence[StructField]") -> "
     return merged if len(merged) <= MOST_COLUMNS else None
 
 
-def union_of(session: "SparkSession", frames: "Sequence[DataFrame]", most: int = MOST_FRAMES) -> "DataFrame":
-    """The rows of all frames. More than `most` are first written to the folder for temporary files of the lake's
-    server, so many at once."""
+def union_of(
+    session: "SparkSession", frames: "Sequence[DataFrame]", most: int = MOST_FRAMES
+) -> "DataFrame":
+    """The rows of all frames. More than `most` are first written to the folder for temporary files
+    of the lake's server, so many at once."""
     server = own_server(session)
     while server is not None and len(frames) > most:
         groups = (frames[i : i + most] for i in range(0, len(frames), most))
@@ -140,8 +161,9 @@ def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "Dat
 
 
 def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
-    """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and `__reason` (of
-    unusable records of text), and the files' own columns in their types, NULL where a file has none.
+    """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
+    `__reason` (of unusable records of text), and the files' own columns in their types, NULL where
+    a file has none.
 
     Raises what the engine raises over them.
     """
@@ -151,18 +173,29 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     server, engine, files = own_server(session), engine_of(session), alike.files
     by_metadata = server is None or engine.has_row_metadata
     of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
-    read = session.read.schema(T.StructType([*alike.fields, *of_folders])) if alike.fields else session.read
+    read = (
+        session.read.schema(T.StructType([*alike.fields, *of_folders]))
+        if alike.fields
+        else session.read
+    )
     if server is None or engine.has_row_metadata:
         read = read.option(CHECKSUMS, "true") if any(f.is_undecoded for f in files) else read
         frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
         content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
-        named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
+        named = [
+            (SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files
+        ]
         frame = read.parquet(str(linked(server.scratch, CONTENT, named)))
         content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
     if files[0].commit:
         frame = frame.withColumns({CONTENT: F.substring(content, start, DIGITS), NUMBER: number})
-        frame, content, number, start = _of_commits(session, frame, files), F.col(CONTENT), F.col(NUMBER), 1
+        frame, content, number, start = (
+            _of_commits(session, frame, files),
+            F.col(CONTENT),
+            F.col(NUMBER),
+            1,
+        )
     is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
     own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
@@ -174,16 +207,24 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         F.substring(content, start, DIGITS).alias(CONTENT),
         (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
         (F.col(BAD_TEXT) if is_text else none).alias("__text"),
-        (F.col(BAD_REASON) if is_text else _too_long(own) if any(f.is_undecoded for f in files) else none).alias(
-            "__reason"
+        (
+            F.col(BAD_REASON)
+            if is_text
+            else _too_long(own)
+            if any(f.is_undecoded for f in files)
+            else none
+        ).alias("__reason"),
+        *(
+            value.try_cast(types.get(n, "string")).alias(n) if is_text else value
+            for n, value, _ in columns
         ),
-        *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
         *(n for n in (*OF_COMMITS, LOG_PLACE) if files[0].commit),
     )
 
 
 def _too_long(fields: "Sequence[StructField]") -> "Column":
-    """Why a row of files that nobody decoded before is unusable: a value longer than one may be; else NULL."""
+    """Why a row of files that nobody decoded before is unusable: a value longer than one may be;
+    else NULL."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
@@ -196,16 +237,24 @@ def _too_long(fields: "Sequence[StructField]") -> "Column":
     return F.coalesce(F.lit(None).cast("string"), *reasons)
 
 
-def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
-    """Add what the log of a table says of each file: its values of partition columns, its commit, its place in it."""
+def _of_commits(
+    session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]
+) -> "DataFrame":
+    """Add what the log of a table says of each file: its values of partition columns, its commit,
+    its place in it."""
     from pyspark.sql import functions as F
 
     names = [*files[0].partition]
     places = {name: f"__p{place}" for place, name in enumerate(names)}
-    rows = [(f.sha256, *(f.commit or ()), f.rows_before, *(f.partition[n][1] or None for n in names)) for f in files]
+    rows = [
+        (f.sha256, *(f.commit or ()), f.rows_before, *(f.partition[n][1] or None for n in names))
+        for f in files
+    ]
     texts = "".join(f", {place} string" for place in places.values())
     told = small_frame(
-        session, rows, f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}"
+        session,
+        rows,
+        f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}",
     )
     joined_to = frame.join(F.broadcast(told), CONTENT)
     values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
@@ -214,7 +263,8 @@ def _of_commits(session: "SparkSession", frame: "DataFrame", files: Sequence[Sto
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
-    """Number the file's rows in a copy, written once per life of the engine's server. Raises StillChanging."""
+    """Number the file's rows in a copy, written once per life of the engine's server. Raises
+    StillChanging."""
     numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
     partial = f"{name}.{os.getpid()}"
     if exists(numbered, name):
@@ -224,7 +274,8 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
     try:
         _write(file, numbered.prepared("") / partial)
         refuse_replaced([file])  # the copy outlives this load
-        pa.default_memory_pool().release_unused()  # of 150,000 rows 56 MiB, kept for as long as we live otherwise
+        # Of 150,000 rows 56 MiB, kept for as long as we live otherwise.
+        pa.default_memory_pool().release_unused()
         numbered.put(name, numbered.local(partial), is_synced=False)
     finally:
         numbered.delete(partial)
@@ -235,12 +286,20 @@ def _write(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
     with read_micros(file.parquet) as source:
         julian = _is_julian(source.metadata.metadata or {})
-        schema = pa.schema([pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow])
+        schema = pa.schema(
+            [pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow]
+        )
         first, number = 1, pa.field(NUMBER, pa.int64())
-        with pq.ParquetWriter(target, schema.append(number), compression="zstd", store_schema=False) as writer:
+        with pq.ParquetWriter(
+            target, schema.append(number), compression="zstd", store_schema=False
+        ) as writer:
             try:
                 for table in grouped(source, schema):
-                    if julian and (early := next(filter(None, map(_early, table.columns, table.column_names)), "")):
+                    if julian and (
+                        early := next(
+                            filter(None, map(_early, table.columns, table.column_names)), ""
+                        )
+                    ):
                         raise Unreadable(early)
                     numbers = pa.array(range(first, first + table.num_rows), pa.int64())
                     writer.write_table(table.append_column(number, numbers))
@@ -250,19 +309,28 @@ def _write(file: StoredFile, target: Path) -> None:
 
 
 def _is_julian(footer: Mapping[bytes, bytes]) -> bool:
-    """Whether days before 1582-10-15 are Julian in a file with this metadata: of Spark 2, and of its `LEGACY` mode."""
-    return footer.get(b"org.apache.spark.version", b"3") < b"3" or any(key in footer for key in LEGACY_CALENDAR)
+    """Whether days before 1582-10-15 are Julian in a file with this metadata: of Spark 2, and of
+    its `LEGACY` mode."""
+    return footer.get(b"org.apache.spark.version", b"3") < b"3" or any(
+        key in footer for key in LEGACY_CALENDAR
+    )
 
 
 def _early(column: pa.ChunkedArray, name: str) -> str:
-    """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian; empty if it can."""
+    """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian;
+    empty if it can."""
     if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
         return ""
-    first = pc.min(column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())).as_py()
+    first = pc.min(
+        column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())
+    ).as_py()
     micros = 86_400_000_000 if pa.types.is_timestamp(column.type) else 1
     if first is None or first // micros >= (FIRST_GREGORIAN - EPOCH).days:
         return ""
-    return f'{name} has Julian days before {FIRST_GREGORIAN}, which only engine = "embedded" reads as they are meant'
+    return (
+        f'{name} has Julian days before {FIRST_GREGORIAN}, which only engine = "embedded" reads '
+        "as they are meant"
+    )
 
 
 def _type(found: Any) -> Any:
@@ -281,10 +349,15 @@ def _type(found: Any) -> Any:
 
 
 def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
-    """The values as a JSON object by these names; leaves out NULLs. Decimals, fractions and times are texts in it."""
+    """The values as a JSON object by these names; leaves out NULLs. Decimals, fractions and times
+    are texts in it."""
     from pyspark.sql import functions as F
 
-    return F.to_json(F.struct(*(_json_value(column, field.dataType).alias(name) for name, column, field in columns)))
+    return F.to_json(
+        F.struct(
+            *(_json_value(column, field.dataType).alias(name) for name, column, field in columns)
+        )
+    )
 
 
 def _json_value(value: "Column", kind: "DataType") -> "Column":
@@ -295,9 +368,13 @@ def _json_value(value: "Column", kind: "DataType") -> "Column":
         return value.cast("string")
     if isinstance(kind, T.ArrayType):
         return F.transform(value, lambda one: _json_value(one, kind.elementType))
-    if isinstance(kind, T.MapType) and not isinstance(kind.keyType, T.StringType):  # else bytes show as an address
+    if isinstance(kind, T.MapType) and not isinstance(
+        kind.keyType, T.StringType
+    ):  # else bytes show as an address
         is_bytes = isinstance(kind.keyType, T.BinaryType)
-        keys = F.transform(F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string"))
+        keys = F.transform(
+            F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string")
+        )
         return F.map_from_arrays(keys, F.map_values(value))
     if isinstance(kind, T.StructType):
         parts = (_json_value(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)

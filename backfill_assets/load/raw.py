@@ -1,7 +1,9 @@
-"""Loading raw: each landed row of some days ends in raw, quarantine, `too_late` or as a duplicate, and is counted.
+"""Loading raw: each landed row of some days ends in raw, quarantine, `too_late` or as a duplicate,
+and is counted.
 
-Not here: judging rows and where they go (`deliveries`). The caller holds the load lock from the first read to the last
-commit. The commits are quarantine, `too_late`, raw whose receipt names both, arrivals which names raw.
+Not here: judging rows and where they go (`deliveries`). The caller holds the load lock from the
+first read to the last commit. The commits are quarantine, `too_late`, raw whose receipt names both,
+arrivals which names raw.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,14 +32,20 @@ from backfill_assets.load.table_changes import VACUUMED
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 VANISHED = "vanished"  # a count of raw's receipts: deletes that follow from a full dump
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
-REJECTED = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
+REJECTED = {
+    "duplicates": "duplicate",
+    QUARANTINE.name: QUARANTINE.name,
+    "too late": "too late",
+    "not due": "not due",
+}
 
 
 def load(request: RebuildRequest) -> Candidate:
-    """Scan the landing folder, then the candidate of these arrival days of raw. The caller holds the load lock.
+    """Scan the landing folder, then the candidate of these arrival days of raw. The caller holds
+    the load lock.
 
-    Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
-    `as_of` was lowered below what is loaded.
+    Raises LandingError while a file that one of the days was made from is altered or missing;
+    SettingsError where `as_of` was lowered below what is loaded.
     """
     refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
     source = request.table.contract.source
@@ -50,7 +58,9 @@ def _load(request: RebuildRequest) -> Candidate:
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):
-        request.known.wrote(contract.name)  # the scan did, and loads of others before we held the lock
+        request.known.wrote(
+            contract.name
+        )  # the scan did, and loads of others before we held the lock
         states = request.known.states
     source = states.view.source(contract.name)
     request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
@@ -99,21 +109,31 @@ def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
 
 
 def _refuse_vanished(report: ScanReport, source: Source, days: Collection[date]) -> None:
-    """Raise LandingError where days are to be loaded from contents of a table whose rows are gone."""
-    lost = {plain(path): sorted(found) for path, of in report.vanished.items() if (found := of.intersection(days))}
+    """Raise LandingError where days are to be loaded from contents of a table whose rows are
+    gone."""
+    lost = {
+        plain(path): sorted(found)
+        for path, of in report.vanished.items()
+        if (found := of.intersection(days))
+    }
     if lost:
         first = min(d for found in lost.values() for d in found)
         raise LandingError(
-            f"the table {source.table}", f"{', '.join([*lost][:10])}: {VACUUMED}, for {first}", "Nothing was written",
+            f"the table {source.table}",
+            f"{', '.join([*lost][:10])}: {VACUUMED}, for {first}",
+            "Nothing was written",
             "Put the data files back from a copy, or give each content up, with its rows in raw: "
             f'`backfill-assets landing accept --note "why" {next(iter(lost))}`',
-        )  # fmt: skip
+        )
 
 
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
     """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
     return {
-        day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in REJECTED.items()}
+        day: {
+            name: sum(counts.get(outcome, 0) for counts in files.values())
+            for name, outcome in REJECTED.items()
+        }
         for day, files in accounts.items()
     }
 
@@ -132,7 +152,8 @@ class _Loading:
         return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
 
     def entries(self, part: PlacedPart) -> dict[date, DayEntry]:
-        """The entries of a part. Entries of raw also count the rows that landed and went elsewhere."""
+        """The entries of a part. Entries of raw also count the rows that landed and went
+        elsewhere."""
         none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
         counts = _counts(self.placed.accounts) if part is self.placed.raw else {}
         entries = dict[date, DayEntry]()
@@ -143,26 +164,38 @@ class _Loading:
                 counted[AS_DECLARED] = self.placed.declared[day]
             if part is self.placed.raw and self.placed.vanished.get(day):
                 counted[VANISHED] = self.placed.vanished[day]
-            entries[day] = DayEntry(found.rows, found.fingerprint, digest(name, day), counts=counted)
+            entries[day] = DayEntry(
+                found.rows, found.fingerprint, digest(name, day), counts=counted
+            )
         return entries
 
     def commit(self) -> Published:
         """Commit quarantine, `too_late`, raw and the ledger arrivals."""
         rejected = (self.placed.quarantine, self.placed.late)
-        published = self._write(self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected})
+        published = self._write(
+            self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected}
+        )
         with self.request.phases.phase("ledger"):
             self.request.known.wrote(self.request.table.name)
             provenance, after = self.request.signed(self.states, {}), self.request.known.states.view
-            commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, provenance)
+            commit_arrivals(
+                self.request.lake_session, self.request.pipeline.contracts, after, provenance
+            )
         return published
 
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
-        concerned = any(d in part.profiles or d in before.latest or d in before.foreign for d in self.todo)
-        if part is not self.placed.raw and not concerned:  # days that have no row there and never had one
+        concerned = any(
+            d in part.profiles or d in before.latest or d in before.foreign for d in self.todo
+        )
+        if (
+            part is not self.placed.raw and not concerned
+        ):  # days that have no row there and never had one
             return Published(before.version, "")
         provenance = self.request.signed(self.states, inputs)
-        write = Write(contract, part.staged, entries, before.version, provenance, force=self.request.force)
+        write = Write(
+            contract, part.staged, entries, before.version, provenance, force=self.request.force
+        )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
         return replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})

@@ -1,4 +1,5 @@
-"""The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands and tests.
+"""The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands
+and tests.
 
      1  ask        `orchestration.assets.lake_asset`: a run's days and reason become a `load.candidate.RebuildRequest`
      2  read state `lake.view.Known.states`: receipts and ledgers, read once for a run; needs no JVM
@@ -18,11 +19,12 @@
     13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
 
 For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the landed files,
-`load.deliveries.read_deliveries` reads them, `load.deliveries.split_day_rows` parts rows from quarantine, and
-`load.arrivals.commit_arrivals` notes the event days that the commit touched.
+`load.deliveries.read_deliveries` reads them, `load.deliveries.split_day_rows` parts rows from
+quarantine, and `load.arrivals.commit_arrivals` notes the event days that the commit touched.
 
-Here: that order, and its failures as callers see them. Not here: any step (each has its file above), Dagster's
-decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
+Here: that order, and its failures as callers see them. Not here: any step (each has its file
+above), Dagster's decorators (`orchestration.assets`) and the IO manager's contract
+(`orchestration.io_manager`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +45,13 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import explaining_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
-from backfill_assets.load.judging import KeptBack, causes_by_day, keeps_good, quality_context, refusal_of
+from backfill_assets.load.judging import (
+    KeptBack,
+    causes_by_day,
+    keeps_good,
+    quality_context,
+    refusal_of,
+)
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -51,19 +59,26 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 
 @dataclass
 class Rebuild:
-    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next."""
+    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by
+    the next."""
 
     request: RebuildRequest
     candidate: Candidate | None = None
-    findings: list[Finding] = field(default_factory=list)  # of the days that are written; of all days where none can be
-    # days whose rows differ from what the same inputs, code and settings gave before; each with the difference
+    findings: list[Finding] = field(
+        default_factory=list
+    )  # of the days that are written; of all days where none can be
+    # days whose rows differ from what the same inputs, code and settings gave before; each with the
+    # difference
     disagreements: Mapping[date, str] = field(default_factory=dict)
-    kept_back: KeptBack = field(default_factory=KeptBack)  # the days that are not written with the good ones
+    kept_back: KeptBack = field(
+        default_factory=KeptBack
+    )  # the days that are not written with the good ones
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     @explaining_losses()
     def prepare(self) -> list[Finding]:
-        """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
+        """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising
+        it."""
         self._samples.clear()
         self.kept_back = KeptBack()
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
@@ -77,8 +92,8 @@ class Rebuild:
 
     @explaining_losses()
     def publish(self) -> Published:
-        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at most. Given rows are
-        tried once: only another run of their asset makes newer ones."""
+        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at
+        most. Given rows are tried once: only another run of their asset makes newer ones."""
         attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
         for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:
@@ -129,18 +144,24 @@ class Rebuild:
         return self._error(self.findings)
 
     def causes(self, written: Collection[date]) -> Mapping[date, str]:
-        """Why each other day of the request than those `written` was not, once the rebuild was refused or published."""
+        """Why each other day of the request than those `written` was not, once the rebuild was
+        refused or published."""
         days = (d for d in self.request.days if d not in written)
         return causes_by_day(days, self.judged, self.ready.unready)
 
     def sample_keys(self, finding: Finding) -> list[str]:
-        """Up to ten keys of the rows that a finding names. Of days kept back they are known after the write, too."""
+        """Up to ten keys of the rows that a finding names. Of days kept back they are known after
+        the write, too."""
         place, staged = (finding.check, finding.day), self.ready.staged
-        if staged is None or not any(g.names_rows for g in gates_of(self.table.contract) if g.name == finding.check):
+        if staged is None or not any(
+            g.names_rows for g in gates_of(self.table.contract) if g.name == finding.check
+        ):
             return []
         if place not in self._samples:
             lake, contract = self.request.lake_session.lake, self.table.contract
-            self._samples[place] = sample_keys(lake, staged.paths, contract, finding.day, finding.check)
+            self._samples[place] = sample_keys(
+                lake, staged.paths, contract, finding.day, finding.check
+            )
         return self._samples[place]
 
     def _error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
@@ -149,13 +170,16 @@ class Rebuild:
         return refusal_of(self.request, refusing, self.ready.unready, samples, others)
 
     def _keep_good(self) -> None:
-        """Take the refused days out of the candidate, if others stay. The others are judged again as if the request had
-        never named the refused days, whose rows must not count as usual."""
+        """Take the refused days out of the candidate, if others stay. The others are judged again
+        as if the request had never named the refused days, whose rows must not count as usual."""
         candidate, refused = self.ready, list[Finding]()
         while bad := {f.day for f in self.findings if f.refuses}:
             good = {*self.ready.chunk} - bad
             if not good:  # nothing is left to write
-                self.candidate, self.findings = candidate, sorted([*refused, *self.findings], key=lambda f: f.day)
+                self.candidate, self.findings = (
+                    candidate,
+                    sorted([*refused, *self.findings], key=lambda f: f.day),
+                )
                 return
             refused += [f for f in self.findings if f.day in bad]
             self.candidate = replace(self.ready, chunk=some_days(good))
@@ -167,7 +191,9 @@ class Rebuild:
             self.kept_back = KeptBack(tuple(refused), candidate.unready, error)
 
     def _refuse_other_days(self) -> None:
-        rows = {d: p.rows for d, p in self.ready.outside_chunk().items() if d not in self.ready.unready}
+        rows = {
+            d: p.rows for d, p in self.ready.outside_chunk().items() if d not in self.ready.unready
+        }
         if not rows:
             return
         without_day = rows.pop(None, 0)
@@ -176,7 +202,9 @@ class Rebuild:
         parts = [f"{sum(rows.values())} row(s) of {span}"] if days else []
         parts += [f"{without_day} row(s) without a day"] if without_day else []
         first, last = str(self.days.start), str(self.days.last)
-        advice = f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
+        advice = (
+            f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
+        )
         maker = "the asset returned" if self.table.contract.made_by else "the transform gave"
         raise ContractBroken(
             f"the table {self.table.name}",
@@ -194,13 +222,19 @@ class Rebuild:
         failed = self._unanswered_queries()
         judged = (
             quality.judge(
-                d, profiles[d], candidate.entries[d].built, candidate.absent.get(d, ()),
+                d,
+                profiles[d],
+                candidate.entries[d].built,
+                candidate.absent.get(d, ()),
                 () if d in candidate.settled else failed,
-            ) for d in days
-        )  # fmt: skip
+            )
+            for d in days
+        )
         findings = [finding for findings_of_day in judged for finding in findings_of_day]
         return [
-            with_warning(f, irreproducible[f.day]) if f.check == PROFILE and f.day in irreproducible else f
+            with_warning(f, irreproducible[f.day])
+            if f.check == PROFILE and f.day in irreproducible
+            else f
             for f in findings
         ]
 
@@ -224,6 +258,12 @@ class Rebuild:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
-        rebuilt = ((d, r) for d in self.days if d not in candidate.settled and (r := candidate.before.latest.get(d)))
-        differences = {d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt}
+        rebuilt = (
+            (d, r)
+            for d in self.days
+            if d not in candidate.settled and (r := candidate.before.latest.get(d))
+        )
+        differences = {
+            d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt
+        }
         return {d: text for d, text in differences.items() if text}

@@ -1,8 +1,9 @@
-"""The scan: take new files of the landing folder into the content store once, and into the ledger `files` by day.
+"""The scan: take new files of the landing folder into the content store once, and into the ledger
+`files` by day.
 
-Not here: listing, parsing and comparing (`landing.listing`, `landing.ingest`, `landed_changes`), counting (`counting`)
-and loading days into raw (`raw`). Functions over all sources (`…_all`) take each source's load lock; of the
-others the caller holds it.
+Not here: listing, parsing and comparing (`landing.listing`, `landing.ingest`, `landed_changes`),
+counting (`counting`) and loading days into raw (`raw`). Functions over all sources (`…_all`) take
+each source's load lock; of the others the caller holds it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +18,14 @@ from backfill_assets.core.scans import ScanReport, joined_reports, shown
 from backfill_assets.engine.loss import failing_alone
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
-from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
+from backfill_assets.lake.ledger import (
+    FILES,
+    LANDED,
+    LOADED_BEFORE,
+    WITHDRAWN,
+    FileRecord,
+    of_source,
+)
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
@@ -64,8 +72,9 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
 
 
 def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError]]:
-    """Scan every source; return the reports of sources that could be scanned, and an error for each other one. Raises
-    TransientError of the machine, the refusal of a shared lake, and the first error if no source can be scanned."""
+    """Scan every source; return the reports of sources that could be scanned, and an error for each
+    other one. Raises TransientError of the machine, the refusal of a shared lake, and the first
+    error if no source can be scanned."""
     reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
@@ -82,7 +91,8 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
 
 
 def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:
-    """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them), as `accept` does."""
+    """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them),
+    as `accept` does."""
     followed = []
     for lake in lake_session.lake.by_source():
         prefix = shown("", lake.source)
@@ -97,7 +107,9 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
     comparison, listing, records = compared(lake_session, to_scan=True)
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
-        comparison, listing, records = compared(lake_session, to_scan=True)  # it may have read half of a manifest
+        comparison, listing, records = compared(
+            lake_session, to_scan=True
+        )  # it may have read half of a manifest
     moment = now or utc_now()
     intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
     while True:
@@ -113,36 +125,58 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
 
 
 def _scanned(
-    lake_session: LakeSession, looked: tuple[Comparison, Listing, list[FileRecord]], intakes: Intakes,
-    waits: Mapping[str, str], moment: datetime,
-) -> ScanReport:  # fmt: skip
-    """Count and record the intakes and the records whose rules changed, without the paths of `waits`, and report.
-    Raises StillChanging, having recorded nothing, if a file that is read where it lies changes meanwhile."""
+    lake_session: LakeSession,
+    looked: tuple[Comparison, Listing, list[FileRecord]],
+    intakes: Intakes,
+    waits: Mapping[str, str],
+    moment: datetime,
+) -> ScanReport:
+    """Count and record the intakes and the records whose rules changed, without the paths of
+    `waits`, and report. Raises StillChanging, having recorded nothing, if a file that is read where
+    it lies changes meanwhile."""
     comparison, listing, records = looked
-    refuse_replaced({i.sha256: i for _, i in intakes}.values())  # of equal files the last one is read
+    refuse_replaced(
+        {i.sha256: i for _, i in intakes}.values()
+    )  # of equal files the last one is read
     known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
     note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
     lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
-    altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
-    blocked = {r.path for r in (*altered, *missing, *lapsed, *comparison.vanished)} | {f.name for f, _ in intakes}
+    altered, missing = (
+        comparison.altered,
+        [m for m in comparison.missing if m.sha256 not in landed_again],
+    )
+    blocked = {r.path for r in (*altered, *missing, *lapsed, *comparison.vanished)} | {
+        f.name for f, _ in intakes
+    }
     blocked |= waits.keys()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
     rules = _Rules(
-        counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
-        scanned_too_early(records, intakes, moment), by_new_names(comparison.renamed, intakes, records),
-    )  # fmt: skip
+        counting_digest(lake_session.lake.settings),
+        of_contents(listing.declared, contents),
+        scanned_too_early(records, intakes, moment),
+        by_new_names(comparison.renamed, intakes, records),
+    )
     recount = [r for r in live if r.counted_by != rules.of(r) or rules.may_differ(r, bool(intakes))]
     recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
-    ended, renamed_paths = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
-    withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
+    ended, renamed_paths = (
+        [r for r in lapsed if r.path not in waits],
+        {r.path for r in comparison.renamed},
+    )
+    withdrawals = _withdrawals(
+        ended, _after(records, moment), "not used, or named otherwise by select now"
+    )
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
     note_scanned(lake_session.lake, listing)
     new = [r for r in recorded[: len(intakes)] if r.path not in renamed_paths]
     copies = copied_from(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
-        new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
+        new={
+            r.path: (r.rows, sum(bad for _, bad, _ in r.days.values()))
+            for r in new
+            if r.path not in copies
+        },
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
         waiting={**waits} | waiting(comparison.held, listing.declared.absent),
@@ -151,7 +185,9 @@ def _scanned(
         ahead=far_ahead([f for f, _ in intakes]),
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
-        blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
+        blocked=frozenset(
+            d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}
+        ),
         vanished={r.path: frozenset(r.days) for r in comparison.vanished if r.refused is None},
         lapsed=tuple(sorted(r.path for r in comparison.lapsed if not r.may_be_in_raw)),
         known=len(records),
@@ -165,7 +201,9 @@ class _Rules:
 
     today: str  # the digest of today's settings
     declared: Mapping[str, Sequence[DeclaredTotals]]  # per path the totals that manifests declare
-    early: Collection[str]  # contents scanned before their file's own time: their first scan becomes now
+    early: Collection[
+        str
+    ]  # contents scanned before their file's own time: their first scan becomes now
     before: Sequence[FileRecord] = ()  # the records of renamed contents, by their new names
 
     def of(self, record: FileRecord) -> str:
@@ -173,7 +211,8 @@ class _Rules:
         return counted_by(self.today, record, self.declared.get(record.sha256, ()))
 
     def may_differ(self, record: FileRecord, beside_others: bool) -> bool:
-        """Whether the same rules may count it otherwise now: its first scan was early, or new dumps lie beside it."""
+        """Whether the same rules may count it otherwise now: its first scan was early, or new dumps
+        lie beside it."""
         return record.sha256 in self.early or (beside_others and record.is_refused_as_dump)
 
     def has_counted(self, record: FileRecord) -> bool:
@@ -181,12 +220,16 @@ class _Rules:
         return record.counted_under == self.today and not record.is_refused_for_totals
 
 
-def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
+def _ingested_or_waiting(
+    lake_session: LakeSession, fresh: Sequence[LandedFile]
+) -> tuple[Intakes, dict[str, str]]:
     """The new files, taken into the content store, and the files that have to wait: path -> why."""
     taken, waits, by_engine = [], {}, taken_by_engine(lake_session, fresh)
     for file in fresh:
         try:
-            taken.append((found := settled(file), by_engine.get(file.name) or ingested(lake_session, found)))
+            taken.append(
+                (found := settled(file), by_engine.get(file.name) or ingested(lake_session, found))
+            )
         except (StillChanging, FileNotFoundError):
             waits[file.name] = STILL_WRITTEN
         except StoreRefused as error:  # of this object: it was listed
@@ -195,18 +238,36 @@ def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile])
 
 
 def _recorded(
-    lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
-    recount: Sequence[FileRecord], rules: _Rules,
-) -> tuple[list[FileRecord], str]:  # fmt: skip
-    """Records to append, of new files and then of files to `recount`; and why one of their rows is unusable."""
+    lake_session: LakeSession,
+    intakes: Intakes,
+    records: Sequence[FileRecord],
+    moment: datetime,
+    recount: Sequence[FileRecord],
+    rules: _Rules,
+) -> tuple[list[FileRecord], str]:
+    """Records to append, of new files and then of files to `recount`; and why one of their rows is
+    unusable."""
     settings, before = lake_session.lake.settings, rules.before
-    recorded_at = _after(records, moment) + timedelta(microseconds=1)  # after withdrawals of the same scan
-    believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
+    recorded_at = _after(records, moment) + timedelta(
+        microseconds=1
+    )  # after withdrawals of the same scan
+    believed = sorted(
+        (r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan
+    )
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
     start, read = settings.start_date, path_rule(records)
     new = [
-        FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), start, {}, counted_by=read)
+        FileRecord(
+            f.name,
+            i.sha256,
+            f.size,
+            f.mtime_ns,
+            seen.get(i.sha256, moment),
+            start,
+            {},
+            counted_by=read,
+        )
         for f, i in intakes
     ]
     again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
@@ -215,16 +276,32 @@ def _recorded(
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
     is_gone = is_forgotten(lake_session.lake)
-    counted = count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
+    counted = (
+        count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
+    )
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
-    refuse_rules_that_leave_nothing(counted, [r for r in (*again, *before) if r.sha256 not in known])
-    files |= {s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].is_undecoded}
+    refuse_rules_that_leave_nothing(
+        counted, [r for r in (*again, *before) if r.sha256 not in known]
+    )
+    files |= {
+        s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].is_undecoded
+    }
     disagreeing = faults_of(lake_session, [*new, *again], records, files, rules.declared)
     refuse_replaced(files.values())
-    loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
+    loaded, recorded = (
+        {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows},
+        [],
+    )
     for record in (*new, *again):
-        old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
-        days, home = (old.days, old.home_day) if old else settle_days(fresh.days, first_day(record, settings))
+        old, fresh = (
+            known.get(record.sha256),
+            unless_flooding(counted.get(record.sha256, Counted()), record.size),
+        )
+        days, home = (
+            (old.days, old.home_day)
+            if old
+            else settle_days(fresh.days, first_day(record, settings))
+        )
         refused = (old or fresh).refused
         if old is None:
             refuse_lost_rows(record.path, 1 if refused else files[record.sha256].rows, days)
@@ -234,20 +311,32 @@ def _recorded(
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
     lake_session.lake.stock.sync_new([intake.name for _, intake in intakes if not intake.is_local])
-    return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
+    return recorded, next(
+        (c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), ""
+    )
 
 
 def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
-    named = ((r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None)) for r in recorded)
-    return [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
+    named = (
+        (r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None))
+        for r in recorded
+    )
+    return [
+        _event(LANDED, r, d, counts, note)
+        for r, note in named
+        for d, counts in sorted(r.days.items())
+    ]
 
 
 def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
-    """Now, but after all events recorded so far, because the newest wins whatever the clock says."""
+    """Now, but after all events recorded so far, because the newest wins whatever the clock
+    says."""
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
-def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
+def _append(
+    lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str
+) -> None:
     if not rows:
         return
     lake, files = lake_session.lake, of_source(FILES, lake_session.lake.source)
@@ -262,13 +351,17 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
 
 
 def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> list[str]:
-    """Withdraw disputed contents from the ledger, so that their days follow the files and manifests of today.
+    """Withdraw disputed contents from the ledger, so that their days follow the files and manifests
+    of today.
 
-    `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an altered file.
+    `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an
+    altered file.
     """
     (comparison, _, records), wanted = compared(lake_session), set(paths)
     chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
-    chosen += [r for r in comparison.vanished if r.path in wanted]  # never all at once: raw has their rows
+    chosen += [
+        r for r in comparison.vanished if r.path in wanted
+    ]  # never all at once: raw has their rows
     moment, (lost, others) = _after(records, utc_now()), given_up(chosen, records)
     landings = _landings(replace(r, recorded_at=moment) for r in lost)
     _append(lake_session, [*_withdrawals(others, moment, note), *landings], "landing accept", note)
@@ -276,12 +369,16 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
 
 
 def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) -> None:
-    """Follow landed files that the lake itself rewrote: the present content at these records' paths replaces theirs.
+    """Follow landed files that the lake itself rewrote: the present content at these records' paths
+    replaces theirs.
 
-    It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after an interruption.
+    It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after
+    an interruption.
     """
     replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
-    intakes, _ = _ingested_or_waiting(lake_session, [f for f in listing.files if f.name in replaced])
+    intakes, _ = _ingested_or_waiting(
+        lake_session, [f for f in listing.files if f.name in replaced]
+    )
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="") for f, i in intakes]
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
@@ -290,8 +387,13 @@ def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) 
     _append(lake_session, [*_landings(recorded), *ended], "forget", note)
 
 
-def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:
-    return [_event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note) for r in records]
+def _withdrawals(
+    records: Sequence[FileRecord], moment: datetime, note: str
+) -> list[tuple[object, ...]]:
+    return [
+        _event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note)
+        for r in records
+    ]
 
 
 def _event(
@@ -299,6 +401,16 @@ def _event(
 ) -> tuple[object, ...]:
     """A row of the ledger."""
     return (
-        event, record.path, record.sha256, day, *counts, record.size, record.mtime_ns, record.first_scan,
-        record.home_day, record.recorded_at, record.counted_by, note,
-    )  # fmt: skip
+        event,
+        record.path,
+        record.sha256,
+        day,
+        *counts,
+        record.size,
+        record.mtime_ns,
+        record.first_scan,
+        record.home_day,
+        record.recorded_at,
+        record.counted_by,
+        note,
+    )

@@ -1,9 +1,10 @@
-"""Checks before rows are computed: a user's transform, and expressions that an engine computes otherwise than Spark.
+"""Checks before rows are computed: a user's transform, and expressions that an engine computes
+otherwise than Spark.
 
-Of a transform: its source (names of the clock and the environment), the functions in its plan, its changes of session
-settings, and its mistakes by file and line; what a library reads by itself is not found. Not here: a day computed again
-(`computing.refuse_dependent`), the names of functions (`core.unsteady`), and what an engine computes otherwise
-(`core.engines.Engine.differences`).
+Of a transform: its source (names of the clock and the environment), the functions in its plan, its
+changes of session settings, and its mistakes by file and line; what a library reads by itself is
+not found. Not here: a day computed again (`computing.refuse_dependent`), the names of functions
+(`core.unsteady`), and what an engine computes otherwise (`core.engines.Engine.differences`).
 """
 
 import ast
@@ -14,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.engines import Engine, advice, culprit
-from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError, place_in
+from backfill_assets.core.errors import (
+    NOT_RUN,
+    BackfillError,
+    ContractBroken,
+    SettingsError,
+    place_in,
+)
 from backfill_assets.core.texts import shortened
 from backfill_assets.engine.frames import undecided
 from backfill_assets.engine.server import engine_named
@@ -28,11 +35,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHOWN, SHOWN_CHARS = 3, 300
-CLOCK = frozenset({
-    "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
-    "time.time", "time.time_ns",
-})  # fmt: skip
-CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
+CLOCK = frozenset(
+    {
+        "datetime.date.today",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "time.time",
+        "time.time_ns",
+    }
+)
+CLOCK_UNLESS_GIVEN = {
+    "time.strftime": 2,
+    "time.localtime": 1,
+    "time.gmtime": 1,
+    "time.ctime": 1,
+    "time.asctime": 1,
+}
 ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
 
 
@@ -43,39 +62,53 @@ def refuse_unsteady(
     inputs: Mapping[str, "DataFrame"],
     contracts: Mapping[str, Contract],
 ) -> None:
-    """Raise ContractBroken, naming the function, if a user's frame over `inputs` asks for the clock, chance or Python,
-    or for what the engine computes otherwise than Spark. Raises Spark's own error for a frame that it cannot analyse.
-    Computes nothing."""
+    """Raise ContractBroken, naming the function, if a user's frame over `inputs` asks for the
+    clock, chance or Python, or for what the engine computes otherwise than Spark. Raises Spark's
+    own error for a frame that it cannot analyse. Computes nothing."""
     if not table.brings_code:
         return
     if found := undecided(frame, inputs):
-        reason, fix = f"the same inputs may give other rows: {_first_texts(found)}", next(iter(found.values()))
-    elif differing := engine_of(session).plan_differences(frame, inputs, [contracts[name] for name in inputs]):
+        reason, fix = (
+            f"the same inputs may give other rows: {_first_texts(found)}",
+            next(iter(found.values())),
+        )
+    elif differing := engine_of(session).plan_differences(
+        frame, inputs, [contracts[name] for name in inputs]
+    ):
         reason, fix = culprit(differing, engine_of(session)), advice(differing)
     else:
         _ = frame.schema
         return
-    raise ContractBroken(f"the transform of {table.name}", reason, NOT_RUN, fix[:1].upper() + fix[1:])
+    raise ContractBroken(
+        f"the transform of {table.name}", reason, NOT_RUN, fix[:1].upper() + fix[1:]
+    )
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
-    """Raise ContractBroken about `named` if code outside this package changed the session's settings, which reach every
-    later table; restore them."""
+    """Raise ContractBroken about `named` if code outside this package changed the session's
+    settings, which reach every later table; restore them."""
     if not (changed := changed_settings(session)):
         return
-    changes = (f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in changed.items())
+    changes = (
+        f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in changed.items()
+    )
     raise ContractBroken(
-        named, f"settings of the Spark session that all tables share were changed: {_first_texts(changes)}",
+        named,
+        "settings of the Spark session that all tables share were changed: "
+        f"{_first_texts(changes)}",
         "Nothing was written, and they were put back",
-        "Name the zone or the format in the expressions themselves, or set it for the whole lake: `[spark.confs]` in "
+        "Name the zone or the format in the expressions themselves, or set it for the whole lake: "
+        "`[spark.confs]` in "
         "lake.toml",
-    )  # fmt: skip
+    )
 
 
 def _first_texts(texts: Iterable[str]) -> str:
     """The first texts, and the number of further ones."""
     every = list(texts)
-    return "; ".join([*every[:SHOWN], *([f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else [])])
+    return "; ".join(
+        [*every[:SHOWN], *([f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else [])]
+    )
 
 
 def _value(setting: str | None) -> str:
@@ -84,7 +117,8 @@ def _value(setting: str | None) -> str:
 
 @contextmanager
 def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
-    """Around a user's transform: restore the session's settings that it changed, and raise ContractBroken."""
+    """Around a user's transform: restore the session's settings that it changed, and raise
+    ContractBroken."""
     try:
         yield
     except BaseException:
@@ -111,25 +145,34 @@ def explaining_mistakes(table: Table) -> Iterator[None]:
         where = f"{place[0].name}, line {place[1]}: " if place else sql
         text = (str(error) or repr(error)).splitlines()[0]
         raise BackfillError(
-            f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
-            "Nothing was written", "Correct the transform",
-        ) from error  # fmt: skip
+            f"the transform of {table.name}",
+            f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
+            "Nothing was written",
+            "Correct the transform",
+        ) from error
 
 
 def refuse_reads(table: Table) -> None:
-    """Raise ContractBroken if the table's Python files read the clock or undeclared variables. Computes nothing."""
+    """Raise ContractBroken if the table's Python files read the clock or undeclared variables.
+    Computes nothing."""
     if table.transform is None or not table.brings_code:
         return
-    if reading := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
+    if reading := next(
+        (f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None
+    ):
         raise ContractBroken(
-            f"the transform of {table.name}", reading, NOT_RUN,
-            "Take days and times from the chunk or from columns; name a variable of the environment that it needs in "
+            f"the transform of {table.name}",
+            reading,
+            NOT_RUN,
+            "Take days and times from the chunk or from columns; name a variable of the "
+            "environment that it needs in "
             '`code_inputs=("env:NAME",)`',
-        )  # fmt: skip
+        )
 
 
 def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:
-    """Yield file, line and name of each call in a Python file that reads the clock or an undeclared variable."""
+    """Yield file, line and name of each call in a Python file that reads the clock or an undeclared
+    variable."""
     if source.named_input or source.path.suffix != ".py":
         return
     tree = ast.parse(source.content)
@@ -141,11 +184,16 @@ def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             read, given = _dotted(node.value, imported), [node.slice]
         if read in CLOCK or len(given) < CLOCK_UNLESS_GIVEN.get(read, 0):
-            yield f"{source.path.name}, line {node.lineno}: {read} reads the clock"  # type: ignore[attr-defined]
+            yield (f"{source.path.name}, line {node.lineno}: {read} reads the clock")  # type: ignore[attr-defined]
         elif read in ENVIRONMENT and given:
-            name = str(given[0].value) if isinstance(given[0], ast.Constant) else ast.unparse(given[0])
+            name = (
+                str(given[0].value) if isinstance(given[0], ast.Constant) else ast.unparse(given[0])
+            )
             if f"env:{name}" not in table.code_inputs:
-                yield f"{source.path.name}, line {given[0].lineno}: {read} reads {name}, which is no code input"
+                yield (
+                    f"{source.path.name}, line {given[0].lineno}: {read} reads {name}, which is "
+                    "no code input"
+                )
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -164,20 +212,26 @@ def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
 
 
 def refuse_expressions(settings: LakeSettings, tables: Iterable[Table]) -> None:
-    """Raise SettingsError if an expression of `lake.toml`, by which one of these tables is computed, differs on the
-    lake's engine."""
+    """Raise SettingsError if an expression of `lake.toml`, by which one of these tables is
+    computed, differs on the lake's engine."""
     engine = engine_named(settings.spark.engine)
     for where, names in differing_expressions(tables, engine).items():
         raise SettingsError(where, culprit(names, engine), "Nothing was done", advice(names))
 
 
 def differing_expressions(tables: Iterable[Table], engine: Engine) -> dict[str, dict[str, str]]:
-    """Return, by the place in `lake.toml` with the tables computed by it, the names in expressions that are known to
-    differ on an engine, each with what to write instead ("": nothing)."""
-    computed, found = defaultdict[str, dict[str, None]](dict), defaultdict[str, dict[str, str]](dict)
+    """Return, by the place in `lake.toml` with the tables computed by it, the names in expressions
+    that are known to differ on an engine, each with what to write instead ("": nothing)."""
+    computed, found = (
+        defaultdict[str, dict[str, None]](dict),
+        defaultdict[str, dict[str, str]](dict),
+    )
     for table in tables:
         for one in table.expressions:
             if names := engine.differences(one.text, one.types, agg=one.agg):
                 computed[one.where][table.name] = None
                 found[one.where].update(names)
-    return {f"{where} in lake.toml (for {' and '.join(computed[where])})": names for where, names in found.items()}
+    return {
+        f"{where} in lake.toml (for {' and '.join(computed[where])})": names
+        for where, names in found.items()
+    }

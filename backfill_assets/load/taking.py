@@ -1,7 +1,9 @@
-"""Files in a bucket taken in by tasks of an engine elsewhere, so that none of their bytes passes this process.
+"""Files in a bucket taken in by tasks of an engine elsewhere, so that none of their bytes passes
+this process.
 
-Not here: what a task does (`landing.tasks`), and what follows from a file (`scan`). What no task manages, and all where
-no task can run, this process takes in as it does elsewhere: nothing is refused for it.
+Not here: what a task does (`landing.tasks`), and what follows from a file (`scan`). What no task
+manages, and all where no task can run, this process takes in as it does elsewhere: nothing is
+refused for it.
 """
 
 import json
@@ -30,9 +32,12 @@ AT_ONCE = 256  # tasks of one query: each is sent the list of all
 log = logging.getLogger(__name__)
 
 
-def taken_by_engine(lake_session: LakeSession, files: Sequence[LandedFile]) -> dict[str, StoredFile]:
-    """The contents of those files that tasks of the lake's engine have taken into its content store, by the files'
-    names: objects, of a lake in a bucket whose engine reads that itself. Logs why there are others, once a session."""
+def taken_by_engine(
+    lake_session: LakeSession, files: Sequence[LandedFile]
+) -> dict[str, StoredFile]:
+    """The contents of those files that tasks of the lake's engine have taken into its content
+    store, by the files' names: objects, of a lake in a bucket whose engine reads that itself. Logs
+    why there are others, once a session."""
     lake, objects = lake_session.lake, [f for f in files if f.place is not None and not f.sha256]
     if not (objects and isinstance(lake.stock, Bucket) and lake_session.is_at_bucket()):
         return {}
@@ -44,7 +49,9 @@ def taken_by_engine(lake_session: LakeSession, files: Sequence[LandedFile]) -> d
         for first in range(0, len(tasks), AT_ONCE):
             part = Tasks(intake_of(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe)
             for row in _run(session, part):
-                found[row["name"]] = described(lake.stock, row["sha256"], json.loads(row["described"]))
+                found[row["name"]] = described(
+                    lake.stock, row["sha256"], json.loads(row["described"])
+                )
     except Exception as error:
         if not is_engine_loss(error):
             raise
@@ -53,7 +60,8 @@ def taken_by_engine(lake_session: LakeSession, files: Sequence[LandedFile]) -> d
 
 
 def _in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
-    """The largest first. Objects that may be equal are one task, whose later ones find what the first one left."""
+    """The largest first. Objects that may be equal are one task, whose later ones find what the
+    first one left."""
 
     def likeness(file: LandedFile) -> tuple[int, int]:
         return -file.size, file.mtime_ns % SECOND  # a digest of the ETag (`landed_object`)
@@ -62,8 +70,8 @@ def _in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
 
 
 def _run(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
-    """The rows of contents that tasks took in. A query that fails is halved, so that a file over which a process ends
-    keeps no other one back; raises the loss of the engine."""
+    """The rows of contents that tasks took in. A query that fails is halved, so that a file over
+    which a process ends keeps no other one back; raises the loss of the engine."""
     many = len(tasks.files)
     try:
         rows = session.range(0, many, 1, many).mapInArrow(tasks.run, TAKEN).collect()
@@ -89,24 +97,34 @@ def _probe(place: Place) -> Probe:
 
 @lru_cache(maxsize=4)
 def _why_not(session: "SparkSession", place: Bucket) -> str:
-    """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked once for a session;
-    each task asks its own machine."""
+    """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked
+    once for a session; each task asks its own machine."""
     try:
         (row,) = session.range(0, 1, 1, 1).mapInArrow(_probe(place).run, "why string").collect()
         why = str(row["why"])
     except Exception as error:  # noqa: BLE001 - it is the answer
         why = _line(error)
     if why:
-        log.warning("the engine's machines take in no landed files (%s): all pass this process", why)
+        log.warning(
+            "the engine's machines take in no landed files (%s): all pass this process", why
+        )
     return why
 
 
 def _log(names: Sequence[str], why: str) -> None:
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
-    log.warning("%s: no task of the engine took it in (%s): it passes this process", plain(named), plain(why))
+    log.warning(
+        "%s: no task of the engine took it in (%s): it passes this process",
+        plain(named),
+        plain(why),
+    )
 
 
 def _line(error: Exception) -> str:
     """The last line of an error of Python on another machine, which says more than the first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip() and not line.startswith("\tat ")
+    ]
     return (lines or [type(error).__name__])[-1][:REASON_CHARS]

@@ -1,8 +1,8 @@
 """Candidates: other versions of a lake's tables, with code or settings of their own.
 
-A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all others from the lake
-beside it, as they are now; every command works on it. Not here: its folders (`lake.folder`) and making its days current
-(`publications`).
+A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all
+others from the lake beside it, as they are now; every command works on it. Not here: its folders
+(`lake.folder`) and making its days current (`publications`).
 """
 
 import json
@@ -30,7 +30,9 @@ from backfill_assets.places.folder import Folder
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
-Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
+Reach = Callable[
+    [Path], tuple[Path, ...]
+]  # a Python file and all that it imports from beside it, itself first
 
 
 @dataclass(frozen=True)
@@ -45,26 +47,46 @@ class CandidateStatus:
 
     def __str__(self) -> str:
         """The candidate as one line."""
-        built = ", ".join(f"{table} {ranges(days) or 'no day'}" for table, days in self.tables.items())
+        built = ", ".join(
+            f"{table} {ranges(days) or 'no day'}" for table, days in self.tables.items()
+        )
         behind = ", ".join(f"{table} {ranges(days)}" for table, days in self.behind.items() if days)
-        return f"candidate {self.name}: {built}; {self.error or (f'behind: {behind}' if behind else 'up to date')}"
+        return (
+            f"candidate {self.name}: {built}; "
+            f"{self.error or (f'behind: {behind}' if behind else 'up to date')}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The candidate as JSON values, days as text."""
-        days, behind = ({t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind))
-        return {**vars(self), "folder": address_of(self.folder), "tables": [*days], "days": days, "behind": behind}
+        days, behind = (
+            {t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind)
+        )
+        return {
+            **vars(self),
+            "folder": address_of(self.folder),
+            "tables": [*days],
+            "days": days,
+            "behind": behind,
+        }
 
 
-def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeline]) -> CandidateStatus:
-    """What a candidate has built; `pipeline_of` gives its pipeline. Raises nothing: the status says what is wrong."""
+def candidate_status(
+    lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeline]
+) -> CandidateStatus:
+    """What a candidate has built; `pipeline_of` gives its pipeline. Raises nothing: the status says
+    what is wrong."""
     folder = folder_of_candidate(lake, name)
     try:
         candidate = find_candidate(lake, name)
         own_pipeline = pipeline_of(candidate)
         states = own_pipeline.states(read_view(candidate, own_pipeline.contracts))
     except BackfillError as error:
-        own_tables = sorted(read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ()))
-        return CandidateStatus(name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}")
+        own_tables = sorted(
+            read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())
+        )
+        return CandidateStatus(
+            name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}"
+        )
     built = {t: tuple(sorted(states.view.table(t).latest)) for t in sorted(candidate.own)}
     behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
     return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
@@ -80,7 +102,9 @@ def candidate_names(lake: Lake) -> list[str]:
     return candidates_of(lake.place).names()
 
 
-def candidate_statuses(lake: Lake, pipeline_of: Callable[[Lake], Pipeline]) -> list[CandidateStatus]:
+def candidate_statuses(
+    lake: Lake, pipeline_of: Callable[[Lake], Pipeline]
+) -> list[CandidateStatus]:
     """The status of each candidate of the lake; `pipeline_of` as for `candidate_status`."""
     return [candidate_status(lake, name, pipeline_of) for name in candidate_names(lake)]
 
@@ -92,28 +116,52 @@ def find_candidate(lake: Lake, name: str) -> Lake:
 
 
 def create_candidate(
-    lake: Lake, pipeline: Pipeline, name: str, tables: Collection[str], reached: Reach, note: str = ""
+    lake: Lake,
+    pipeline: Pipeline,
+    name: str,
+    tables: Collection[str],
+    reached: Reach,
+    note: str = "",
 ) -> Lake:
-    """Make an empty candidate of some tables, with copies of lake.toml and of the user's own pipeline files; `reached`
-    gives a file and its imports. Raises BackfillError for a name that is taken or not allowed, and unknown tables."""
+    """Make an empty candidate of some tables, with copies of lake.toml and of the user's own
+    pipeline files; `reached` gives a file and its imports. Raises BackfillError for a name that is
+    taken or not allowed, and unknown tables."""
     folder = folder_of_candidate(lake, name)
     if not NAME.fullmatch(name) or lake.shared is not None:
-        bad = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
+        bad = (
+            "it is no name of letters, digits, `.`, `_` and `-`"
+            if lake.shared is None
+            else "the lake is one itself"
+        )
         raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
-    if unfit := [c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column]:
+    if unfit := [
+        c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column
+    ]:
         others = "returned by an asset of a project, written by others"
         why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
-        raise refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
+        raise refused(
+            name,
+            why,
+            "Nothing was made",
+            "Choose tables that are made from other tables, one folder a day",
+        )
     if between := _between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
         raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
-    facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat(), "note": note}
+    facts = {
+        "tables": [c.name for c in own],
+        "by": whoami(),
+        "at": utc_now().isoformat(),
+        "note": note,
+    }
     candidates = candidates_of(lake.place)
     try:
         with candidates.alone(), candidates.making(name) as finish:
             for file in _own_files(lake, reached):
-                candidates.place.write(f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes())
+                candidates.place.write(
+                    f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes()
+                )
             finish(json.dumps(facts).encode())
     except AlreadyThere:
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
@@ -122,7 +170,8 @@ def create_candidate(
 
 
 def _between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
-    """The other tables that are made from one of these and read by one of these, directly or through others."""
+    """The other tables that are made from one of these and read by one of these, directly or
+    through others."""
     after, before = set(own), set(own)
     for contract in pipeline.contracts:
         after |= {contract.name} if any(i.table in after for i in contract.inputs) else set()
@@ -142,19 +191,23 @@ def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
 
 
 def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
-    """Delete a candidate with all that it built (without `act` only say what hinders it); days that were published
-    stay. Raises BackfillError if a publication of it was stopped.
+    """Delete a candidate with all that it built (without `act` only say what hinders it); days that
+    were published stay. Raises BackfillError if a publication of it was stopped.
 
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
     candidates = candidates_of(lake.place)
-    refuse_unknown("candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted")
+    refuse_unknown(
+        "candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted"
+    )
     for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
         raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
     if act:
         with candidates.alone():
             candidates.delete(name)
-            Folder(str(lake.root)).delete_below(f"{CANDIDATES}/{name}")  # in a bucket: what this machine keeps of it
+            Folder(str(lake.root)).delete_below(
+                f"{CANDIDATES}/{name}"
+            )  # in a bucket: what this machine keeps of it
 
 
 def publishing(name: str) -> str:

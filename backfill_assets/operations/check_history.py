@@ -1,8 +1,9 @@
-"""Written days judged again by their receipts: the checks under the gates of today, and drift against what is usual.
+"""Written days judged again by their receipts: the checks under the gates of today, and drift
+against what is usual.
 
-No data file is read. A column's drift is measured where receipts hold its histogram: numbers, yes or no, texts with few
-values; NULL counts as a value. Not here: the gates (`lake.gates`), judging a day (`load.judging`), and the statistic
-with its buckets (`core.profiles`).
+No data file is read. A column's drift is measured where receipts hold its histogram: numbers, yes
+or no, texts with few values; NULL counts as a value. Not here: the gates (`lake.gates`), judging a
+day (`load.judging`), and the statistic with its buckets (`core.profiles`).
 """
 
 from collections import Counter
@@ -62,60 +63,98 @@ class CheckHistory:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history as JSON values."""
-        counts = {"passed": self.days - len(self.found), "warned": self.warned, "failed": self.failed}
+        counts = {
+            "passed": self.days - len(self.found),
+            "warned": self.warned,
+            "failed": self.failed,
+        }
         found = [{"day": f.day, "failed": f.refuses, "what": f.message} for f in self.found]
         return {"table": self.table, "check": self.check, **counts, "found": json_of(found)}
 
 
 def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
     """Return the history of every check of every table. Reads receipts only."""
-    judged = ((name, gate, found) for name in states.contracts for gate, found in _judged(lake, states, name))
+    judged = (
+        (name, gate, found)
+        for name in states.contracts
+        for gate, found in _judged(lake, states, name)
+    )
     return tuple(
-        CheckHistory(name, gate, len(found), tuple(f for f in found if not f.passed)) for name, gate, found in judged
+        CheckHistory(name, gate, len(found), tuple(f for f in found if not f.passed))
+        for name, gate, found in judged
     )
 
 
 def checked_days(lake: Lake, states: States) -> Iterator[tuple[str, Finding]]:
     """Yield (table, verdict) of every check on every written day. Reads receipts only."""
-    return ((name, f) for name in states.contracts for _, found in _judged(lake, states, name) for f in found)
+    return (
+        (name, f)
+        for name in states.contracts
+        for _, found in _judged(lake, states, name)
+        for f in found
+    )
 
 
 def _judged(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each gate of a table with its verdicts on the written days."""
     contract = states.contracts[table]
     findings = judged_days(lake, states, contract, states.view.table(table).latest)
-    yield from ((gate.name, [f for f in findings if f.check == gate.name]) for gate in gates_of(contract))
+    yield from (
+        (gate.name, [f for f in findings if f.check == gate.name]) for gate in gates_of(contract)
+    )
 
 
-def judged_days(lake: Lake, states: States, contract: Contract, days: Collection[date]) -> list[Finding]:
-    """Return the findings of today's gates on written days, by their receipts: the profile of one that got other rows
-    from the same inputs, code and settings does not pass."""
+def judged_days(
+    lake: Lake, states: States, contract: Contract, days: Collection[date]
+) -> list[Finding]:
+    """Return the findings of today's gates on written days, by their receipts: the profile of one
+    that got other rows from the same inputs, code and settings does not pass."""
     latest = states.view.table(contract.name).latest
     judged = judged_by_receipts(lake.settings, states, contract, sorted(days)) if days else {}
     found = (finding for of_day in judged.values() for finding in of_day)
-    return [with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f for f in found]
+    return [
+        with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f
+        for f in found
+    ]
 
 
 def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:
-    """Return one line with what today's checks find on these `days` of tables, as far as they are written, what is on
-    most days first; empty where they find nothing. Reads receipts only."""
+    """Return one line with what today's checks find on these `days` of tables, as far as they are
+    written, what is on most days first; empty where they find nothing. Reads receipts only."""
     found = Counter[str]()
     for name, wanted in days.items():
         written = sorted(set(wanted) & states.view.table(name).latest.keys())
-        for findings in judged_by_receipts(lake.settings, states, states.contracts[name], written).values():
-            found.update(cause for finding in findings if not finding.passed for cause in _causes(finding, name))
+        for findings in judged_by_receipts(
+            lake.settings, states, states.contracts[name], written
+        ).values():
+            found.update(
+                cause
+                for finding in findings
+                if not finding.passed
+                for cause in _causes(finding, name)
+            )
     shown = [f"{cause} on {n} day{'s' * (n > 1)}" for cause, n in found.most_common(MOST_WARNINGS)]
     more = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    return f"warnings: {', '.join(shown)}{more}; `backfill-assets report --html FILE` names the days" if shown else ""
+    return (
+        f"warnings: {', '.join(shown)}{more}; `backfill-assets report --html FILE` names the days"
+        if shown
+        else ""
+    )
 
 
 def _causes(finding: Finding, table: str) -> list[str]:
-    """Return short names of what a gate found in a day of the table: rules, columns, else the gate."""
+    """Return short names of what a gate found in a day of the table: rules, columns, else the
+    gate."""
     rules = [
-        f"{table}.{name.removeprefix(BROKEN)}" for name, n in finding.facts.items() if name.startswith(BROKEN) and n
+        f"{table}.{name.removeprefix(BROKEN)}"
+        for name, n in finding.facts.items()
+        if name.startswith(BROKEN) and n
     ]
     columns = [bound.rpartition(".") for bound in finding.bounds]
-    words = [f"{'drift of' if kind == MAX_DRIFT else 'NULLs in'} {table}.{column}" for column, _, kind in columns]
+    words = [
+        f"{'drift of' if kind == MAX_DRIFT else 'NULLs in'} {table}.{column}"
+        for column, _, kind in columns
+    ]
     return [*rules, *words] or [f"{finding.check} of {table}"]
 
 
@@ -126,9 +165,11 @@ NEEDED_WEEKS = 3
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """One column of one day, as its population stability index against three others. None: nothing to compare with.
+    """One column of one day, as its population stability index against three others. None: nothing
+    to compare with.
 
-    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
+    A weekend differs from the days before it, and a weekday from one that was off: each alone is no
+    finding.
     """
 
     table: str
@@ -138,7 +179,8 @@ class ColumnDrift:
     trailing: float | None  # against the 28 days before
     weekday: float | None  # against the same weekday of the last four weeks
     before: float | None  # against the day's rows before its newest write
-    excess: float  # by how much both `trailing` and `weekday`, or `before`, exceed 0.25 plus chance; else 0.0
+    # By how much both `trailing` and `weekday`, or `before`, exceed 0.25 plus chance; else 0.0.
+    excess: float
     moved: str = ""  # the value or range that moved most, where the day is off
     is_judged: bool = True  # there are enough rows to compare that chance alone does not reach 0.25
 
@@ -156,7 +198,8 @@ class DriftReport:
 
     @property
     def unjudged(self) -> int:
-        """Return the number of columns of days with too few earlier days or rows for anything but chance to show."""
+        """Return the number of columns of days with too few earlier days or rows for anything but
+        chance to show."""
         return sum(not d.is_judged for d in self.found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,11 +215,14 @@ def measure_drift(
     column: str | None = None,
     days: DayRange | None = None,
 ) -> DriftReport:
-    """Compare the days (None: all written ones) of some tables (empty: all) with their usual histograms.
+    """Compare the days (None: all written ones) of some tables (empty: all) with their usual
+    histograms.
 
     Raises UnknownName for an unknown table, and for a column that none of the tables has.
     """
-    chosen = [pipeline.contract(n, "Nothing was compared") for n in tables] or list(pipeline.contracts)
+    chosen = [pipeline.contract(n, "Nothing was compared") for n in tables] or list(
+        pipeline.contracts
+    )
     if column is not None:
         known = dict.fromkeys(name for c in chosen for name in c.column_names)
         refuse_unknown("column", [column], known, "Nothing was compared")
@@ -184,12 +230,23 @@ def measure_drift(
     return DriftReport(tuple(sorted(found, key=lambda d: (-d.excess, d.table, d.day, d.column))))
 
 
-def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | None) -> Iterator[ColumnDrift]:
-    """Yield the drifts of one table, without labels written as provisional; one pass over its log."""
-    newest, earlier, ripe = dict[date, DayEntry](), dict[date, DayEntry](), contract.matures_after_days
+def _table(
+    lake: Lake, contract: Contract, column: str | None, days: DayRange | None
+) -> Iterator[ColumnDrift]:
+    """Yield the drifts of one table, without labels written as provisional; one pass over its
+    log."""
+    newest, earlier, ripe = (
+        dict[date, DayEntry](),
+        dict[date, DayEntry](),
+        contract.matures_after_days,
+    )
     for commit in lake.store.commits(contract.name):
         for day, entry in (commit.receipt.days if commit.receipt else {}).items():
-            if ripe is not None and commit.receipt and not is_mature(day, ripe, commit.receipt.frontier):
+            if (
+                ripe is not None
+                and commit.receipt
+                and not is_mature(day, ripe, commit.receipt.frontier)
+            ):
                 continue
             if day in newest and newest[day].content != entry.content:
                 earlier[day] = newest[day]
@@ -202,12 +259,14 @@ def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | 
         for day in histograms:
             if days is None or day in days:
                 rows = newest[day].rows
-                yield _column_drift(contract.name, name, day, rows, histograms, before.get(name, {}).get(day))
+                yield _column_drift(
+                    contract.name, name, day, rows, histograms, before.get(name, {}).get(day)
+                )
 
 
 def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
-    """Return the histograms by column and day, days ascending, with a bucket for NULL; days of which nothing is known,
-    e.g. by an earlier version's receipt, are left out."""
+    """Return the histograms by column and day, days ascending, with a bucket for NULL; days of
+    which nothing is known, e.g. by an earlier version's receipt, are left out."""
     columns: dict[str, dict[date, Histogram]] = {}
     counted = {d: counted_histograms(e.counts) for d, e in sorted(entries.items())}
     names = sorted({c for histograms in counted.values() for c in histograms})
@@ -215,15 +274,25 @@ def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogr
         nulls = counted_nulls(entries[day].counts)
         for c in names:  # a day of NULLs only has no histogram
             if c in by_name or nulls.get(c) == entries[day].rows:
-                columns.setdefault(c, {})[day] = {**by_name.get(c, {}), NULL_BUCKET: nulls.get(c, 0)}
+                columns.setdefault(c, {})[day] = {
+                    **by_name.get(c, {}),
+                    NULL_BUCKET: nulls.get(c, 0),
+                }
     return columns
 
 
 def _column_drift(
-    table: str, column: str, day: date, rows: int, histograms: Mapping[date, Histogram], before: Histogram | None
+    table: str,
+    column: str,
+    day: date,
+    rows: int,
+    histograms: Mapping[date, Histogram],
+    before: Histogram | None,
 ) -> ColumnDrift:
     trailing = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
-    weekdays = [h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)]
+    weekdays = [
+        h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)
+    ]
     usual = (
         pooled(trailing) if len(trailing) >= NEEDED_DAYS and recurs(trailing) else None,
         pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS and recurs(weekdays) else None,
@@ -238,5 +307,14 @@ def _column_drift(
     words = largest_shift(histograms[day], reference) if greatest and reference else ""
     is_judged = greatest > 0 or any(d is not None and d.chance <= LARGE_DRIFT for d in drifts)
     return ColumnDrift(
-        table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words, is_judged
+        table,
+        column,
+        day,
+        rows,
+        indexes[0],
+        indexes[1],
+        indexes[2],
+        round(greatest, 4),
+        words,
+        is_judged,
     )

@@ -1,7 +1,9 @@
-"""The checklist of a lake that can be trusted, computed: each item with its evidence, and the command that mends it.
+"""The checklist of a lake that can be trusted, computed: each item with its evidence, and the
+command that mends it.
 
-Not here: the figures themselves (`prove`, `account`, `skew`, `lateness`, plans), and a day's states (`status`). An item
-holds only if something in the lake shows it; what was never tried does not hold. No JVM, no Dagster.
+Not here: the figures themselves (`prove`, `account`, `skew`, `lateness`, plans), and a day's states
+(`status`). An item holds only if something in the lake shows it; what was never tried does not
+hold. No JVM, no Dagster.
 """
 
 from collections import Counter
@@ -55,7 +57,8 @@ class _LakeState:
 
 
 def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
-    """Judge the six items of loads that can be recovered, and the six of the newest plan; changes nothing."""
+    """Judge the six items of loads that can be recovered, and the six of the newest plan; changes
+    nothing."""
     seen = _LakeState(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
     loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
     return (*loads, *plan_items(lake, pipeline))
@@ -70,9 +73,11 @@ def _item(about: str, name: str, answer: Answer) -> Item:
 
 
 def _idempotent(seen: _LakeState) -> Answer:
-    """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no receipt refuted."""
+    """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no
+    receipt refuted."""
     irreproducible = {
-        n: [d for d, r in t.latest.items() if r.irreproducible] for n, t in seen.states.view.tables.items()
+        n: [d for d, r in t.latest.items() if r.irreproducible]
+        for n, t in seen.states.view.tables.items()
     }
     wrong = [f"{name} {ranges(days)}" for name, days in irreproducible.items() if days]
     equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]
@@ -91,76 +96,127 @@ def _atomic(seen: _LakeState) -> Answer:
     foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
     halfway = list(map(str, unfinished(seen.lake)))
     days = sum(len(t.latest) for t in seen.states.view.tables.values())
-    well = f"all {days} days of tables are files of one commit with a receipt; no switch of tables stopped halfway"
+    well = (
+        f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
+        "stopped halfway"
+    )
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
     wrong += halfway
     return bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 
 def _one_path(seen: _LakeState) -> Answer:
-    """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
+    """Daily loads, late data and backfills are the same function: the newest receipts carry one
+    code per table."""
     view, codes = seen.states.view, seen.pipeline.codes
-    runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
-    ours = {n for n, contract in seen.states.contracts.items() if n in codes and not contract.external}
+    runs = Counter(
+        c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt
+    )
+    ours = {
+        n for n, contract in seen.states.contracts.items() if n in codes and not contract.external
+    }
     latest_of = {n: t.latest.values() for n, t in view.tables.items() if n in ours}
-    outdated = {n: sum(s.code_digest != codes[n].code_digest for s in latest) for n, latest in latest_of.items()}
-    wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in outdated.items() if days]
+    outdated = {
+        n: sum(s.code_digest != codes[n].code_digest for s in latest)
+        for n, latest in latest_of.items()
+    }
+    wrong = [
+        f"by other code than today's: {days} day(s) of {name}"
+        for name, days in outdated.items()
+        if days
+    ]
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
-    well = f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code of its table"
+    well = (
+        f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code "
+        "of its table"
+    )
     names = ",".join(n for n, days in outdated.items() if days)
-    mend = f"backfill-assets plan --from DAY --to DAY --tables {names}" if names else "backfill-assets catch-up"
+    mend = (
+        f"backfill-assets plan --from DAY --to DAY --tables {names}"
+        if names
+        else "backfill-assets catch-up"
+    )
     return bool(runs) and not wrong, "; ".join(wrong) or well, mend
 
 
 def _event_time(seen: _LakeState) -> Answer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
     share, days = seen.lake.settings.lateness.watermark_share, known_days(seen.states.view)
-    stale = {n: [d for d in days or () if seen.states.of(n, d) is State.STALE] for n in seen.states.contracts}
-    wrong = [f"{name} {ranges(found)} lack rows that arrived" for name, found in stale.items() if found]
+    stale = {
+        n: [d for d in days or () if seen.states.of(n, d) is State.STALE]
+        for n in seen.states.contracts
+    }
+    wrong = [
+        f"{name} {ranges(found)} lack rows that arrived" for name, found in stale.items() if found
+    ]
     fix = "backfill-assets catch-up"
     try:
         late = lateness_of(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
         return False, "nothing is loaded", fix
-    well = f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change are made again"
+    well = (
+        f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change "
+        "are made again"
+    )
     return not wrong, "; ".join(wrong[:3]) or well, fix
 
 
 def _deduplicated(seen: _LakeState) -> Answer:
-    """Every landed row is accounted for, no hash decides which row of a key wins, and no key is current twice."""
+    """Every landed row is accounted for, no hash decides which row of a key wins, and no key is
+    current twice."""
     view, contracts = seen.states.view, seen.states.contracts
     landed = sum_of_accounts(accounts(seen.lake, view).values())
     if wrong := sum(landed.wrong.values()):
-        evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
+        evidence = (
+            f"{wrong:,} landed row(s) are in no table: "
+            f"{', '.join(map(str, contiguous(landed.wrong)))}"
+        )
         return False, evidence, "backfill-assets doctor"
     if undecided := sum(_undecided(seen, source) for source in view.sources.values()):
         evidence = (
-            f"{undecided:,} keys came on one day in several files, with other content and one version_ts: a hash "
+            f"{undecided:,} keys came on one day in several files, with other content and one "
+            "version_ts: a hash "
         )
         evidence += f"decides which counts (of the newest {NEWEST_DAYS} days)"
         return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
     versions = [
-        n for n in versions_of(contracts.values()) if {"event_key", "known_until"} <= {*contracts[n].column_names}
+        n
+        for n in versions_of(contracts.values())
+        if {"event_key", "known_until"} <= {*contracts[n].column_names}
     ]
     if twice := {name: n for name in versions if (n := _current_twice(seen, name))}:
-        evidence = "; ".join(f"{n:,} row(s) of {name} repeat a key that is current" for name, n in twice.items())
-        return False, evidence, f"backfill-assets backfill --force --tables {','.join(twice)} --from DAY --to DAY"
+        evidence = "; ".join(
+            f"{n:,} row(s) of {name} repeat a key that is current" for name, n in twice.items()
+        )
+        return (
+            False,
+            evidence,
+            f"backfill-assets backfill --force --tables {','.join(twice)} --from DAY --to DAY",
+        )
     found = sum((repeats_of(seen.lake, seen.states, s) for s in view.sources.values()), Repeats())
-    evidence = f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery number, and of the "
+    evidence = (
+        f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery "
+        "number, and of the "
+    )
     evidence += f"other {found}; each key is current once in {', '.join(versions) or 'no table'}"
     return bool(landed.rows and versions), evidence, "backfill-assets doctor"
 
 
 def _current_twice(seen: _LakeState, name: str) -> int:
-    """Count the rows of a table of versions that are current and whose key another current row has."""
+    """Count the rows of a table of versions that are current and whose key another current row
+    has."""
     if (version := seen.states.view.table(name).version) < 0:
         return 0
     query = "SELECT count(*) - count(DISTINCT event_key) AS n FROM t WHERE known_until IS NULL"
-    return sum(batch.columns[0][0].as_py() for batch in seen.lake.store.query(query, {"t": (name, version)}))
+    return sum(
+        batch.columns[0][0].as_py()
+        for batch in seen.lake.store.query(query, {"t": (name, version)})
+    )
 
 
 def _undecided(seen: _LakeState, source: Source) -> int:
-    """Count the keys of the source's newest days whose rows in several files only the default of `seq` orders."""
+    """Count the keys of the source's newest days whose rows in several files only the default of
+    `seq` orders."""
     days = sorted(source.loaded.latest)[-NEWEST_DAYS:]
     if not days:
         return 0
@@ -168,12 +224,19 @@ def _undecided(seen: _LakeState, source: Source) -> int:
     if delivered.table or "seq" in names_of(delivered.select):  # a table's log orders its rows
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
-    own = (c.name for c in seen.states.contracts[source.table].columns if c.name not in ("seq", "source_file"))
+    own = (
+        c.name
+        for c in seen.states.contracts[source.table].columns
+        if c.name not in ("seq", "source_file")
+    )
     contents = (
-        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t WHERE arrival_date >= DATE '{days[0]}'"
+        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t WHERE arrival_date "
+        f">= DATE '{days[0]}'"
     )
     contents += f" GROUP BY {', '.join(map(quoted, own))}"
-    query = f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} HAVING count(*) > 1 AND min(a) <> max(b)"
+    query = (
+        f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} HAVING count(*) > 1 AND min(a) <> max(b)"
+    )
     batches = seen.lake.store.query(
         f"SELECT count(*) AS n FROM ({query})", {"t": (source.table, source.loaded.version)}
     )
@@ -183,38 +246,64 @@ def _undecided(seen: _LakeState, source: Source) -> int:
 def _skew(seen: _LakeState) -> Answer:
     """The most frequent key of each table that others group or join is known, and bounded."""
     days = known_days(seen.states.view)
-    reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
+    reads = (
+        {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()}
+        if days
+        else {}
+    )
     shares = key_shares(seen.lake, seen.states, reads)
     beyond = [
-        f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}" for s in shares if s.bound and s.beyond
+        f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}"
+        for s in shares
+        if s.bound and s.beyond
     ]
     unbounded = sorted({s.table for s in shares if s.bound is None})
     keyed = sorted({i.table for c in seen.states.contracts.values() for i in c.inputs if i.by})
-    evidence = "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
+    evidence = (
+        "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
+    )
     if not keyed:
         evidence = "no input says by which columns a table groups or joins it"
         mend = "name them (`by` of an input): backfill-assets guide skew"
     elif not shares:
         mend = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
     else:
-        mend = f"set [gates.tables.{(unbounded or [s.table for s in shares])[0]}] max_key_share in lake.toml"
+        mend = (
+            f"set [gates.tables.{(unbounded or [s.table for s in shares])[0]}] max_key_share in "
+            "lake.toml"
+        )
     return bool(shares) and not beyond and not unbounded, evidence, mend
 
 
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
-    """Judge the newest plan of today's tables: what a person should be able to answer before and after a backfill."""
-    tables, plans = {c.name for c in pipeline.contracts}, (find_plan(lake, i) for i in reversed(plan_ids(lake)))
+    """Judge the newest plan of today's tables: what a person should be able to answer before and
+    after a backfill."""
+    tables, plans = (
+        {c.name for c in pipeline.contracts},
+        (find_plan(lake, i) for i in reversed(plan_ids(lake))),
+    )
     newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
     current = progress(lake, pipeline, newest) if newest else None
     for name, judge in PLANNED.items():
-        yield _item(PLAN, name, judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX))
+        yield _item(
+            PLAN,
+            name,
+            judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX),
+        )
 
 
 def _strategy(current: Progress) -> Answer:
-    """Whether no key occurs twice in the days to write, so that the strategy has one row to write or match per key."""
+    """Whether no key occurs twice in the days to write, so that the strategy has one row to write
+    or match per key."""
     unique, text, fix = _ticked(current, "keys unique")
-    keys = "; ".join(f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables)
-    return unique, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {text}", fix
+    keys = "; ".join(
+        f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables
+    )
+    return (
+        unique,
+        f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {text}",
+        fix,
+    )
 
 
 def _chunked(current: Progress) -> Answer:
@@ -234,10 +323,13 @@ def _ticked(current: Progress, name: str = "") -> Answer:
 
 
 def _range(current: Progress) -> Answer:
-    """Whether the plan makes every day that its writes change, or all the following days were made since."""
+    """Whether the plan makes every day that its writes change, or all the following days were made
+    since."""
     of = current.states.of
     left = {
-        i.table: [d for s in i.follows for d in s if not current.is_done or of(i.table, d) is State.STALE]
+        i.table: [
+            d for s in i.follows for d in s if not current.is_done or of(i.table, d) is State.STALE
+        ]
         for i in current.plan.impacts
     }
     if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:
@@ -248,13 +340,25 @@ def _range(current: Progress) -> Answer:
         )
     policy = current.plan.policy
     spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
-    return True, f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows is left", ""
+    return (
+        True,
+        f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows "
+        "is left",
+        "",
+    )
 
 
 def _verified(current: Progress) -> Answer:
     done = [c.chunk.number for c in current.chunks if c.state is ChunkState.DONE]
-    evidence = f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is {current.state}"
-    return current.is_done and current.state == "finished", evidence, f"backfill-assets run {current.plan.id}"
+    evidence = (
+        f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is "
+        f"{current.state}"
+    )
+    return (
+        current.is_done and current.state == "finished",
+        evidence,
+        f"backfill-assets run {current.plan.id}",
+    )
 
 
 LOADS: dict[str, Callable[[_LakeState], Answer]] = {

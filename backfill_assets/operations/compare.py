@@ -35,20 +35,23 @@ class Moment:
 
     @classmethod
     def after_write(cls, lake: Lake, table: str, write_id: str) -> "Moment":
-        """Return the moment of the write whose id begins so; raises BackfillError where the table has none."""
+        """Return the moment of the write whose id begins so; raises BackfillError where the table
+        has none."""
         for commit in lake.store.commits(table) if write_id else ():
             if commit.receipt is not None and commit.receipt.write_id.startswith(write_id):
                 return cls(lake, commit.version)
         raise BackfillError(
-            f"the table {table}", f"it has no write {write_id[:40]!r}", "Nothing was read",
+            f"the table {table}",
+            f"it has no write {write_id[:40]!r}",
+            "Nothing was read",
             f"`backfill-assets audit --table {table}` lists all writes",
-        )  # fmt: skip
+        )
 
     def of(self, table: str) -> int:
         """Return the version of the table; raises BackfillError where it had none then.
 
-        At an instant, the lake's log decides, so that all tables are of one state. Before its first entry, and for the
-        ledger `files`, which is not in it, the table's own commits decide.
+        At an instant, the lake's log decides, so that all tables are of one state. Before its first
+        entry, and for the ledger `files`, which is not in it, the table's own commits decide.
         """
         together = versions_seen(self.lake, self.at) if self.at is not None else None
         if together is not None and table in together:
@@ -56,15 +59,27 @@ class Moment:
         else:
             known = [(c.version, c.at) for c in self.lake.store.commits(table)]
             entry = find_version(self.lake, self.at) if isinstance(self.at, int) else None
-            by = entry.at if entry is not None else self.at if isinstance(self.at, datetime) else None
+            by = (
+                entry.at
+                if entry is not None
+                else self.at
+                if isinstance(self.at, datetime)
+                else None
+            )
             found = [v for v, at in known if self.version in (None, v) and (by is None or at <= by)]
         if not found:
-            wanted = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
+            wanted = (
+                f"version {self.version}"
+                if self.version is not None
+                else f"commit by {self.at or 'now'}"
+            )
             wanted = f"commit in lake version {self.at}" if isinstance(self.at, int) else wanted
             raise BackfillError(
-                f"the table {table} of {self.lake.address}", f"it has no {wanted}", "Nothing was compared",
+                f"the table {table} of {self.lake.address}",
+                f"it has no {wanted}",
+                "Nothing was compared",
                 f"`backfill-assets audit --table {table}` lists all writes",
-            )  # fmt: skip
+            )
         return found[-1]
 
 
@@ -77,10 +92,12 @@ def whole_files(contract: Contract, undone: str) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise BackfillError(
-            f"the table {contract.name}", f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
-            undone, "Look at it with `backfill-assets doctor`; files of old versions are kept as long as "
+            f"the table {contract.name}",
+            f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
+            undone,
+            "Look at it with `backfill-assets doctor`; files of old versions are kept as long as "
             "`[retention] rollback_days` says: choose a later one",
-        ) from error  # fmt: skip
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -91,14 +108,18 @@ class ColumnDifference:
     changed: int  # values
     nulls_before: float | None  # share (0..1); None: that side has no such column
     nulls_after: float | None
-    drift: float = 0  # population stability index with a bucket for NULL; 0: only one side has the column
+    drift: float = (
+        0  # population stability index with a bucket for NULL; 0: only one side has the column
+    )
     is_large: bool = False  # beyond 0.25 and chance
     is_meant: bool = True  # the request allows the column to change
 
     @property
     def is_unmeant(self) -> bool:
         """Return whether it changed, came or went, and was not meant to."""
-        return not self.is_meant and (self.changed > 0 or self.nulls_before is None or self.nulls_after is None)
+        return not self.is_meant and (
+            self.changed > 0 or self.nulls_before is None or self.nulls_after is None
+        )
 
 
 @dataclass(frozen=True)
@@ -121,27 +142,40 @@ class CompareReport:
     @property
     def one_sided(self) -> str:
         """Return the columns of one side alone as a part of a sentence; empty if there are none."""
-        gone, new = ([c.column for c in self.columns if getattr(c, n) is None] for n in ("nulls_after", "nulls_before"))
+        gone, new = (
+            [c.column for c in self.columns if getattr(c, n) is None]
+            for n in ("nulls_after", "nulls_before")
+        )
         parts = (("before", gone), ("after", new))
-        return "".join(f"; columns only {side}: {', '.join(names)}" for side, names in parts if names)
+        return "".join(
+            f"; columns only {side}: {', '.join(names)}" for side, names in parts if names
+        )
 
     def total(self, name: str) -> int:
-        """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
+        """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or
+        `rows_after`."""
         return sum(getattr(d, name) for d in self.differing)
 
     @property
     def headline(self) -> str:
-        """Return one sentence: the versions, the days that differ, their rows, and columns of one side alone."""
+        """Return one sentence: the versions, the days that differ, their rows, and columns of one
+        side alone."""
         added, removed, changed = (f"{self.total(n):,}" for n in ("added", "removed", "changed"))
         differing = f"{len(self.differing)} of {len(self.days)} day(s) differ"
         return (
-            f"{self.table} {self.days}, version {self.before} to {self.after}: {differing}: {added} row(s) added, "
+            f"{self.table} {self.days}, version {self.before} to {self.after}: {differing}: "
+            f"{added} row(s) added, "
             f"{removed} removed, {changed} changed{self.one_sided}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        lists = {"days": self.differing, "columns": self.columns, "unmeant": self.unmeant, "samples": self.samples}
+        lists = {
+            "days": self.differing,
+            "columns": self.columns,
+            "unmeant": self.unmeant,
+            "samples": self.samples,
+        }
         return {
             "table": self.table,
             "from": str(self.days.start),
@@ -163,10 +197,12 @@ class CompareRequest:
     meant: Collection[str] | None = None  # columns that may change; None: any
 
 
-def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:
-    """The comparisons that show what a plan (or its `chunk` alone) changed: per table the days, the version before its
-    first write and the version of its last. Tables without a write are left out. Raises BackfillError for an unknown
-    chunk."""
+def of_plan(
+    lake: Lake, plan: Plan, chunk: int | None
+) -> list[tuple[CompareRequest, Moment, Moment]]:
+    """The comparisons that show what a plan (or its `chunk` alone) changed: per table the days, the
+    version before its first write and the version of its last. Tables without a write are left out.
+    Raises BackfillError for an unknown chunk."""
     days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
     for table in plan.tables:
         writes = writes_of_plan(lake, plan, table)
@@ -177,7 +213,9 @@ def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequ
     return found
 
 
-def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: Moment) -> CompareReport:
+def compare(
+    pipeline: Pipeline, request: CompareRequest, before: Moment, after: Moment
+) -> CompareReport:
     """Compare days of a table; days with the same files on both sides are not read. No JVM.
 
     Raises BackfillError for an unknown table, column or version, and for files that are gone.
@@ -188,13 +226,17 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
     views = [m.lake.store.view(contract.name, contract.day_column, v) for m, v in moments]
     if not any(day in view.latest for view in views for day in request.days):
         raise BackfillError(
-            f"the table {request.table}", f"neither side ever wrote {ranges(request.days)}", "Nothing was compared",
+            f"the table {request.table}",
+            f"neither side ever wrote {ranges(request.days)}",
+            "Nothing was compared",
             "`backfill-assets status` shows which days were written",
-        )  # fmt: skip
+        )
     old, new = (set(m.lake.store.data_files(contract, v, list(request.days))) for m, v in moments)
     if contract.partition_column == contract.day_column:
         changed_folders = {folder_of(file) for file in old ^ new}
-        old, new = ({file for file in side if folder_of(file) in changed_folders} for side in (old, new))
+        old, new = (
+            {file for file in side if folder_of(file) in changed_folders} for side in (old, new)
+        )
     elif old == new:
         old, new = set(), set()
     with whole_files(contract, "Nothing was compared"):
@@ -203,19 +245,31 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
     known = {**dict.fromkeys(contract.column_names), **found.histograms}
     if unknown := sorted(set(request.meant or ()) - known.keys()):
         raise BackfillError(
-            f"the table {request.table}", f"it has no column {', '.join(unknown)}", "Nothing was compared",
+            f"the table {request.table}",
+            f"it has no column {', '.join(unknown)}",
+            "Nothing was compared",
             f"Name some of {', '.join(known)}",
-        )  # fmt: skip
-    columns = tuple(_column_difference(c, request, differing, *sides) for c, sides in found.histograms.items())
+        )
+    columns = tuple(
+        _column_difference(c, request, differing, *sides) for c, sides in found.histograms.items()
+    )
     return CompareReport(request.table, request.days, *versions, differing, columns, found.samples)
 
 
 def _column_difference(
-    name: str, request: CompareRequest, days: Sequence[DayDifference], before: Histogram | None, after: Histogram | None
+    name: str,
+    request: CompareRequest,
+    days: Sequence[DayDifference],
+    before: Histogram | None,
+    after: Histogram | None,
 ) -> ColumnDifference:
-    changed, meant = sum(d.columns.get(name, 0) for d in days), request.meant is None or name in request.meant
+    changed, meant = (
+        sum(d.columns.get(name, 0) for d in days),
+        request.meant is None or name in request.meant,
+    )
     nulls_before, nulls_after = (
-        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1) for side in (before, after)
+        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1)
+        for side in (before, after)
     )
     if before is None or after is None:
         return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)

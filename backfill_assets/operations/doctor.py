@@ -1,7 +1,8 @@
-"""The doctor and `verify`: checks of the machine and of a lake, without a JVM, and the lists that run them.
+"""The doctor and `verify`: checks of the machine and of a lake, without a JVM, and the lists that
+run them.
 
-`verify` holds logs, files and rows of tables against their receipts by a second reader. Not here: the checks of one
-table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
+`verify` holds logs, files and rows of tables against their receipts by a second reader. Not here:
+the checks of one table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
 """
 
 import json
@@ -16,7 +17,13 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.errors import BackfillError, refuse_unknown, section_of, telling_source, unwritten
+from backfill_assets.core.errors import (
+    BackfillError,
+    refuse_unknown,
+    section_of,
+    telling_source,
+    unwritten,
+)
 from backfill_assets.core.texts import plain, scrub
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import THEIRS
@@ -56,10 +63,13 @@ from backfill_assets.operations.doctor_tables import (
 from backfill_assets.operations.prove import examine_engine
 from backfill_assets.operations.rejected import ledgers_of, undeclared
 
-KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
+KEEPS_BACKFILLS = (
+    "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
+)
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 PAGES = (
-    "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and roll back, too; "
+    "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and "
+    "roll back, too; "
     "`backfill-assets ui` answers only who has its address"
 )
 NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
@@ -68,7 +78,9 @@ OUR_EVENT_STORAGE: dict[str, Any] = {
     "class": "BatchedEventLogStorage",
     "config": {"home": {"env": "DAGSTER_HOME"}},
 }
-EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace('"', "")  # a line of YAML
+EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace(
+    '"', ""
+)  # a line of YAML
 ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 
@@ -80,8 +92,9 @@ def doctor(
 ) -> list[Diagnosis]:
     """Run all checks on the machine and the lake at `root`; good findings are listed, too.
 
-    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken; `sharing` looks for
-    other lakes in Dagster's instance. Whatever a lake causes is a finding, not an exception.
+    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken;
+    `sharing` looks for other lakes in Dagster's instance. Whatever a lake causes is a finding, not
+    an exception.
     """
     machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     try:
@@ -95,23 +108,28 @@ def doctor(
         machine = []
     elif not engine_named(lake.settings.spark.engine).needs_java:
         machine = [("the engine", partial(examine_engine, lake, tables))]
-    findings = run_checks([
-        *machine,
-        ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
-        ("the lake", partial(_rights, lake)),
-        *([("the store", partial(_store, lake, tables))] if lake.place.is_store else ()),
-        ("the lake's log", partial(_newest_lake_version, lake)),
-        ("the engine", partial(_server, lake)),
-        ("Dagster's home", partial(_dagster_home, lake)),
-        ("Dagster's home", partial(sharing, lake)),
-        ("Dagster's daemon", examine_daemons),
-        ("declared columns", partial(_compiled, tables)),
-        *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
-    ])  # fmt: skip
+    findings = run_checks(
+        [
+            *machine,
+            ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
+            ("the lake", partial(_rights, lake)),
+            *([("the store", partial(_store, lake, tables))] if lake.place.is_store else ()),
+            ("the lake's log", partial(_newest_lake_version, lake)),
+            ("the engine", partial(_server, lake)),
+            ("Dagster's home", partial(_dagster_home, lake)),
+            ("Dagster's home", partial(sharing, lake)),
+            ("Dagster's daemon", examine_daemons),
+            ("declared columns", partial(_compiled, tables)),
+            *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
+        ]
+    )
     of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
-    of_tables += run_checks([
-        ("the tables", partial(_undeclared, lake, contracts)), ("forgotten entities", partial(_forgotten, lake)),
-    ])  # fmt: skip
+    of_tables += run_checks(
+        [
+            ("the tables", partial(_undeclared, lake, contracts)),
+            ("forgotten entities", partial(_forgotten, lake)),
+        ]
+    )
     if not has_errors(of_tables):  # sums over broken tables would mislead
         of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
     findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
@@ -132,7 +150,11 @@ def _jars() -> Iterator[Diagnosis]:
     if jars := present_jars():
         yield fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
     else:
-        yield odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
+        yield odd(
+            "Delta's jars",
+            "not fetched yet",
+            "The first start fetches them: let it reach the network once",
+        )
 
 
 def _store(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
@@ -165,18 +187,24 @@ def _newest_lake_version(lake: Lake) -> Iterator[Diagnosis]:
         yield fine(name, "no lake version yet: readers see each table at its newest commit")
         return
     behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
-    wait = f"; newer commits of {', '.join(behind)} wait for the end of a run, publication or rollback"
+    wait = (
+        f"; newer commits of {', '.join(behind)} wait for the end of a run, publication or rollback"
+    )
     seen = f"readers see lake version {entry.number} of {entry.at:%Y-%m-%d %H:%M} UTC"
     yield fine(name, seen + wait if behind else seen)
 
 
 def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
-    """The event storage that $DAGSTER_HOME names, else the lake's own home; one that names a database is left alone."""
+    """The event storage that $DAGSTER_HOME names, else the lake's own home; one that names a
+    database is left alone."""
     named = os.environ.get("DAGSTER_HOME")
     file = Path(named or lake.root / DAGSTER_FOLDER, "dagster.yaml")
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if (named or text) and not NAMES_A_STORAGE.search(text):
-        slow = "it names no event_log_storage: runs from Dagster's pages record a range of days slowly; commands do not"
+        slow = (
+            "it names no event_log_storage: runs from Dagster's pages record a range of days "
+            "slowly; commands do not"
+        )
         hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
         yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
 
@@ -184,21 +212,26 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
 def examine_daemons(
     environments: Callable[[str], Iterable[tuple[int, Mapping[str, str]]]] = environments_of,
 ) -> Iterator[Diagnosis]:
-    """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while the code server is
-    away. Nothing is said of daemons elsewhere."""
+    """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while
+    the code server is away. Nothing is said of daemons elsewhere."""
     home = os.environ.get("DAGSTER_HOME")
     for pid, environ in environments("dagster-daemon") if home else ():
-        is_of_home = os.path.realpath(environ.get("DAGSTER_HOME", "")) == os.path.realpath(str(home))
+        is_of_home = os.path.realpath(environ.get("DAGSTER_HOME", "")) == os.path.realpath(
+            str(home)
+        )
         if is_of_home and not environ.get(KEEPS_BACKFILLS):
             yield odd(
                 f"Dagster's daemon, process {pid}",
-                "a code server that is away for a moment ends every backfill that was asked for in the browser",
-                f"Set {KEEPS_BACKFILLS}=1 in its environment and start it again (`backfill-assets guide servers`)",
+                "a code server that is away for a moment ends every backfill that was asked for "
+                "in the browser",
+                f"Set {KEEPS_BACKFILLS}=1 in its environment and start it again (`backfill-assets "
+                "guide servers`)",
             )
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Each declared column once, with all tables in which it is the same: both truths have the same features."""
+    """Each declared column once, with all tables in which it is the same: both truths have the same
+    features."""
     tables_of: dict[tuple[str, str], list[str]] = {}
     for table in tables:
         for column, sql in table.compiled.items():
@@ -208,7 +241,8 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
 
 
 def _landing(lake: Lake) -> Iterator[Diagnosis]:
-    """The landing folder of a lake's source: is it there, and does it still hold what was loaded?"""
+    """The landing folder of a lake's source: is it there, and does it still hold what was
+    loaded?"""
     with failing_alone(delivered_by(lake)), telling_source(lake.source):
         comparison, listing, records = compared(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
@@ -218,23 +252,39 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         yield odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
         return
     unseen = any(UNLISTED in r.reason for r in listing.refused)
-    back, readable = f"Put it back, {ACCEPT}", "Make the folders below readable first, then look again"
-    found = ("altered", comparison.altered, back), ("missing", comparison.missing, readable if unseen else back)
+    back, readable = (
+        f"Put it back, {ACCEPT}",
+        "Make the folders below readable first, then look again",
+    )
+    found = (
+        ("altered", comparison.altered, back),
+        ("missing", comparison.missing, readable if unseen else back),
+    )
     for word, changed, advice in found:
         if changed:
             paths = first_names(plain(r.path) for r in changed)
-            yield broken(name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice)
+            yield broken(
+                name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice
+            )
     if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
         paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
-    if by_position := "arrival_ts" not in names_of(lake.settings.source.select) and reads_by_position(records):
+    if by_position := "arrival_ts" not in names_of(
+        lake.settings.source.select
+    ) and reads_by_position(records):
         paths = first_names(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
         what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
-        yield odd(name, what, f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated")
+        yield odd(
+            name,
+            what,
+            f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated",
+        )
     if listing.refused:
         paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
-        yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
+        yield odd(
+            name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"
+        )
     fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
 
@@ -242,8 +292,13 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
 def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Name the tables that only this check and `forget`, which refuses beside them, see."""
     if found := undeclared(lake, contracts):
-        what = f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and `forget` refuses"
-        yield odd("the tables", what, f"Declare them again, or move their folders out of {lake.tables}")
+        what = (
+            f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and "
+            "`forget` refuses"
+        )
+        yield odd(
+            "the tables", what, f"Declare them again, or move their folders out of {lake.tables}"
+        )
 
 
 def _forgotten(lake: Lake) -> Iterator[Diagnosis]:
@@ -254,21 +309,26 @@ def _forgotten(lake: Lake) -> Iterator[Diagnosis]:
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
-    """Compare the rows of the landed files with the rows that the loads counted, per source and day."""
+    """Compare the rows of the landed files with the rows that the loads counted, per source and
+    day."""
     view = read_view(lake, contracts)
     for landed, account in accounts(lake, view).items():
         name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
         if not account.wrong:
-            parts = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in account.parts())
+            parts = ", ".join(
+                f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in account.parts()
+            )
             yield fine(name, f"{account.rows} landed rows: {parts}")
             continue
         first, last = min(account.wrong), max(account.wrong)
         rows = account.wrong[first]
         yield broken(
             name,
-            f"{len(account.wrong)} loaded day(s) do not add up ({first_names(contiguous(account.wrong))}); {first}: "
+            f"{len(account.wrong)} loaded day(s) do not add up "
+            f"({first_names(contiguous(account.wrong))}); {first}: "
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
-            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
+            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} "
+            f"--to {last}`",
         )
 
 
@@ -283,9 +343,11 @@ class VerifyRequest:
 
 
 def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
-    """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
+    """Return every finding about the tables, good ones included; a damaged table hides no other.
+    Changes nothing.
 
-    Raises UnknownName for a table that the lake does not have, BackfillError if none of the days was written.
+    Raises UnknownName for a table that the lake does not have, BackfillError if none of the days
+    was written.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
     refuse_unknown("table", request.tables, known, "Nothing was verified")
@@ -294,17 +356,25 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
         raise unwritten("the verification", "Nothing was verified")
     landed = {c.source: c.name for c in contracts if c.is_landed}
     findings = run_checks(
-        (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep))
+        (
+            f"the table {c.name}",
+            partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep),
+        )
         for c in chosen
     )
     if request.rows:
         receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
-        findings += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted)
-    return findings + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else [])
+        findings += run_checks(
+            (f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted
+        )
+    return findings + (
+        run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else []
+    )
 
 
 def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
-    """Whether a table has receipts of some of the days; also if its log is damaged, which is a finding."""
+    """Whether a table has receipts of some of the days; also if its log is damaged, which is a
+    finding."""
     try:
         return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).latest)
     except BackfillError:

@@ -1,7 +1,9 @@
-"""What a lake needs of the store that it lies in, tried on the store itself with a few small objects.
+"""What a lake needs of the store that it lies in, tried on the store itself with a few small
+objects.
 
-Not here: the store's client (`places.objects`), and the checks of a lake (`doctor`). Commits, leases, markers rest on
-these promises; a store that breaks one of them loses writes when two processes write at once, and says nothing.
+Not here: the store's client (`places.objects`), and the checks of a lake (`doctor`). Commits,
+leases, markers rest on these promises; a store that breaks one of them loses writes when two
+processes write at once, and says nothing.
 """
 
 import uuid
@@ -15,21 +17,28 @@ from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 WRITERS, RACES = 8, 3
 TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 SENSORS = 3  # that tick so often
-# PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each sensor (counted)
+# PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each
+# sensor (counted)
 OF_DAY, OF_TICKS = (65, 85), (8, 5)
 DOLLARS = (0.005 / 1000, 0.0004 / 1000)
 PRICES = "S3, us-east-1, 2025: 0.005 $ for 1,000 PUT or LIST, 0.0004 $ for 1,000 GET"
-KEPT = "of many that create an object at once one does, a creation and a stale replacement leave what is there"
+KEPT = (
+    "of many that create an object at once one does, a creation and a stale replacement leave "
+    "what is there"
+)
 ADVICE = (
-    "What two processes write there at once is not safe: keep the lake in a store that heeds If-None-Match and "
+    "What two processes write there at once is not safe: keep the lake in a store that heeds "
+    "If-None-Match and "
     "If-Match of writes, as S3 and Azure do, or take a newer version of this one"
 )
 
 
 def examine_store(place: Place) -> Iterator[Diagnosis]:
-    """Return whether the store at a place keeps what a lake rests on: a finding for each promise that it breaks.
+    """Return whether the store at a place keeps what a lake rests on: a finding for each promise
+    that it breaks.
 
-    It writes a few objects of some bytes below `.locks` and deletes them. Raises what the store answers.
+    It writes a few objects of some bytes below `.locks` and deletes them. Raises what the store
+    answers.
     """
     failed = [what for what, keeps in PROMISES.items() if not _tried(place, keeps)]
     for what in failed:
@@ -39,14 +48,22 @@ def examine_store(place: Place) -> Iterator[Diagnosis]:
 
 
 def estimate(place: Place, tables: int) -> Diagnosis:
-    """Return what a store is asked for a lake of so many tables, and its price, without bytes kept and sent."""
+    """Return what a store is asked for a lake of so many tables, and its price, without bytes kept
+    and sent."""
     rounds = 24 * 3600 // TICK_SECONDS
-    day, ticks = ([tables * n * times for n in counted] for counted, times in ((OF_DAY, 1), (OF_TICKS, rounds)))
-    price_of_day, price_of_ticks = (sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks))
+    day, ticks = (
+        [tables * n * times for n in counted]
+        for counted, times in ((OF_DAY, 1), (OF_TICKS, rounds))
+    )
+    price_of_day, price_of_ticks = (
+        sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks)
+    )
     return fine(
-        f"requests to {place}", f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
-        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a month ({PRICES})",
-    )  # fmt: skip
+        f"requests to {place}",
+        f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
+        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a "
+        f"month ({PRICES})",
+    )
 
 
 def _tried(place: Place, keeps: Callable[[Place, str], bool]) -> bool:

@@ -1,9 +1,11 @@
-"""New lakes to try the package with: its examples (settings copied, landed files generated), and the sample of `demo`.
+"""New lakes to try the package with: its examples (settings copied, landed files generated), and
+the sample of `demo`.
 
-The sample is a month of a small shop's orders, from a first day, a number of days and a seed alone. In it: late and
-repeated rows, a file delivered twice, corrections (some after a newer one), deletes, orders that move to another day or
-lack a customer, unusable lines, a customer with a quarter of all orders, a day without deliveries. Not here: the
-content of examples (`examples`), and loading (`cli.practice`, `STEPS.md`).
+The sample is a month of a small shop's orders, from a first day, a number of days and a seed alone.
+In it: late and repeated rows, a file delivered twice, corrections (some after a newer one),
+deletes, orders that move to another day or lack a customer, unusable lines, a customer with a
+quarter of all orders, a day without deliveries. Not here: the content of examples (`examples`), and
+loading (`cli.practice`, `STEPS.md`).
 """
 
 import json
@@ -32,10 +34,16 @@ ORDERS_A_DAY = (52, 74)
 HOT_CUSTOMER, HOT_SHARE = "customer-001", 0.25
 CUSTOMERS = 40
 SECOND_FILE_EVERY = 3  # days; the others have one file
-LATENESS = ((0.84, 600), (0.08, 6 * 3600), (0.05, 3 * 86400), (0.03, 16 * 86400))  # share, at most so many seconds
+LATENESS = (
+    (0.84, 600),
+    (0.08, 6 * 3600),
+    (0.05, 3 * 86400),
+    (0.03, 16 * 86400),
+)  # share, at most so many seconds
 SELECT = (
     "CAST(delivery AS bigint) AS seq, CAST(received_at AS timestamp) AS arrival_ts, "
-    "CAST(version_at AS timestamp) AS version_ts, CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key, "
+    "CAST(version_at AS timestamp) AS version_ts, CAST(ordered_at AS timestamp) AS event_ts, "
+    "order_id AS event_key, "
     "op, customer AS entity, CAST(amount AS bigint) AS value, CAST(returned AS int) AS flag"
 )
 
@@ -56,10 +64,16 @@ class Delivery:
     def line(self, number: int) -> str:
         """The row as a JSON line; `number` is unique in the whole sample."""
         body = {
-            "delivery": number, "received_at": _text(self.received), "version_at": _text(self.version),
-            "ordered_at": _text(self.ordered) if self.ordered else None, "order_id": self.order, "op": self.op,
-            "customer": self.customer, "amount": self.amount, "returned": self.returned,
-        }  # fmt: skip
+            "delivery": number,
+            "received_at": _text(self.received),
+            "version_at": _text(self.version),
+            "ordered_at": _text(self.ordered) if self.ordered else None,
+            "order_id": self.order,
+            "op": self.op,
+            "customer": self.customer,
+            "amount": self.amount,
+            "returned": self.returned,
+        }
         return json.dumps(body)
 
 
@@ -72,7 +86,8 @@ def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
     for number in range(days):
         day = first + ONE_DAY * number
         for delivery in _day_of_orders(chance, day, first) if day != quiet else ():
-            # Nothing arrives on the quiet day either: the line was down, and it all came the day after.
+            # Nothing arrives on the quiet day either: the line was down, and it all came the day
+            # after.
             held = delivery.received.date() == quiet
             moved = replace(delivery, received=delivery.received + ONE_DAY) if held else delivery
             if moved.received < end:
@@ -91,14 +106,26 @@ def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
 
 def _day_of_orders(chance: random.Random, day: date, first: date) -> Iterator[Delivery]:
     for number in range(chance.randint(*ORDERS_A_DAY)):
-        ordered = midnight(day) + timedelta(seconds=chance.randrange(86_400), microseconds=chance.randrange(1_000_000))
+        ordered = midnight(day) + timedelta(
+            seconds=chance.randrange(86_400), microseconds=chance.randrange(1_000_000)
+        )
         received = ordered + timedelta(seconds=1 + chance.random() * _delay(chance))
         hot = chance.random() < HOT_SHARE
-        customer = HOT_CUSTOMER if hot else f"customer-{2 + min(int(chance.expovariate(0.08)), CUSTOMERS - 2):03d}"
+        customer = (
+            HOT_CUSTOMER
+            if hot
+            else f"customer-{2 + min(int(chance.expovariate(0.08)), CUSTOMERS - 2):03d}"
+        )
         order = Delivery(
-            received, ordered, ordered, f"order-{day:%Y%m%d}-{number:03d}", "upsert",
-            None if chance.random() < 0.02 else customer, chance.randrange(100, 20_000), int(chance.random() < 0.08),
-        )  # fmt: skip
+            received,
+            ordered,
+            ordered,
+            f"order-{day:%Y%m%d}-{number:03d}",
+            "upsert",
+            None if chance.random() < 0.02 else customer,
+            chance.randrange(100, 20_000),
+            int(chance.random() < 0.08),
+        )
         yield order
         yield from _later(chance, order, first)
 
@@ -123,7 +150,10 @@ def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Deli
         # A correction and an older one that arrives after it: the older one never becomes current.
         yield replace(changed, amount=777)
         yield replace(
-            changed, amount=666, version=changed.version - timedelta(seconds=30), received=changed.received + ONE_DAY
+            changed,
+            amount=666,
+            version=changed.version - timedelta(seconds=30),
+            received=changed.received + ONE_DAY,
         )
     elif drawn < 0.10 and order.ordered is not None and order.ordered.date() > first:
         yield replace(changed, ordered=order.ordered - ONE_DAY)
@@ -131,14 +161,19 @@ def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Deli
         yield replace(changed, op="delete", ordered=None, customer=None, amount=None, returned=None)
 
 
-def _day_of_files(chance: random.Random, day: date, lines: list[str], place: int, first: date) -> dict[str, str]:
-    """The day's lines in one file or two, some of them repeated, and the unusable lines for the day number `place`."""
+def _day_of_files(
+    chance: random.Random, day: date, lines: list[str], place: int, first: date
+) -> dict[str, str]:
+    """The day's lines in one file or two, some of them repeated, and the unusable lines for the day
+    number `place`."""
     repeated = [line for line in lines if chance.random() < 0.02]
     cut = len(lines) if place % SECOND_FILE_EVERY else len(lines) * 2 // 3
     parts = [lines[:cut] + _unusable(day, place, first), lines[cut:] + repeated]
     if cut == len(lines):
         parts = [parts[0] + repeated]
-    names = [f"{day:%Y-%m}/orders-{day}{'' if i == 0 else f'-{i + 1}'}.jsonl" for i in range(len(parts))]
+    names = [
+        f"{day:%Y-%m}/orders-{day}{'' if i == 0 else f'-{i + 1}'}.jsonl" for i in range(len(parts))
+    ]
     return {name: "\n".join(part) + "\n" for name, part in zip(names, parts, strict=True)}
 
 
@@ -150,7 +185,10 @@ def _unusable(day: date, place: int, first: date) -> list[str]:
     kinds = {
         1: [good.line(number)[:-9]],
         2: [good.line(number) + " " + good.line(number + 1)],
-        3: [good.line(number).replace("500", '"five hundred"'), good.line(number + 1).replace('"upsert"', '"merge"')],
+        3: [
+            good.line(number).replace("500", '"five hundred"'),
+            good.line(number + 1).replace('"upsert"', '"merge"'),
+        ],
         4: [replace(good, ordered=midnight(first) - timedelta(days=20)).line(number)],
         5: [replace(good, order="  ").line(number)],
         6: [replace(good, ordered=noon + timedelta(days=9)).line(number), "null"],
@@ -169,28 +207,44 @@ DELIVERED = datetime.fromisoformat("2024-01-01T00:00:00Z").timestamp()
 MARKER = ".demo"
 DAYS = 30
 SETTINGS: Mapping[str, Any] = {
-    "files": "landing/**/*.jsonl", "format": "jsonl", "select": SELECT, "windows_days": [3, 7], "horizon_days": 3,
-    "maturity_days": 2, "memory": "1g",
-}  # fmt: skip
+    "files": "landing/**/*.jsonl",
+    "format": "jsonl",
+    "select": SELECT,
+    "windows_days": [3, 7],
+    "horizon_days": 3,
+    "maturity_days": 2,
+    "memory": "1g",
+}
 
 
 def examples() -> dict[str, str]:
     """Return the title of every example's steps, by the example's name."""
-    steps = {path.parent.name.replace("_", "-"): path.read_text(encoding="utf-8") for path in HOME.glob(f"*/{STEPS}")}
+    steps = {
+        path.parent.name.replace("_", "-"): path.read_text(encoding="utf-8")
+        for path in HOME.glob(f"*/{STEPS}")
+    }
     return {name: steps[name].splitlines()[0].removeprefix("# ") for name in sorted(steps)}
 
 
 def make_example(name: str, root: Path) -> None:
-    """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder that is not empty."""
+    """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder
+    that is not empty."""
     known = examples()
     refuse_unknown("example", [name], known, "Nothing was made")
     refuse_in_bucket(root, "examples are made as", "Name a folder with --lake")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(
-            f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"
+            f"the lake {root}",
+            "the folder is not empty",
+            "It was left as it is",
+            "Name another --lake",
         )
-    shutil.copytree(HOME / name.replace("-", "_"), root, copy_function=shutil.copyfile, dirs_exist_ok=True)
-    generated = {**STREAMS, **STORIES}.get(name, dict[str, str])  # one without a generator makes its files by a step
+    shutil.copytree(
+        HOME / name.replace("-", "_"), root, copy_function=shutil.copyfile, dirs_exist_ok=True
+    )
+    generated = {**STREAMS, **STORIES}.get(
+        name, dict[str, str]
+    )  # one without a generator makes its files by a step
     for place, text in generated().items():
         _write(root / place, text, DELIVERED)
 
@@ -219,7 +273,9 @@ def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     if root.exists() and any(root.iterdir()):
         raise not_ours(root)
     root.mkdir(parents=True, exist_ok=True)
-    (root / MARKER).write_text(json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8")
+    (root / MARKER).write_text(
+        json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8"
+    )
     for name, text in sample_files(days.start, len(days)).items():
         path = root / "landing" / name
         _write(path, text, end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp())
@@ -241,7 +297,8 @@ def not_ours(root: Path) -> SettingsError:
 
 
 def sample_days(root: Path) -> DayRange | None:
-    """Return the days of the sample lake at `root`, None without one; raises SettingsError for a damaged marker."""
+    """Return the days of the sample lake at `root`, None without one; raises SettingsError for a
+    damaged marker."""
     try:
         marker = json.loads((root / MARKER).read_text(encoding="utf-8"))
         return DayRange(date.fromisoformat(marker["first"]), date.fromisoformat(marker["end"]))
@@ -249,5 +306,8 @@ def sample_days(root: Path) -> DayRange | None:
         return None
     except (ValueError, KeyError, TypeError):
         raise SettingsError(
-            str(root / MARKER), "it is not what `demo` writes", "The lake was left as it is", "Remove the lake by hand"
+            str(root / MARKER),
+            "it is not what `demo` writes",
+            "The lake was left as it is",
+            "Remove the lake by hand",
         ) from None

@@ -1,7 +1,9 @@
-"""The `[source]` that landed files suggest: times, key, entity and payload by names and values (DuckDB, no JVM).
+"""The `[source]` that landed files suggest: times, key, entity and payload by names and values
+(DuckDB, no JVM).
 
-Not here: the text of lake.toml and its trial load (`first_lake`), asking a person (`cli.init`), and the load itself,
-whose rules alone decide (`landing.mapping`, `load.deliveries`). A guess reads SEEN files at most; others may differ.
+Not here: the text of lake.toml and its trial load (`first_lake`), asking a person (`cli.init`), and
+the load itself, whose rules alone decide (`landing.mapping`, `load.deliveries`). A guess reads SEEN
+files at most; others may differ.
 """
 
 import re
@@ -39,17 +41,45 @@ from backfill_assets.operations.first_columns import (
 from backfill_assets.operations.first_times import other_times
 from backfill_assets.places.folder import Folder
 
-SEEN, MOST_BYTES = 20, 1 << 28  # files that a guess reads, and their bytes: the first and the last, others between
+SEEN, MOST_BYTES = (
+    20,
+    1 << 28,
+)  # files that a guess reads, and their bytes: the first and the last, others between
 EARLY_DAYS = 31  # before the first percent of events: earlier ones are outliers, such as 1970
-WHO = re.compile(r"customer|client|user|account|member|patient|device|sensor|player|subscriber|merchant|store|entity")
+WHO = re.compile(
+    r"customer|client|user|account|member|patient|device|sensor|player|subscriber|merchant|store|entity"
+)
 AS_LINES = "jq -c 'if type == \"array\" then .[] else . end' FILE"
 ROLES = {  # the names that senders give these columns, the likeliest first
-    "event_ts": ("event_ts", "event_time", "event_at", "occurred_at", "ordered_at", "ts", "timestamp", "time"),
-    "arrival_ts": ("arrival_ts", "arrived_at", "received_at", "ingested_at", "ingestion_ts", "loaded_at"),
-    "version_ts": ("version_ts", "version_at", "updated_at", "modified_at", "changed_at", "last_modified"),
+    "event_ts": (
+        "event_ts",
+        "event_time",
+        "event_at",
+        "occurred_at",
+        "ordered_at",
+        "ts",
+        "timestamp",
+        "time",
+    ),
+    "arrival_ts": (
+        "arrival_ts",
+        "arrived_at",
+        "received_at",
+        "ingested_at",
+        "ingestion_ts",
+        "loaded_at",
+    ),
+    "version_ts": (
+        "version_ts",
+        "version_at",
+        "updated_at",
+        "modified_at",
+        "changed_at",
+        "last_modified",
+    ),
     "seq": ("seq", "sequence", "offset", "delivery"),
     "op": ("op", "operation", "_op", "__op", "action", "change", "change_type", "change_operation"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -68,11 +98,14 @@ class FirstSource:
     path_names_day: bool  # each path names a day: arrival_ts where no column is
     numbered: bool  # numbers in names order files
     dialect: Dialect = PLAIN_TEXT
-    other_times: Mapping[str, str] = field(default_factory=dict)  # of other forms than ISO 8601: what reads them
+    other_times: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of other forms than ISO 8601: what reads them
 
     @property
     def is_plain(self) -> bool:
-        """Whether the payload needs no declaration: entity, value and flag, the latter two whole numbers."""
+        """Whether the payload needs no declaration: entity, value and flag, the latter two whole
+        numbers."""
         wholes = all(self.payload[n].type in WHOLES for n in ("value", "flag") if n in self.payload)
         return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD} and wholes
 
@@ -88,14 +121,21 @@ class FirstSource:
 
     @property
     def select(self) -> str:
-        """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
+        """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is
+        loaded."""
         types = {c.name: c for c in self.columns}
-        parts = [_aliased(role, in_spark(types[self.roles[role]], role)) for role in MACHINERY if role in self.roles]
+        parts = [
+            _aliased(role, in_spark(types[self.roles[role]], role))
+            for role in MACHINERY
+            if role in self.roles
+        ]
         if self.numbered and not self.is_ordered:
             parts.insert(0, BY_NUMBER)
         if "arrival_ts" not in self.roles and not self.path_names_day:
             parts.append(f"{in_spark(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts")
-        return ", ".join([*parts, *(_aliased(ticked(name), ticked(c.name)) for name, c in self.payload.items())])
+        return ", ".join(
+            [*parts, *(_aliased(ticked(name), ticked(c.name)) for name, c in self.payload.items())]
+        )
 
     @property
     def remarks(self) -> list[str]:
@@ -105,21 +145,30 @@ class FirstSource:
             "pandas' row numbers": [c for c in self.columns if c.is_index],
             "of no type that a payload has": [c for c in self.columns if not c.type],
         }
-        names = {why: ", ".join(c.name for c in columns if c.name not in used) for why, columns in out.items()}
-        renamed = ", ".join(f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower())
+        names = {
+            why: ", ".join(c.name for c in columns if c.name not in used)
+            for why, columns in out.items()
+        }
+        renamed = ", ".join(
+            f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower()
+        )
         lines = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
         lines += [
             f"{name} holds times of another form than ISO 8601: write {read} in select."
             for name, read in self.other_times.items()
         ]
-        return [*lines, f"Under a name that is free and plain in the lake: {renamed}."] if renamed else lines
+        return (
+            [*lines, f"Under a name that is free and plain in the lake: {renamed}."]
+            if renamed
+            else lines
+        )
 
 
 def first_source(
     files: Sequence[LandedFile], form: str, chosen: Mapping[str, str], shared: Collection[str] = ()
 ) -> FirstSource:
-    """Return what the files suggest. `chosen`: roles that a person named (event_key, event_ts, arrival_ts, entity);
-    `shared`: columns that other sources have, too, among which the entity is.
+    """Return what the files suggest. `chosen`: roles that a person named (event_key, event_ts,
+    arrival_ts, entity); `shared`: columns that other sources have, too, among which the entity is.
 
     Raises SettingsError where a role has no column or no file has rows.
     """
@@ -136,41 +185,67 @@ def first_source(
                 unreadable[file.name] = why
         if not copies:
             name, why = next(iter(unreadable.items()))
-            fix = f"Write an object per line, as `{AS_LINES}` does" if form == "jsonl" else "Correct the file"
+            fix = (
+                f"Write an object per line, as `{AS_LINES}` does"
+                if form == "jsonl"
+                else "Correct the file"
+            )
             raise _unfit(name, f"it cannot be read: {why}", f"{fix}, or name its --format")
-        rows = f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
+        rows = (
+            f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
+        )
         own = [f.name for f in OWN_FIELDS] if form != "parquet" else []
-        once = f"* EXCLUDE ({', '.join(own)}) FROM {rows} WHERE {BAD_REASON} IS NULL" if own else f"* FROM {rows}"
+        once = (
+            f"* EXCLUDE ({', '.join(own)}) FROM {rows} WHERE {BAD_REASON} IS NULL"
+            if own
+            else f"* FROM {rows}"
+        )
         engine.execute(f"CREATE TEMP TABLE landed AS SELECT DISTINCT {once}")
         described = engine.execute("DESCRIBE landed").fetchall()
-        columns = tuple(read_column(engine, str(column), str(kind)) for column, kind, *_ in described)
+        columns = tuple(
+            read_column(engine, str(column), str(kind)) for column, kind, *_ in described
+        )
         name = next(f.name for f in seen if f.name not in unreadable)
         forms = other_times(engine, columns)
         roles = _roles(name, form, columns, chosen, forms)
         payload, entity = _payload(columns, roles, chosen.get("entity"), shared)
         start = _first_day(engine, name, roles["event_ts"], files, forms)
     return FirstSource(
-        tuple(seen), len(files) - len(seen), unreadable, form, columns, roles, payload, entity, start,
-        all(day_of(f.name) for f in files), are_numbered(f.name for f in files), dialect,
+        tuple(seen),
+        len(files) - len(seen),
+        unreadable,
+        form,
+        columns,
+        roles,
+        payload,
+        entity,
+        start,
+        all(day_of(f.name) for f in files),
+        are_numbered(f.name for f in files),
+        dialect,
         forms,
-    )  # fmt: skip
+    )
 
 
 def _why_rowless(copy: StoredFile) -> str | None:
-    """Why a text file gave no usable row: that of its first record, and what the file seems to hold; None if it gave
-    one."""
+    """Why a text file gave no usable row: that of its first record, and what the file seems to
+    hold; None if it gave one."""
     if copy.rows > copy.bad_rows:
         return None
     found = pq.read_table(copy.parquet, columns=[BAD_TEXT, BAD_REASON]).slice(0, 1).to_pylist()
     if not found:
         return "it has no row"
     text, reason = str(found[0][BAD_TEXT]), str(found[0][BAD_REASON])
-    held = {"[": "one JSON array, not an object per line: ", "{": "JSON objects that are not one per line: "}
+    held = {
+        "[": "one JSON array, not an object per line: ",
+        "{": "JSON objects that are not one per line: ",
+    }
     return f"{held.get(text[:1], '')}{reason}"
 
 
 def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
-    """The files to read, by name: the first, the last and others at equal distances, while they are not too large."""
+    """The files to read, by name: the first, the last and others at equal distances, while they are
+    not too large."""
     last, picked, size = len(files) - 1, list[int](), 0
     for at in dict.fromkeys([0, last, *(round(n * last / (SEEN - 1)) for n in range(SEEN))]):
         if not picked or size + files[at].size <= MOST_BYTES:
@@ -180,25 +255,41 @@ def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
 
 
 def _roles(
-    file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[str, str], forms: Mapping[str, str]
+    file: str,
+    form: str,
+    columns: Sequence[FileColumn],
+    chosen: Mapping[str, str],
+    forms: Mapping[str, str],
 ) -> dict[str, str]:
     """The column of each role that one has, or that `chosen` names."""
     known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
     if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
-        raise _unfit(file, f"its header has no comma: {listed[0]}", "Separate its columns by one sign in all files")
+        raise _unfit(
+            file,
+            f"its header has no comma: {listed[0]}",
+            "Separate its columns by one sign in all files",
+        )
     for role, name in chosen.items():
         if name.lower() not in known:
-            raise _unfit(file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}")
+            raise _unfit(
+                file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}"
+            )
     roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
     for role, names in ROLES.items():
         free = [known[n] for n in names if n in known and known[n].name not in roles.values()]
         if role not in roles and (fits := [c for c in free if _fits(c, role)]):
             roles[role] = fits[0].name
     if "event_ts" not in roles:  # the only time may be the version's, too
-        times = sorted((c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values())
+        times = sorted(
+            (c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values()
+        )
         if forms and not times:
             why = f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}"
-            raise _unfit(file, why, f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}')
+            raise _unfit(
+                file,
+                why,
+                f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}',
+            )
         roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
         others = _namers(c for c in columns if c.name not in roles.values())
@@ -212,12 +303,18 @@ def _roles(
 def _fits(column: FileColumn, role: str) -> bool:
     if role == "op":
         return column.ops != ""
-    return column.type in TIMES if role.endswith("_ts") else column.type in WHOLES and column.is_unique
+    return (
+        column.type in TIMES if role.endswith("_ts") else column.type in WHOLES and column.is_unique
+    )
 
 
 def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
     """The columns that may name something: by their names, else all texts and whole numbers."""
-    fit = [c for c in columns if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)]
+    fit = [
+        c
+        for c in columns
+        if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)
+    ]
     return [c for c in fit if _is_named(c.name)] or fit
 
 
@@ -229,33 +326,54 @@ def _is_named(column: str) -> bool:
 def _first(file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
     for column in columns:
         return column.name
-    fix = f"Name it with --{'key' if role == 'event_key' else role.replace('_', '-')}: one of {', '.join(known)}"
+    fix = (
+        f"Name it with --{'key' if role == 'event_key' else role.replace('_', '-')}: one of "
+        f"{', '.join(known)}"
+    )
     raise _unfit(file, f"no column of it looks like {role}", fix)
 
 
 def _payload(
-    columns: Sequence[FileColumn], roles: Mapping[str, str], entity: str | None, shared: Collection[str]
+    columns: Sequence[FileColumn],
+    roles: Mapping[str, str],
+    entity: str | None,
+    shared: Collection[str],
 ) -> tuple[dict[str, FileColumn], str]:
-    """All columns without a role, by the name they get, and the column that names the entity: among columns that other
-    sources have, too, else columns named like a key, the one called as people and things are; without any, the event's
-    own key."""
+    """All columns without a role, by the name they get, and the column that names the entity: among
+    columns that other sources have, too, else columns named like a key, the one called as people
+    and things are; without any, the event's own key."""
     named = dict[str, FileColumn]()
     for column in columns:
-        if column.name not in roles.values() and column.type and (not column.is_index or column.name == entity):
+        if (
+            column.name not in roles.values()
+            and column.type
+            and (not column.is_index or column.name == entity)
+        ):
             named[free_name(column.name, named)] = column
     own = next(c for c in columns if c.name == roles["event_key"])
-    both = [c for c in named.values() if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested]
+    both = [
+        c
+        for c in named.values()
+        if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested
+    ]
     candidates = both or _namers(named.values()) or [own]
-    first = min(candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name)))
+    first = min(
+        candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name))
+    )
     chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), first)
     name = next((n for n, c in named.items() if c is chosen), None) or free_name(chosen.name, named)
     return {**named, name: chosen}, name
 
 
 def _first_day(
-    engine: "DuckDBPyConnection", file: str, event_ts: str, files: Sequence[LandedFile], forms: Mapping[str, str]
+    engine: "DuckDBPyConnection",
+    file: str,
+    event_ts: str,
+    files: Sequence[LandedFile],
+    forms: Mapping[str, str],
 ) -> date:
-    """The first day of the events that were read, without outliers, or the first that a path names."""
+    """The first day of the events that were read, without outliers, or the first that a path
+    names."""
     moment = f"CAST(try_cast(CAST({quoted(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
     days = f"(SELECT CAST({moment} AS DATE) AS d FROM landed)"
     (usual,) = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchone() or (None,)
@@ -265,7 +383,9 @@ def _first_day(
         raise _unfit(file, f"no value of {event_ts} is a time of ISO 8601", fix)
     earliest = usual - timedelta(days=EARLY_DAYS)
     first: date
-    (first,) = engine.execute(f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'").fetchone() or (usual,)
+    (first,) = engine.execute(
+        f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'"
+    ).fetchone() or (usual,)
     named = [day for f in files if (day := day_of(f.name)) and day >= earliest]
     return min([first, *named])
 

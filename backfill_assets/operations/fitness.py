@@ -1,7 +1,8 @@
 """Fit days: complete, computed from today's inputs, with the rows that their receipts name.
 
-Held and outdated days are fit, unless their files lack a column of today's contract, which would be read as NULL. An
-older version is judged by its own receipts only. Not here: the states (`core.states`) and reading rows (`reader`).
+Held and outdated days are fit, unless their files lack a column of today's contract, which would be
+read as NULL. An older version is judged by its own receipts only. Not here: the states
+(`core.states`) and reading rows (`reader`).
 """
 
 import warnings
@@ -30,7 +31,8 @@ CALLER = 4  # frames between the warning and the code that asked for rows
 
 
 class UnfitDays(BackfillError):
-    """Requested days are missing, stale, incomplete, unpinned or pending, or their files lack a column."""
+    """Requested days are missing, stale, incomplete, unpinned or pending, or their files lack a
+    column."""
 
 
 class UnfitDaysWarning(UserWarning):
@@ -38,14 +40,18 @@ class UnfitDaysWarning(UserWarning):
 
 
 def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:
-    """Return the days that are not fit by the states of the lake, each with its state, or the columns that it lacks."""
+    """Return the days that are not fit by the states of the lake, each with its state, or the
+    columns that it lacks."""
     state_of = {d: states.of(table, d) for d in days}
-    reasons = {d: s.value if s in UNFIT else without(states.lacks(table, d)) for d, s in state_of.items()}
+    reasons = {
+        d: s.value if s in UNFIT else without(states.lacks(table, d)) for d, s in state_of.items()
+    }
     return {d: reason for d, reason in reasons.items() if reason}
 
 
 def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -> dict[date, str]:
-    """Return the days that were not fit by the receipts of a version; a day that another program changed is stale."""
+    """Return the days that were not fit by the receipts of a version; a day that another program
+    changed is stale."""
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
     unfit = {}
     for day in days:
@@ -65,13 +71,17 @@ def without(columns: Sequence[str]) -> str:
 
 def unfit_text(unfit: Mapping[date, str]) -> str:
     """List unfit days by reason, in words; empty where all are fit."""
-    reasons = sorted({*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason))
-    return "; ".join(f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons)
+    reasons = sorted(
+        {*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason)
+    )
+    return "; ".join(
+        f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons
+    )
 
 
 def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
-    """Return what makes the days: outdated ones are made by no command that names no days, and those before the first
-    day of the table by none at all."""
+    """Return what makes the days: outdated ones are made by no command that names no days, and
+    those before the first day of the table by none at all."""
     lacking = [d for d, reason in unfit.items() if reason not in ORDER]
     span = f" --from {min(lacking)} --to {max(lacking)}" if lacking else ""
     command = f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
@@ -82,55 +92,76 @@ def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
 
 
 def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
-    """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing (`take`)."""
+    """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing
+    (`take`)."""
     if chosen not in CHOICES:
         raise ValueError(f"unfit is one of {', '.join(CHOICES)}, got {chosen!r}")
     if not unfit or chosen == "take":
         return
     error = UnfitDays(
-        f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
+        f"the table {contract.name}",
+        f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        f"{_advice(contract, unfit)}; or ask with unfit=\"warn\" or \"take\", which reads NULL "
+        f'{_advice(contract, unfit)}; or ask with unfit="warn" or "take", which reads NULL '
         "for a column that days lack (a command: --unfit)",
-    )  # fmt: skip
+    )
     if chosen == "refuse":
         raise error
     warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
 
 
-def settle_changing(contract: Contract, states: States, days: Collection[date], chosen: Unfit) -> None:
-    """Raise UnfitDays for days that are outdated, or follow days that are to be made again, or warn of them: the next
-    rebuild gives them other rows, and a snapshot keeps today's."""
+def settle_changing(
+    contract: Contract, states: States, days: Collection[date], chosen: Unfit
+) -> None:
+    """Raise UnfitDays for days that are outdated, or follow days that are to be made again, or warn
+    of them: the next rebuild gives them other rows, and a snapshot keeps today's."""
     outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
     changing = (will_change(states)[contract.name] | outdated) & {*days}
     if not changing or chosen == "take":
         return
     error = UnfitDays(
-        f"the table {contract.name}", f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
+        f"the table {contract.name}",
+        f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
         "Nothing was kept" if chosen == "refuse" else "They are kept all the same",
-        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps them as they are",
-    )  # fmt: skip
+        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps "
+        "them as they are",
+    )
     if chosen == "refuse":
         raise error
     warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
 
 
 def differing_days(
-    lake: Lake, contract: Contract, entries: Mapping[date, DayEntry], profiles: Mapping[date | None, DayProfile]
+    lake: Lake,
+    contract: Contract,
+    entries: Mapping[date, DayEntry],
+    profiles: Mapping[date | None, DayProfile],
 ) -> list[date]:
     """Return the days, ascending, whose rows differ from their receipts.
 
     `entries` are the days' entries in receipts, `profiles` the profiles of the rows that were read.
     """
     days = {*entries, *(d for d in profiles if d is not None)}
-    wrong = [d for d in days if d not in entries or not entries[d].agrees_with(profiles.get(d, DayProfile()))]
+    wrong = [
+        d
+        for d in days
+        if d not in entries or not entries[d].agrees_with(profiles.get(d, DayProfile()))
+    ]
     if wrong:  # the days may come from a contract with other columns
         stored = audit_as_written(lake, contract, wrong)
-        wrong = [d for d in wrong if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))]
+        wrong = [
+            d
+            for d in wrong
+            if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))
+        ]
     of_others = {d: e for d in wrong if (e := entries.get(d)) is not None and e.columns is not None}
-    if of_others:  # who may have written them again since, with columns that are NULL in all of their rows
+    if (
+        of_others
+    ):  # who may have written them again since, with columns that are NULL in all of their rows
         files = lake.store.data_files(contract, None, [*of_others])
         found = audit(lake, files, contract, sets_before(contract, of_others.values()))
-        again = {d for d, e in of_others.items() if is_as_before(contract, e, found.get(d, DayProfile()))}
+        again = {
+            d for d, e in of_others.items() if is_as_before(contract, e, found.get(d, DayProfile()))
+        }
         wrong = [d for d in wrong if d not in again]
     return sorted(wrong)

@@ -1,4 +1,5 @@
-"""How late deliveries come, read exactly from raw (no JVM), its cost, and up to which day each table is complete.
+"""How late deliveries come, read exactly from raw (no JVM), its cost, and up to which day each
+table is complete.
 
 Not here: the arithmetic (`core.lateness`) and drawing (`cli.lateness`).
 """
@@ -22,8 +23,11 @@ from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import read_view
 
 DAY_S = ONE_DAY.total_seconds()
-DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-PERCENTILES = ", ".join(f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.95, 0.99))
+# One row in a hundred may be missing: below what a model notices, above what a bill forgives.
+DEFAULT_SHARE = 0.99
+PERCENTILES = ", ".join(
+    f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.95, 0.99)
+)
 COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late < 0)"
 
 
@@ -38,7 +42,8 @@ class LatenessScope:
 
 @dataclass(frozen=True)
 class Spread:
-    """Lateness of some rows, in seconds, exact: quantiles between two rows are interpolated linearly."""
+    """Lateness of some rows, in seconds, exact: quantiles between two rows are interpolated
+    linearly."""
 
     rows: int
     min: float
@@ -79,11 +84,15 @@ class Lateness:
     deletes: int = 0  # they have no lateness and count nowhere else
 
 
-def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | None = None) -> Lateness:
-    """Read the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None: all)."""
+def read_lateness(
+    store: TableStore, raw: str, version: int, days: DayRange | None = None
+) -> Lateness:
+    """Read the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None:
+    all)."""
     within = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     upserts = (
-        "SELECT CAST(arrival_ts AS DATE) AS arrival, CAST(event_ts AS DATE) AS event, CAST(arrival_ts AS BIGINT) - "
+        "SELECT CAST(arrival_ts AS DATE) AS arrival, CAST(event_ts AS DATE) AS event, "
+        "CAST(arrival_ts AS BIGINT) - "
         f"CAST(event_ts AS BIGINT) AS late FROM deliveries WHERE op = 'upsert' AND {within}"
     )
 
@@ -93,12 +102,16 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
 
     ((deletes,),) = ask(f"SELECT count(*) FROM deliveries WHERE op = 'delete' AND {within}")
     cells = tuple(
-        Cell(*c) for c in ask(f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2")
+        Cell(*c)
+        for c in ask(
+            f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2"
+        )
     )
     if not cells:
         return Lateness(deletes=deletes)
     grouped = ask(
-        f"SELECT arrival, event, {COUNTS}, count(*), min(late), {PERCENTILES}, max(late) FROM ({upserts}) "
+        f"SELECT arrival, event, {COUNTS}, count(*), min(late), {PERCENTILES}, max(late) FROM "
+        f"({upserts}) "
         "GROUP BY GROUPING SETS ((), (arrival), (event)) ORDER BY arrival, event"
     )
     by_arrival, by_event = [], []
@@ -138,18 +151,30 @@ class LatenessReport(Lateness):
 
     @property
     def age_days(self) -> int | None:
-        """Return the smallest age at which the wanted share has arrived; None: at none that could be watched."""
+        """Return the smallest age at which the wanted share has arrived; None: at none that could
+        be watched."""
         return measures.age_for(self.scope.share, self.completeness)
 
     @property
     def look_back_days(self) -> int | None:
-        """Return the smallest look-back that sees the wanted share; None: none within `look_backs`."""
+        """Return the smallest look-back that sees the wanted share; None: none within
+        `look_backs`."""
         return measures.look_back_for(self.scope.share, self.look_backs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: shares 0..1, durations in days."""
         days, watched = self.scope.days, self.watched
-        same = ("lake", "frontier", "rows", "late", "early", "deletes", "age_days", "look_back_days", "look_backs")
+        same = (
+            "lake",
+            "frontier",
+            "rows",
+            "late",
+            "early",
+            "deletes",
+            "age_days",
+            "look_back_days",
+            "look_backs",
+        )
         report = {name: getattr(self, name) for name in (*same, "watermarks")}
         report |= {"source": self.scope.source} if self.scope.source else {}
         report |= {
@@ -182,16 +207,23 @@ def lateness(lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime
 def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime) -> LatenessReport:
     """Return `lateness` of a lake with known states."""
     view, source = states.view, _source(lake, states.view, scope.source)
-    measured = {table: _measure(lake, states, each, scope.days) for table, each in view.sources.items()}
+    measured = {
+        table: _measure(lake, states, each, scope.days) for table, each in view.sources.items()
+    }
     own = measured[source.table]
     if own is None:
         raise BackfillError(
-            f"the lake {lake.address}", "no delivery is loaded yet", "There is no lateness to measure",
+            f"the lake {lake.address}",
+            "no delivery is loaded yet",
+            "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
-        )  # fmt: skip
+        )
     reached = {}
     for table, each in measured.items():
-        age, until = measures.age_for(scope.share, each[2]) if each else None, states.frontier(table)
+        age, until = (
+            measures.age_for(scope.share, each[2]) if each else None,
+            states.frontier(table),
+        )
         if age is not None and until is not None:
             reached[table] = measures.watermark_day(until, age)
     rows, watched, shares = own
@@ -205,7 +237,9 @@ def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime)
         ages=tuple(ages.items()),
         completeness=shares,
         look_backs=measures.advise(ages) if ages else (),
-        watermarks=measures.watermarks(states.contracts.values(), _newest(view), reached, states.frontier, now),
+        watermarks=measures.watermarks(
+            states.contracts.values(), _newest(view), reached, states.frontier, now
+        ),
     )
 
 
@@ -216,27 +250,43 @@ def _source(lake: Lake, view: LakeView, name: str) -> Source:
     wanted = usual if name or usual in known else next(iter(known))
     if wanted not in known:
         fix = f"Choose one of {', '.join(known)}" if "" not in known else "Leave out --source"
-        raise BackfillError(f"the source {wanted!r}", "the lake has none of that name", "Nothing was measured", fix)
+        raise BackfillError(
+            f"the source {wanted!r}", "the lake has none of that name", "Nothing was measured", fix
+        )
     return known[wanted]
 
 
 def _measure(
     lake: Lake, states: States, source: Source, days: DayRange | None
 ) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
-    """Return a source's rows, the arrival days that can be judged, and completeness; None where nothing is loaded."""
+    """Return a source's rows, the arrival days that can be judged, and completeness; None where
+    nothing is loaded."""
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
         return None
     measured = read_lateness(lake.store, source.table, source.loaded_version, days)
-    first = days.start if days else measured.by_arrival[0].day if measured.by_arrival else frontier.date()
+    first = (
+        days.start
+        if days
+        else measured.by_arrival[0].day
+        if measured.by_arrival
+        else frontier.date()
+    )
     stop = min(days.end, frontier.date()) if days else frontier.date()
     if first >= stop or not measured.by_arrival:
         return measured, None, ()
-    return measured, DayRange(first, stop), measures.completeness(measured.cells, DayRange(first, stop))
+    return (
+        measured,
+        DayRange(first, stop),
+        measures.completeness(measured.cells, DayRange(first, stop)),
+    )
 
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Return the newest day of each table with a receipt that is not pending."""
     latest = ((name, table.latest.items()) for name, table in view.tables.items())
-    built = {name: [d for d, receipt in days if receipt.entry.built is not Built.PENDING] for name, days in latest}
+    built = {
+        name: [d for d, receipt in days if receipt.entry.built is not Built.PENDING]
+        for name, days in latest
+    }
     return {name: max(days) for name, days in built.items() if days}

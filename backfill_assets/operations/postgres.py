@@ -26,24 +26,37 @@ ADDRESS = re.compile(
 )
 NAME = r'(?:"[^"]+"|\w[\w$]*)'
 TARGET = re.compile(rf"{NAME}(\.{NAME}){{0,2}}|(select|with)\b.*", re.IGNORECASE | re.DOTALL)
-Refusal = Callable[[str, str, str], BackfillError]  # of the address without its password, the culprit, what to do
+Refusal = Callable[
+    [str, str, str], BackfillError
+]  # of the address without its password, the culprit, what to do
 
 
 @contextmanager
 def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
-    """Connect to `postgresql://…#WHAT`; gives the address in words without its password, the connection, and WHAT.
+    """Connect to `postgresql://…#WHAT`; gives the address in words without its password, the
+    connection, and WHAT.
 
-    Raises what `refused` makes of a text that is no whole address, and of which nothing is shown, of an address without
-    WHAT, of a driver that is not installed, and of the driver's errors inside the block.
+    Raises what `refused` makes of a text that is no whole address, and of which nothing is shown,
+    of an address without WHAT, of a driver that is not installed, and of the driver's errors inside
+    the block.
     """
     address, _, target = text.partition("#")
     if not ADDRESS.fullmatch(address) or (target and not TARGET.fullmatch(target.strip())):
-        fix = "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE#TABLE, other signs in its parts as %XX (# is %23)"
-        raise refused(DATABASE[0], "it is no address of its kind; it is not shown, as it may hold a password", fix)
+        fix = (
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE#TABLE, other signs in its parts "
+            "as %XX (# is %23)"
+        )
+        raise refused(
+            DATABASE[0],
+            "it is no address of its kind; it is not shown, as it may hold a password",
+            fix,
+        )
     parts = urlsplit(address)
     name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{target}"
     if not target:
-        raise refused(name, "it names no table", "Write postgresql://HOST/DATABASE#TABLE, or #SCHEMA.TABLE")
+        raise refused(
+            name, "it names no table", "Write postgresql://HOST/DATABASE#TABLE, or #SCHEMA.TABLE"
+        )
     try:
         dbapi = import_module("adbc_driver_postgresql.dbapi")
     except ImportError:
@@ -54,18 +67,28 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
             yield name, connection, target
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
-        raise refused(name, scrub(" ".join(str(error).split()), *_passwords(address)), fix) from None
+        raise refused(
+            name, scrub(" ".join(str(error).split()), *_passwords(address)), fix
+        ) from None
 
 
 def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -> str:
-    """Which text of the rows holds the sign NUL, which no text of PostgreSQL can hold; empty without one. The driver
-    names neither column nor day."""
-    day, texts = quoted(contract.day_column), [c.name for c in contract.columns if c.kind.kind == "STRING"]
+    """Which text of the rows holds the sign NUL, which no text of PostgreSQL can hold; empty
+    without one. The driver names neither column nor day."""
+    day, texts = (
+        quoted(contract.day_column),
+        [c.name for c in contract.columns if c.kind.kind == "STRING"],
+    )
     for name in texts:
-        found = engine.execute(f"SELECT min({day}), count(*) FROM ({rows}) WHERE contains({quoted(name)}, chr(0))")
+        found = engine.execute(
+            f"SELECT min({day}), count(*) FROM ({rows}) WHERE contains({quoted(name)}, chr(0))"
+        )
         [(first, times)] = found.fetchall()
         if times:
-            return f"{name} holds the sign NUL in {times} row(s) from {first} on, which no text of PostgreSQL can"
+            return (
+                f"{name} holds the sign NUL in {times} row(s) from {first} on, which no text of "
+                "PostgreSQL can"
+            )
     return ""
 
 

@@ -1,7 +1,7 @@
 """Which tables of a lake can be looked at: one whose log others broke must not hide the others.
 
-Here: telling such tables, and what is made from them, apart from the rest. Not here: what may break a log
-(`lake.log_bounds`), and runs, which read what they need and end where that cannot be read.
+Here: telling such tables, and what is made from them, apart from the rest. Not here: what may break
+a log (`lake.log_bounds`), and runs, which read what they need and end where that cannot be read.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,20 @@ Unread = Mapping[str, BackfillError]
 
 
 def readable(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
-    """The pipeline without the tables whose state cannot be known, and why, by table: those of others whose log cannot
-    be read, and what is made from them. Looks at the newest commits, as reading a view does; a table that only this
-    lake writes is not looked at. Raises TransientError for a store that does not answer."""
+    """The pipeline without the tables whose state cannot be known, and why, by table: those of
+    others whose log cannot be read, and what is made from them. Looks at the newest commits, as
+    reading a view does; a table that only this lake writes is not looked at. Raises TransientError
+    for a store that does not answer."""
     unread = dict[str, BackfillError]()
     for contract in pipeline.contracts:  # upstream first
         broken = next((read.table for read in contract.inputs if read.table in unread), "")
         if broken:
             unread[contract.name] = BackfillError(
-                f"the table {contract.name}", f"it is made from {broken}, which cannot be read",
-                "Its days were not judged", f"Mend {broken} first",
-            )  # fmt: skip
+                f"the table {contract.name}",
+                f"it is made from {broken}, which cannot be read",
+                "Its days were not judged",
+                f"Mend {broken} first",
+            )
         elif is_followed(lake, contract):
             try:
                 with failing_alone(f"the table {contract.name}"):

@@ -1,7 +1,8 @@
-"""The reader of a lake: its tables and snapshots by name, for training, notebooks and other programs. Writes nothing.
+"""The reader of a lake: its tables and snapshots by name, for training, notebooks and other
+programs. Writes nothing.
 
-Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; only the last needs a JVM. Not here: the
-judgement of days (`fitness`), queries over several tables (`sql`).
+Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; only the last needs a
+JVM. Not here: the judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -49,14 +50,19 @@ class PinnedRows:
         chosen = ", ".join(map(quoted, self.columns)) or "*"
         rows = selection(self.files, self.contract)
         listed = ", ".join(f"DATE '{d}'" for d in sorted(self.days)) or "NULL"
-        return f"SELECT {chosen} FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
+        return (
+            f"SELECT {chosen} FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
+        )
 
 
 class Readable:
-    """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or written."""
+    """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or
+    written."""
 
     lake: Lake
-    project_session: Any = None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
+    project_session: Any = (
+        None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
+    )
 
     def pinned(self) -> PinnedRows:
         """Return the rows that a call would read now; raises as reading would."""
@@ -70,7 +76,8 @@ class Readable:
         return self._arrow(self.pinned())
 
     def pandas(self) -> Any:
-        """Return a `pandas.DataFrame`, ordered by day and key; nullable integers are `Int64` or `Int32`."""
+        """Return a `pandas.DataFrame`, ordered by day and key; nullable integers are `Int64` or
+        `Int32`."""
         import pandas as pd
 
         pinned = self.pinned()
@@ -83,26 +90,33 @@ class Readable:
         return frame
 
     def polars(self) -> Any:
-        """Return a `polars.DataFrame`, ordered by day and key; raises BackfillError where Polars is not installed."""
+        """Return a `polars.DataFrame`, ordered by day and key; raises BackfillError where Polars is
+        not installed."""
         try:
             polars = import_module("polars")  # no dependency of ours
         except ImportError:
             raise BackfillError(
-                "Polars", "it is not installed", NOTHING, "Run `pip install polars`, or ask for arrow()"
+                "Polars",
+                "it is not installed",
+                NOTHING,
+                "Run `pip install polars`, or ask for arrow()",
             ) from None
         return polars.from_arrow(self._arrow(self.pinned()))
 
     def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
-        """Return an unordered DuckDB relation that reads when used; of `connection`, or of an engine of its own."""
+        """Return an unordered DuckDB relation that reads when used; of `connection`, or of an
+        engine of its own."""
         pinned = self.pinned()
         with whole_files(pinned.contract, NOTHING):
             return (connection or new_engine(self.lake.root)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
-        """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
+        """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which
+        starts if it must."""
         pinned = self.pinned()
         return self._frame(
-            session or LakeSession(self.lake, project_session=self.project_session).for_reading(), pinned
+            session or LakeSession(self.lake, project_session=self.project_session).for_reading(),
+            pinned,
         )
 
     def _arrow(self, pinned: PinnedRows) -> Any:
@@ -114,15 +128,19 @@ class Readable:
 
 @dataclass(frozen=True)
 class LakeReader:
-    """An opened lake: all its tables are of one lake version, however long it stays open. It opens no file of a table
-    before a call reads rows."""
+    """An opened lake: all its tables are of one lake version, however long it stays open. It opens
+    no file of a table before a call reads rows."""
 
     lake: Lake
     pipeline: Pipeline
-    seen: Mapping[str, int] | None = None  # the version of each table; None: their heads at each call
+    seen: Mapping[str, int] | None = (
+        None  # the version of each table; None: their heads at each call
+    )
     moment: Moment | None = None  # the past that was asked for
     project_session: Any = None  # a session of the project's own, for Spark frames
-    note: Callable[[str], None] | None = field(default=None, repr=False, compare=False)  # told what is read, by name
+    note: Callable[[str], None] | None = field(
+        default=None, repr=False, compare=False
+    )  # told what is read, by name
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -133,12 +151,18 @@ class LakeReader:
         """Return a table with all its days; raises BackfillError for an unknown name."""
         contract = self.pipeline.contract(name, NOTHING)
         return TableReader(
-            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen,
-            project_session=self.project_session, note=self.note,
-        )  # fmt: skip
+            self.lake,
+            self.pipeline,
+            contract,
+            moment=self.moment,
+            seen=self.seen,
+            project_session=self.project_session,
+            note=self.note,
+        )
 
     def snapshot(self, name: str) -> "SnapshotReader":
-        """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError otherwise."""
+        """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError
+        otherwise."""
         found = find_snapshot(self.lake, name)
         if self.note is not None:
             self.note(f"the snapshot {name}")
@@ -147,7 +171,8 @@ class LakeReader:
 
 @dataclass(frozen=True)
 class TableReader(Readable):
-    """Some days of a table at a version; `days` and `at` return another reader and change nothing."""
+    """Some days of a table at a version; `days` and `at` return another reader and change
+    nothing."""
 
     lake: Lake
     pipeline: Pipeline
@@ -159,17 +184,23 @@ class TableReader(Readable):
     project_session: Any = None
     note: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
-    def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
-        """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete,
-        unpinned or pending days reading raises UnfitDays, warns (`unfit="warn"`: UnfitDaysWarning), or reads them
-        (`"take"`)."""
+    def days(
+        self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse"
+    ) -> "TableReader":
+        """Choose the days `first` through `last`, both included (None: that one day). For missing,
+        stale, incomplete, unpinned or pending days reading raises UnfitDays, warns (`unfit="warn"`:
+        UnfitDaysWarning), or reads them (`"take"`)."""
         return replace(self, span=day_range(first, last), unfit=unfit)
 
     def at(
-        self, version: int | None = None, time: datetime | str | None = None, write_id: str | None = None
+        self,
+        version: int | None = None,
+        time: datetime | str | None = None,
+        write_id: str | None = None,
     ) -> "TableReader":
-        """Choose a version by number, by an instant (ISO text or datetime; UTC without an offset), or by the id of its
-        write; the newest without any of them. Raises BackfillError for a version that the table lacks."""
+        """Choose a version by number, by an instant (ISO text or datetime; UTC without an offset),
+        or by the id of its write; the newest without any of them. Raises BackfillError for a
+        version that the table lacks."""
         if sum(given is not None for given in (version, time, write_id)) > 1:
             raise ValueError("name one of version, time and write_id: they say the same")
         if write_id is not None:
@@ -187,13 +218,22 @@ class TableReader(Readable):
         if self.note is not None:
             self.note(contract.name)
         if self.moment:
-            view, states = store.view(contract.name, contract.day_column, self.moment.of(contract.name)), None
+            view, states = (
+                store.view(contract.name, contract.day_column, self.moment.of(contract.name)),
+                None,
+            )
         else:
             states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts, self.seen))
             view = states.view.table(contract.name)
-        days = sorted(d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING)
+        days = sorted(
+            d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING
+        )
         days = days if self.span is None else list(self.span)
-        unfit = unfit_days_now(states, contract.name, days) if states else unfit_days_then(view, contract, days)
+        unfit = (
+            unfit_days_now(states, contract.name, days)
+            if states
+            else unfit_days_then(view, contract, days)
+        )
         settle(contract, unfit, self.unfit)
         files = store.data_files(contract, view.version, days) if view.version >= 0 else []
         return PinnedRows(contract, view.version, files, days)
@@ -201,8 +241,12 @@ class TableReader(Readable):
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         store, contract = self.lake.store, self.contract
         if pinned.version is None or pinned.version < 0:
-            raise BackfillError(f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first")
-        return store.frame(session, contract.name, pinned.version, contract.day_column, sorted(pinned.days))
+            raise BackfillError(
+                f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first"
+            )
+        return store.frame(
+            session, contract.name, pinned.version, contract.day_column, sorted(pinned.days)
+        )
 
 
 def instant_of(time: datetime | str | None) -> datetime | None:
@@ -213,7 +257,10 @@ def instant_of(time: datetime | str | None) -> datetime | None:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
     except ValueError:
         raise BackfillError(
-            f"the time {str(time)[:40]!r}", "it is not of the form 2024-03-31T12:00:00Z", NOTHING, "Write it so"
+            f"the time {str(time)[:40]!r}",
+            "it is not of the form 2024-03-31T12:00:00Z",
+            NOTHING,
+            "Write it so",
         ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
@@ -239,9 +286,11 @@ class SnapshotReader:
         """Return a table with all kept days; raises BackfillError for a table that is not kept."""
         if name not in self.snapshot.tables:
             raise BackfillError(
-                f"the snapshot {self.snapshot.name!r}", f"it keeps no table {name[:100]!r}", NOTHING,
+                f"the snapshot {self.snapshot.name!r}",
+                f"it keeps no table {name[:100]!r}",
+                NOTHING,
                 f"Choose one of {', '.join(self.tables)}",
-            )  # fmt: skip
+            )
         return KeptTableReader(self.lake, self.snapshot.name, self.snapshot.tables[name])
 
 
@@ -255,31 +304,40 @@ class KeptTableReader(Readable):
     span: DayRange | None = None
 
     def days(self, first: str | date, last: str | date | None = None) -> "KeptTableReader":
-        """Choose the days `first` through `last`, both included (None: that one day). Reading others than kept days
-        raises BackfillError."""
+        """Choose the days `first` through `last`, both included (None: that one day). Reading
+        others than kept days raises BackfillError."""
         return replace(self, span=day_range(first, last))
 
     def pinned(self) -> PinnedRows:
         """Return the files, each proven by its SHA-256, and the days."""
-        days, contract = list(self.span) if self.span else sorted(self.kept.days), self.kept.contract
+        days, contract = (
+            list(self.span) if self.span else sorted(self.kept.days),
+            self.kept.contract,
+        )
         lacking = [d for d in days if d not in self.kept.days]
         if lacking:
             known = contiguous(self.kept.days)[:SHOWN_RANGES]
             raise BackfillError(
-                f"the snapshot {self.name!r}", f"of {contract.name} it keeps no {lacking[0]}", NOTHING,
+                f"the snapshot {self.name!r}",
+                f"of {contract.name} it keeps no {lacking[0]}",
+                NOTHING,
                 f"Ask for days of {', '.join(map(str, known))}",
-            )  # fmt: skip
+            )
         folders = {f"{contract.day_column}={d}" for d in days}
         by_day = contract.partition_column == contract.day_column
         wanted = [f for f in self.kept.files if not by_day or folder_of(f.path) in folders]
-        return PinnedRows(contract, None, [str(file_of(self.lake, self.name, self.kept, f)) for f in wanted], days)
+        return PinnedRows(
+            contract, None, [str(file_of(self.lake, self.name, self.kept, f)) for f in wanted], days
+        )
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if contract.partition_column != contract.day_column:
             raise BackfillError(
-                f"the snapshot {self.name!r}", f"{contract.name} is not laid out by its day", NOTHING,
+                f"the snapshot {self.name!r}",
+                f"{contract.name} is not laid out by its day",
+                NOTHING,
                 "Ask for arrow(), and make a frame of that",
-            )  # fmt: skip
+            )
         columns = tuple((c.name, c.type.lower()) for c in contract.columns)
         return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column))

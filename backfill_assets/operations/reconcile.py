@@ -1,8 +1,10 @@
-"""Reconciliation: the rows of two sides matched by a business key, in both directions, by SQL that is kept.
+"""Reconciliation: the rows of two sides matched by a business key, in both directions, by SQL that
+is kept.
 
-The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Controls are reconciliations that `[controls]`
-declares: known totals; one that cannot be judged is an outcome of its own, never a pass. Not here: what a side may be
-(`reconcile_sides`), matching the rows (`lake.matching`), and drawing the report (`cli.reconcile`).
+The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Controls are reconciliations
+that `[controls]` declares: known totals; one that cannot be judged is an outcome of its own, never
+a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`lake.matching`), and
+drawing the report (`cli.reconcile`).
 """
 
 import json
@@ -62,13 +64,17 @@ class ReconcileRequest:
 
     left: str
     right: str
-    key: Sequence[str] = ()  # columns that identify a row; empty: key and day of the left or right table
+    key: Sequence[
+        str
+    ] = ()  # columns that identify a row; empty: key and day of the left or right table
     columns: Sequence[str] = ()  # to compare; empty: all that both sides have
     ignore: Sequence[str] = ()  # not compared
     # by column: a number, a share such as `1%`, or of times seconds such as `5s`
     tolerance: Mapping[str, str] = field(default_factory=dict)
     days: DayRange | None = None
-    day_column: str | None = None  # gives a row's day; None: as the lake's table says, if a side is one
+    day_column: str | None = (
+        None  # gives a row's day; None: as the lake's table says, if a side is one
+    )
     grain: str = ""  # the sides are totals of a `day`, a `month` or of `all`, which is then the key
     sample: int = 0  # keys of the spot check
     seed: int = 0  # draws the sample
@@ -104,22 +110,35 @@ class ReconcileReport:
 
     @property
     def mismatches(self) -> int:
-        """Return the rows that differ beyond tolerance or that one side lacks, and columns of another kind or of one
-        side alone: what was not compared is not equal."""
+        """Return the rows that differ beyond tolerance or that one side lacks, and columns of
+        another kind or of one side alone: what was not compared is not equal."""
         rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
-        return rows + sum(not c.same_kind for c in self.columns) + sum(map(len, self.unmatched_columns))
+        return (
+            rows
+            + sum(not c.same_kind for c in self.columns)
+            + sum(map(len, self.unmatched_columns))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        totals = {"rows_left": self.rows[0], "rows_right": self.rows[1], "mismatches": self.mismatches}
-        return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}
+        totals = {
+            "rows_left": self.rows[0],
+            "rows_right": self.rows[1],
+            "mismatches": self.mismatches,
+        }
+        return {
+            **{k: json_of(v) for k, v in vars(self).items()},
+            **totals,
+            **{k: self.total(k) for k in KINDS},
+        }
 
 
 REPORT = re.compile(r"[^.]{8}-[^.]{6}-[^.]{6}\.json")
 
 
 def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
-    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the newest `most`."""
+    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
+    newest `most`."""
     names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
     found = (read_json(lake.place, f"{RECONCILED}/{name}") for name in names)
     return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
@@ -130,8 +149,14 @@ def keep_report(lake: Lake, report: ReconcileReport) -> str:
     at = utc_now()
     name = f"{RECONCILED}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     title = f"{report.left}\n-- against {report.right}\n-- {at:%Y-%m-%d %H:%M:%SZ}"
-    lake.place.write(f"{name}.sql", f"-- {title}, {report.mismatches} mismatch(es)\n{report.sql}".encode())
-    body = {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))}
+    lake.place.write(
+        f"{name}.sql", f"-- {title}, {report.mismatches} mismatch(es)\n{report.sql}".encode()
+    )
+    body = {
+        "at": at.isoformat(),
+        "by": whoami(),
+        **json.loads(json.dumps(report.to_dict(), default=str)),
+    }
     write_json(lake.place, f"{name}.json", body)
     return lake.place.uri(f"{name}.json")
 
@@ -139,26 +164,35 @@ def keep_report(lake: Lake, report: ReconcileReport) -> str:
 def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> ReconcileReport:
     """Match the rows of both sides; needs no JVM and changes nothing.
 
-    Raises BackfillError for a side that cannot be read or changes meanwhile, for columns that a side lacks, and if both
-    sides are empty.
+    Raises BackfillError for a side that cannot be read or changes meanwhile, for columns that a
+    side lacks, and if both sides are empty.
     """
     with own_engine(lake) as engine:
-        left, right = (open_side(engine, lake, pipeline, text) for text in (request.left, request.right))
+        left, right = (
+            open_side(engine, lake, pipeline, text) for text in (request.left, request.right)
+        )
         try:
             if request.grain:
-                left, right = (by_grain(engine, side, request.grain, request.columns) for side in (left, right))
+                left, right = (
+                    by_grain(engine, side, request.grain, request.columns) for side in (left, right)
+                )
                 request = replace(request, key=(request.grain,))
             matching, unmatched = _matching(engine, left, right, request)
-            with unreadable(f"{left.name} or {right.name}", "Leave the column out (--ignore), or cast it in a query"):
+            with unreadable(
+                f"{left.name} or {right.name}",
+                "Leave the column out (--ignore), or cast it in a query",
+            ):
                 report = _report(matching, (left, right), unmatched, request)
         finally:
             for side in (left, right):
                 side.refuse_changed()
         if not any(report.rows):
             raise BackfillError(
-                "the reconciliation", f"neither {left.name} nor {right.name} has rows (of these days)", NOTHING,
+                "the reconciliation",
+                f"neither {left.name} nor {right.name} has rows (of these days)",
+                NOTHING,
                 "Name sides that hold rows",
-            )  # fmt: skip
+            )
         return report
 
 
@@ -170,25 +204,36 @@ def _matching(
 ) -> tuple[Matching, Unmatched]:
     """Decide key, day and compared columns; raises BackfillError where a side lacks one."""
     contract = left.contract or right.contract
-    key = tuple(request.key) or tuple(dict.fromkeys((contract.day_column, *contract.key)) if contract else ())
+    key = tuple(request.key) or tuple(
+        dict.fromkeys((contract.day_column, *contract.key)) if contract else ()
+    )
     if not key:
         raise BackfillError(
-            "the reconciliation", "no key is known: neither side is a table of a lake", NOTHING,
+            "the reconciliation",
+            "no key is known: neither side is a table of a lake",
+            NOTHING,
             "Name the columns that identify a row: --key a,b",
-        )  # fmt: skip
+        )
     day = request.day_column or (contract.day_column if contract else None)
     types = [columns_of(engine, side) for side in (left, right)]
     for side, present in zip((left, right), types, strict=True):
         refuse_lacking(side, [*key, *([day] if day else [])], present, "of --key or the day")
-        refuse_lacking(side, [*request.columns, *request.tolerance], present, "of --columns or --tolerance")
+        refuse_lacking(
+            side, [*request.columns, *request.tolerance], present, "of --columns or --tolerance"
+        )
     if request.days and not day:
         raise BackfillError(
-            "the reconciliation", "it is to compare days, and no column gives a row's day", NOTHING,
+            "the reconciliation",
+            "it is to compare days, and no column gives a row's day",
+            NOTHING,
             "Name it with --day-column",
-        )  # fmt: skip
+        )
     compared = compared_columns(engine, types, key, request.columns, request.ignore)
     columns = parse_tolerances(compared, request.tolerance)
-    alone = [tuple(c for c in one if c not in (*two, *request.ignore)) for one, two in (types, types[::-1])]
+    alone = [
+        tuple(c for c in one if c not in (*two, *request.ignore))
+        for one, two in (types, types[::-1])
+    ]
     unmatched = ((), ()) if request.columns else (alone[0], alone[1])
     selects = left.select, right.select
     return Matching(engine, selects, key, day, columns, request.days, request.seed), unmatched
@@ -204,19 +249,36 @@ def _report(
     digests = tuple(str(rows[0][0]) for rows in matching.digests()) if request.sha256 else ()
     found = matching.digests('"@day"') if request.sha256 and matching.day else ([], [])
     left, right = (dict[date | None, str](rows) for rows in found)
-    by_day = {d: (left.get(d, ""), right.get(d, "")) for d in sorted({*left, *right}, key=lambda d: d or date.min)}
+    by_day = {
+        d: (left.get(d, ""), right.get(d, ""))
+        for d in sorted({*left, *right}, key=lambda d: d or date.min)
+    }
     return ReconcileReport(
-        sides[0].name, sides[1].name, tuple(matching.key), days, columns, nulls, doubled, unmatched, examples, drawn,
-        (digests[0], digests[1]) if digests else None, with_addresses(";\n".join([*matching.script, ""])), by_day,
-    )  # fmt: skip
+        sides[0].name,
+        sides[1].name,
+        tuple(matching.key),
+        days,
+        columns,
+        nulls,
+        doubled,
+        unmatched,
+        examples,
+        drawn,
+        (digests[0], digests[1]) if digests else None,
+        with_addresses(";\n".join([*matching.script, ""])),
+        by_day,
+    )
 
 
 VALUE, SHOWN = "value", 3
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
-def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:
-    """Judge the controls (names: empty = all) now, without a JVM; keep the outcomes if this user may write the lake.
+def judge_controls(
+    lake: Lake, pipeline: Pipeline, names: Collection[str] = ()
+) -> list[ControlOutcome]:
+    """Judge the controls (names: empty = all) now, without a JVM; keep the outcomes if this user
+    may write the lake.
 
     Raises UnknownName for an unknown name only.
     """
@@ -230,24 +292,35 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
-    """Names of the controls that read one of these tables or a table made from them; and of the controls whose tables
-    are unknown."""
-    affected, known = {*written}, {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)}
+    """Names of the controls that read one of these tables or a table made from them; and of the
+    controls whose tables are unknown."""
+    affected, known = (
+        {*written},
+        {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)},
+    )
     for contract in pipeline.contracts:
         if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):
             affected.add(contract.name)
     if any(c.is_landed and c.name in affected for c in pipeline.contracts):
         affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
     tables_of = {name: tables_read(control) for name, control in lake.settings.controls.items()}
-    return [name for name, read in tables_of.items() if read is None or read & affected or not read & known]
+    return [
+        name
+        for name, read in tables_of.items()
+        if read is None or read & affected or not read & known
+    ]
 
 
-def _judge_control(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:
+def _judge_control(
+    lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings
+) -> ControlOutcome:
     at = utc_now().isoformat(timespec="seconds")
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
     except BackfillError as error:
-        return ControlOutcome(name, False, error=_unwritten(pipeline, str(error)) or str(error), at=at)
+        return ControlOutcome(
+            name, False, error=_unwritten(pipeline, str(error)) or str(error), at=at
+        )
     if not min(report.rows):
         lacking = report.rows[1] if not report.rows[0] else 0
         side = "the query" if not report.rows[0] else "what is expected"
@@ -258,11 +331,16 @@ def _judge_control(lake: Lake, pipeline: Pipeline, name: str, control: ControlSe
 def _unwritten(pipeline: Pipeline, error: str) -> str:
     """The error in words where the query reads a table without any write; else empty."""
     named = [t.name for t in pipeline.tables if f"Table with name {t.name} does not exist" in error]
-    return f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`" if named else ""
+    return (
+        f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`"
+        if named
+        else ""
+    )
 
 
 def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) -> ReconcileRequest:
-    """Return the request that holds the control's query against the expected values; paths start at the lake."""
+    """Return the request that holds the control's query against the expected values; paths start at
+    the lake."""
     tolerance = {VALUE: control.tolerance} if control.tolerance else {}
     right = _expected(lake, pipeline, control.expected)
     return ReconcileRequest(
@@ -276,20 +354,26 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
         return f"{QUERY}SELECT {expected} AS {VALUE}"
     if expected.startswith(LAKE):
         return f"{LAKE}{_path_from_base_lake(lake, expected.removeprefix(LAKE))}"
-    is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(lake, pipeline)
+    is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(
+        lake, pipeline
+    )
     return expected if is_side else str(_path_from_base_lake(lake, expected))
 
 
 def _path_from_base_lake(lake: Lake, path: str) -> Path:
-    """The path below the lake; of a candidate below its base lake, from which its lake.toml was copied, unless the
-    candidate has the file itself."""
+    """The path below the lake; of a candidate below its base lake, from which its lake.toml was
+    copied, unless the candidate has the file itself."""
     own = fetched(lake.root, path)
     return own if lake.shared is None or own.exists() else fetched(lake.shared, path)
 
 
 def _words(report: ReconcileReport) -> str:
     """The first values that differ, or that the values are of another type."""
-    texts = [f"{VALUE} is {c.left_type}, expected {c.right_type}" for c in report.columns if not c.same_kind]
+    texts = [
+        f"{VALUE} is {c.left_type}, expected {c.right_type}"
+        for c in report.columns
+        if not c.same_kind
+    ]
     for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
         where = ", ".join(str(v) for v in row.key.values())
         left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))

@@ -1,10 +1,11 @@
 """Layers of a lake held against each other: one account per day across them.
 
-Four balances, in which each number is counted in the rows of its own table and none is the rest: what landed = raw +
-quarantine + duplicates + too late; events that raw's deliveries leave current = current rows of staging; entities with
-an event of staging in the window, as known now and at the cut = features; features as known = training + rows without a
-mature label. The second ranks deliveries by SQL of its own, beside the transform. Not here: matching rows (`reconcile`)
-and the account of landed rows by receipts (`account`).
+Four balances, in which each number is counted in the rows of its own table and none is the rest:
+what landed = raw + quarantine + duplicates + too late; events that raw's deliveries leave current =
+current rows of staging; entities with an event of staging in the window, as known now and at the
+cut = features; features as known = training + rows without a mature label. The second ranks
+deliveries by SQL of its own, beside the transform. Not here: matching rows (`reconcile`) and the
+account of landed rows by receipts (`account`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,23 +41,29 @@ class LearningTables:
 
 
 def learning_tables(pipeline: Pipeline) -> LearningTables | None:
-    """Return the tables by facts of their contracts; None for a lake without them. Features as known now have the same
-    columns and read the same days of the same inputs, by content in place of the cut."""
+    """Return the tables by facts of their contracts; None for a lake without them. Features as
+    known now have the same columns and read the same days of the same inputs, by content in place
+    of the cut."""
     as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
     if as_known is None:
         return None
     others = [c for c in pipeline.contracts if c is not as_known]
     read = {c.name: {i.table for i in c.inputs} for c in others}
     as_now = tuple(replace(i, kind=InputKind.CONTENT) for i in as_known.inputs)
-    now = next((c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None)
+    now = next(
+        (c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None
+    )
     labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
-    learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
+    learnt = next(
+        (c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None
+    )
     return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
 
 
 Counts = Mapping[date, int]
 CURRENT = (
-    "SELECT CAST(event_ts AS DATE) AS d FROM (SELECT op, event_ts FROM {raw} QUALIFY row_number() OVER (PARTITION BY "
+    "SELECT CAST(event_ts AS DATE) AS d FROM (SELECT op, event_ts FROM {raw} QUALIFY row_number() "
+    "OVER (PARTITION BY "
     "event_key ORDER BY version_ts DESC, arrival_ts DESC, seq DESC) = 1) WHERE op = 'upsert'"
 )
 IN_WINDOW = (
@@ -65,11 +72,13 @@ IN_WINDOW = (
 )
 NOW = "s.known_until IS NULL"
 AT_CUT = (
-    "s.known_from < d + 1 + INTERVAL {hours} HOUR AND (s.known_until IS NULL OR s.known_until >= d + 1 + INTERVAL "
+    "s.known_from < d + 1 + INTERVAL {hours} HOUR AND (s.known_until IS NULL OR s.known_until >= "
+    "d + 1 + INTERVAL "
     "{hours} HOUR)"
 )
 UNLABELLED = (
-    "SELECT f.{day} AS d FROM {features} f ANTI JOIN (FROM {labels} WHERE label_state = 'mature') l "
+    "SELECT f.{day} AS d FROM {features} f ANTI JOIN (FROM {labels} WHERE label_state = 'mature') "
+    "l "
     "ON f.{day} = l.{label_day} AND {same}"
 )
 
@@ -113,14 +122,18 @@ class LayersReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {"wrong": len(self.wrong), "waiting": len(self.waiting), "balances": json_of(self.balances)}
+        return {
+            "wrong": len(self.wrong),
+            "waiting": len(self.waiting),
+            "balances": json_of(self.balances),
+        }
 
 
 def reconcile_layers(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> LayersReport:
     """Count the rows of every layer and balance them per day (None: all days); needs no JVM.
 
-    Raises BackfillError if a data file was altered. Tables of the user have no balance: nothing says how many rows
-    they are to have.
+    Raises BackfillError if a data file was altered. Tables of the user have no balance: nothing
+    says how many rows they are to have.
     """
     states = pipeline.states(read_view(lake, pipeline.contracts))
     with own_engine(lake) as engine:
@@ -138,7 +151,8 @@ class _Counting:
     states: States
 
     def landed(self) -> Iterator[Balance]:
-        """Yield per arrival day and source: rows that landed against the tables that a load writes."""
+        """Yield per arrival day and source: rows that landed against the tables that a load
+        writes."""
         for raw in (c for c in self.pipeline.contracts if c.is_landed):
             latest = self.states.view.table(raw.name).latest
             parts = {raw.name: self._rows(raw.name)}
@@ -149,46 +163,72 @@ class _Counting:
                 landed["vanished from dumps"] = vanished
             source = self.states.view.source(raw.name)
             for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
-                yield balance if is_whole(source, balance.day) else replace(balance, state=State.PENDING)
+                yield (
+                    balance
+                    if is_whole(source, balance.day)
+                    else replace(balance, state=State.PENDING)
+                )
 
     def current(self) -> Iterator[Balance]:
-        """Yield balances per event day and source: current events by raw's deliveries against current rows of
-        staging."""
+        """Yield balances per event day and source: current events by raw's deliveries against
+        current rows of staging."""
         for staging, raw in versions_of(self.pipeline.contracts).items():
             by_raw = self._count(CURRENT.format(raw=self._table(raw)))
-            by_staging = self._count(f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL")
+            by_staging = self._count(
+                f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL"
+            )
             one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
             yield from self._balances(f"current events of {staging}", staging, one, other)
 
     def in_window(self) -> Iterator[Balance]:
-        """Yield per feature day: entities with an event in the window against rows of both tables of features."""
+        """Yield per feature day: entities with an event in the window against rows of both tables
+        of features."""
         tables = learning_tables(self.pipeline)
         hours = self.lake.settings.features.cutoff_grace_hours
-        known = [] if tables is None else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
+        known = (
+            []
+            if tables is None
+            else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
+        )
         for features, condition in known:
-            staging, entity = features.inputs[0], [k for k in features.key if k != features.day_column]
+            staging, entity = (
+                features.inputs[0],
+                [k for k in features.key if k != features.day_column],
+            )
             if not (made := sorted(self.states.view.table(features.name).latest)):
                 continue
             query = IN_WINDOW.format(
-                entity=", ".join(f"s.{quoted(k)}" for k in entity), days=", ".join(f"(DATE '{d}')" for d in made),
-                staging=self._table(staging.table), before=staging.before, known=condition,
+                entity=", ".join(f"s.{quoted(k)}" for k in entity),
+                days=", ".join(f"(DATE '{d}')" for d in made),
+                staging=self._table(staging.table),
+                before=staging.before,
+                known=condition,
                 named=" AND ".join(f"s.{quoted(k)} IS NOT NULL" for k in entity),
-            )  # fmt: skip
+            )
             one = {f"entities with events in {staging.table}": self._count(query)}
             rows = {features.name: self._rows(features.name)}
             yield from self._balances(f"rows of {features.name}", features.name, one, rows)
 
     def learnt(self) -> Iterator[Balance]:
-        """Yield per feature day: rows as known against rows with a mature label and rows without one."""
+        """Yield per feature day: rows as known against rows with a mature label and rows without
+        one."""
         tables = learning_tables(self.pipeline)
         if tables is None:
             return
         features, labels, learnt = tables.as_known, tables.labels, tables.learnt
         same = " AND ".join(f"f.{quoted(k)} = l.{quoted(k)}" for k in features.key)
-        days = {"day": quoted(features.day_column), "label_day": quoted(labels.day_column), "same": same}
-        query = UNLABELLED.format(features=self._table(features.name), labels=self._table(labels.name), **days)
+        days = {
+            "day": quoted(features.day_column),
+            "label_day": quoted(labels.day_column),
+            "same": same,
+        }
+        query = UNLABELLED.format(
+            features=self._table(features.name), labels=self._table(labels.name), **days
+        )
         parts = {learnt.name: self._rows(learnt.name), "without a mature label": self._count(query)}
-        yield from self._balances("features and labels", learnt.name, {features.name: self._rows(features.name)}, parts)
+        yield from self._balances(
+            "features and labels", learnt.name, {features.name: self._rows(features.name)}, parts
+        )
 
     def _balances(
         self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]
@@ -208,7 +248,9 @@ class _Counting:
     def _rows(self, name: str) -> Counts:
         if not self.lake.store.exists(name):
             return {}
-        return self._count(f"SELECT {quoted(self._contract(name).day_column)} AS d FROM {self._table(name)}")
+        return self._count(
+            f"SELECT {quoted(self._contract(name).day_column)} AS d FROM {self._table(name)}"
+        )
 
     def _count(self, query: str) -> Counts:
         return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())

@@ -1,7 +1,8 @@
-"""Rows that landed and are not in raw: quarantine, too late, files refused as wholes, with reasons; by receipts.
+"""Rows that landed and are not in raw: quarantine, too late, files refused as wholes, with reasons;
+by receipts.
 
-Not here: the account of all rows (`account`), one day's reasons (`show`), and the rules that give reasons
-(`load.deliveries`). No JVM; of quarantined rows only the newest days are read.
+Not here: the account of all rows (`account`), one day's reasons (`show`), and the rules that give
+reasons (`load.deliveries`). No JVM; of quarantined rows only the newest days are read.
 """
 
 import re
@@ -61,8 +62,13 @@ class LedgerCount:
 
 
 def ledger_contracts(raw: Contract) -> tuple[Contract, ...]:
-    """Return the contracts of the ledgers that a load of `raw` writes: quarantine, `too_late`, arrivals."""
-    return (of_source(QUARANTINE, raw.source), too_late_contract(raw), of_source(ARRIVALS, raw.source))
+    """Return the contracts of the ledgers that a load of `raw` writes: quarantine, `too_late`,
+    arrivals."""
+    return (
+        of_source(QUARANTINE, raw.source),
+        too_late_contract(raw),
+        of_source(ARRIVALS, raw.source),
+    )
 
 
 def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
@@ -72,15 +78,23 @@ def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
 
 
 def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
-    """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor their ledgers, such
-    as tables of a source that was renamed."""
-    known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))}
-    return sorted(name for name in lake.place.names(TABLES) if name not in known and lake.store.exists(name))
+    """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor
+    their ledgers, such as tables of a source that was renamed."""
+    known = {
+        name
+        for c in contracts
+        for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))
+    }
+    return sorted(
+        name for name in lake.place.names(TABLES) if name not in known and lake.store.exists(name)
+    )
 
 
-def ledger_counts(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[LedgerCount]:
-    """Return the counts of all three ledgers, without ledgers that were never written or whose version is `known`
-    already."""
+def ledger_counts(
+    lake: Lake, raw: Contract, known: Mapping[str, int] | None = None
+) -> list[LedgerCount]:
+    """Return the counts of all three ledgers, without ledgers that were never written or whose
+    version is `known` already."""
     tables = []
     for contract in ledger_contracts(raw):
         view = lake.store.view(contract.name, contract.day_column)
@@ -92,23 +106,35 @@ def ledger_counts(lake: Lake, raw: Contract, known: Mapping[str, int] | None = N
             days = Counter(day for arrivals in found for day, _ in arrivals)
         elif contract.columns == QUARANTINE.columns and days:
             reasons = newest_reasons(lake, (contract.name, view.version), days)
-        tables.append(LedgerCount(contract, view.version, sum(days.values()), max(days, default=None), reasons))
+        tables.append(
+            LedgerCount(
+                contract, view.version, sum(days.values()), max(days, default=None), reasons
+            )
+        )
     return tables
 
 
 def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> list[Reason]:
-    """Return the reasons of rows in a quarantine (by name and version) on these arrival days, the newest day first."""
+    """Return the reasons of rows in a quarantine (by name and version) on these arrival days, the
+    newest day first."""
     listed = ", ".join(f"DATE '{d}'" for d in sorted(days)[-NEWEST_DAYS:])
     query = (
-        f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
-        f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"
+        f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS "
+        "newest FROM q "
+        f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT "
+        f"{MOST_REASONS}"
     )
     batches = lake.store.query(query, {"q": table})
-    return [Reason(*found) for batch in batches for found in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+    return [
+        Reason(*found)
+        for batch in batches
+        for found in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    ]
 
 
 def refused_rows(lake: Lake, source: str, day: date | None = None) -> dict[str, int]:
-    """Count the rows in quarantine (None: of all arrival days) by reason, the most frequent first."""
+    """Count the rows in quarantine (None: of all arrival days) by reason, the most frequent
+    first."""
     where = f"arrival_date = DATE '{day}'" if day else "true"
     rows = lake.store.rows(named(QUARANTINE.name, source), columns=("reason",), where=where)
     return dict(Counter(row["reason"] for row in rows).most_common())
@@ -124,18 +150,30 @@ class Unusable:
 
     rows: int = 0  # unusable ones
     files: int = 0  # of these, how many stand for a whole file each
-    reasons: Mapping[str, int] = field(default_factory=dict)  # rows, as far as reasons are known; whole files first
+    reasons: Mapping[str, int] = field(
+        default_factory=dict
+    )  # rows, as far as reasons are known; whole files first
     queries: tuple[str, ...] = ()  # which show all of them
     late: int = 0  # rows that came too late
     as_declared: int = 0  # files that are what their manifests declare
-    contradicted: tuple[str, ...] = ()  # a line per file that was recorded before its manifest declared otherwise
-    fruitless: tuple[str, ...] = ()  # sections of lake.toml whose sources have rows, and none that is usable
-    retyped: tuple[str, ...] = ()  # a line per landed column that becomes a text and changed its type between files
+    contradicted: tuple[
+        str, ...
+    ] = ()  # a line per file that was recorded before its manifest declared otherwise
+    fruitless: tuple[
+        str, ...
+    ] = ()  # sections of lake.toml whose sources have rows, and none that is usable
+    retyped: tuple[
+        str, ...
+    ] = ()  # a line per landed column that becomes a text and changed its type between files
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
         none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
-        late = f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
+        late = (
+            f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`"
+            if self.late
+            else ""
+        )
         return "; ".join(filter(None, (*none, self._quarantine_in_words(), late, *self.retyped)))
 
     def _quarantine_in_words(self) -> str:
@@ -150,28 +188,56 @@ class Unusable:
         further = "".join(f"; and {number} more {what}(s)" for number, what in more if number > 0)
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
         whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
-        newest = "of the newest days " if sum(self.reasons.values()) < self.rows and not whole_only else ""
+        newest = (
+            "of the newest days "
+            if sum(self.reasons.values()) < self.rows and not whole_only
+            else ""
+        )
         listed = f": {newest}{why}{further}" if why else ""
         show = "shows" if len(self.queries) == 1 else "show"
-        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} {show} them"
+        return (
+            f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} "
+            f"{show} them"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts and the reasons as JSON values."""
         first = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
-        counts = {"rows": self.rows, "files": self.files, "reason": first, "reasons": dict(self.reasons)}
-        return {**counts, "too_late": self.late, "files_as_declared": self.as_declared, "retyped": self.retyped}
+        counts = {
+            "rows": self.rows,
+            "files": self.files,
+            "reason": first,
+            "reasons": dict(self.reasons),
+        }
+        return {
+            **counts,
+            "too_late": self.late,
+            "files_as_declared": self.as_declared,
+            "retyped": self.retyped,
+        }
 
 
-def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
+def unusable(
+    lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True
+) -> Unusable:
     """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
 
-    Without `read_rows` no data file is read, and only whole files have reasons. Reasons of rows are of the newest days.
+    Without `read_rows` no data file is read, and only whole files have reasons. Reasons of rows are
+    of the newest days.
     """
     sources = [_unusable_of_source(each, days, read_rows) for each in lake.by_source()]
     of_sources = [[*part.reasons.items()] for part in sources]
-    refused = (pair for part, pairs in zip(sources, of_sources, strict=True) for pair in pairs[: part.files])
+    refused = (
+        pair
+        for part, pairs in zip(sources, of_sources, strict=True)
+        for pair in pairs[: part.files]
+    )
     of_rows = sum(
-        (Counter(dict(pairs[part.files :])) for part, pairs in zip(sources, of_sources, strict=True)), Counter[str]()
+        (
+            Counter(dict(pairs[part.files :]))
+            for part, pairs in zip(sources, of_sources, strict=True)
+        ),
+        Counter[str](),
     )
     return Unusable(
         sum(part.rows for part in sources),
@@ -187,7 +253,8 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
 
 
 def retyped(lake: Lake) -> Iterator[str]:
-    """Yield a line per landed column that becomes a text and has another type in some files, whose texts may differ."""
+    """Yield a line per landed column that becomes a text and has another type in some files, whose
+    texts may differ."""
     for each in lake.by_source():
         live = {r.path for r in read_files(each.store, each.source) if not r.withdrawn}
         if changed := changed_kinds(each.stock, live):
@@ -196,8 +263,13 @@ def retyped(lake: Lake) -> Iterator[str]:
             source = each.settings.source
             as_text = columns_told_as_text(source.select, delivery_types(source.payload_columns))
             for name, found in ((n, k) for n, k in changed.items() if n in as_text):
-                places = " and ".join(f"{kind} in {plain(shown(path, each.source))}" for kind, path in found.items())
-                yield f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in select"
+                places = " and ".join(
+                    f"{kind} in {plain(shown(path, each.source))}" for kind, path in found.items()
+                )
+                yield (
+                    f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): "
+                    "cast it in select"
+                )
 
 
 def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
@@ -208,14 +280,22 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
     refused = {}
     live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
     for record in {r.sha256: r for r in live}.values():
-        bad_rows = {day: bad for day, (_, bad, _) in record.days.items() if bad and (days is None or day in days)}
+        bad_rows = {
+            day: bad
+            for day, (_, bad, _) in record.days.items()
+            if bad and (days is None or day in days)
+        }
         for day, bad in bad_rows.items():
             counted[day] = counted.get(day, 0) + bad
         if bad_rows and record.refused is not None:
             refused[record.path] = record.refused
-    # A day that is not loaded is known by its files only, one that is by its load, which also finds repeated numbers.
+    # A day that is not loaded is known by its files only, one that is by its load, which also finds
+    # repeated numbers.
     rows = sum(max(kept.get(day, 0), counted.get(day, 0)) for day in {*kept, *counted})
-    reasons = {f"{plain(shown(path, lake.source))}: {plain(why)}": 1 for path, why in sorted(refused.items())}
+    reasons = {
+        f"{plain(shown(path, lake.source))}: {plain(why)}": 1
+        for path, why in sorted(refused.items())
+    }
     if kept and read_rows:
         whole = {why[:REASON_CHARS] for why in refused.values()}
         newest = newest_reasons(lake, (ledger, view.version), kept)
@@ -226,19 +306,31 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
     as_declared = sum(r.is_as_declared for r in live)
     is_fruitless = rows and live and not (any(r.usable_rows for r in live) or erasures(lake))
     return Unusable(
-        rows, len(refused), reasons, (f"SELECT * FROM {source}",), late_rows, as_declared, _contradicted(lake, live),
+        rows,
+        len(refused),
+        reasons,
+        (f"SELECT * FROM {source}",),
+        late_rows,
+        as_declared,
+        _contradicted(lake, live),
         (section_of(lake.source),) if is_fruitless else (),
-    )  # fmt: skip
+    )
 
 
 def _contradicted(lake: Lake, live: Sequence[FileRecord]) -> tuple[str, ...]:
     files = ((plain(shown(r.path, lake.source)), r.contradicted) for r in live if r.contradicted)
-    until = 'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
-    return tuple(f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in files)
+    until = (
+        'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file '
+        "aside"
+    )
+    return tuple(
+        f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in files
+    )
 
 
 class Kinds(NamedTuple):
-    """The most frequent kinds of reasons as (text, rows), and the number of kinds and rows beyond these."""
+    """The most frequent kinds of reasons as (text, rows), and the number of kinds and rows beyond
+    these."""
 
     shown: Sequence[tuple[str, int]]
     more_kinds: int
@@ -246,15 +338,20 @@ class Kinds(NamedTuple):
 
 
 def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
-    """Group reasons (reason: rows) that differ only in numbers and quoted values; `…` stands in their places.
+    """Group reasons (reason: rows) that differ only in numbers and quoted values; `…` stands in
+    their places.
 
     The `most` frequent kinds come first, kinds with equally many rows by their text.
     """
     grouped: dict[str, dict[str, int]] = defaultdict(dict)
     for reason, rows in reasons.items():
         grouped[VARYING.sub("…", reason)][reason] = rows
-    texts = {kind: next(iter(found)) if len(found) == 1 else kind for kind, found in grouped.items()}
-    counted = [(shortened(texts[kind], MOST_CHARS), sum(found.values())) for kind, found in grouped.items()]
+    texts = {
+        kind: next(iter(found)) if len(found) == 1 else kind for kind, found in grouped.items()
+    }
+    counted = [
+        (shortened(texts[kind], MOST_CHARS), sum(found.values())) for kind, found in grouped.items()
+    ]
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
     hidden = ordered[most:]
     return Kinds(ordered[:most], len(hidden), sum(rows for _, rows in hidden))

@@ -1,7 +1,9 @@
-"""The report of a lake, and its writes: commits with durations, and an audit of every write of every day.
+"""The report of a lake, and its writes: commits with durations, and an audit of every write of
+every day.
 
-Not here: its other parts (`status`, `lateness`, `check_history`), the history of one day (`show`), the runs that
-Dagster keeps (`orchestration.history`), and the page (`cli.report_page`). No JVM, no Dagster.
+Not here: its other parts (`status`, `lateness`, `check_history`), the history of one day (`show`),
+the runs that Dagster keeps (`orchestration.history`), and the page (`cli.report_page`). No JVM, no
+Dagster.
 """
 
 from collections import Counter
@@ -24,7 +26,13 @@ from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, sum_of_accounts
+from backfill_assets.operations.account import (
+    Account,
+    Repeats,
+    accounts,
+    repeats_of,
+    sum_of_accounts,
+)
 from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.readable import readable
@@ -32,8 +40,13 @@ from backfill_assets.operations.rejected import NEWEST_DAYS, refused_rows
 from backfill_assets.operations.standing import ControlOutcome, Proof, last_outcomes, proofs
 from backfill_assets.operations.status import StatusReport, status_of, with_unread
 
-NEWEST_WRITES = 10  # enough that one slow write does not decide, few enough that a change shows within days
-ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
+NEWEST_WRITES = (
+    10  # enough that one slow write does not decide, few enough that a change shows within days
+)
+ASKED_BY = (
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+)  # tags of receipts of runs that Dagster requested
 FOREIGN = "a program that leaves no receipt"
 
 
@@ -51,7 +64,9 @@ class TableWrite:
     run_id: Annotated[str, "the run of Dagster, or of a command"]
     seconds: Annotated[float | None, "from the request to the commit; NULL where nobody measured"]
     work_seconds: Annotated[float, "of these after an engine was open"] = 0.0
-    bytes: Annotated[int | None, "of the data files that it added; NULL where nobody measured"] = None
+    bytes: Annotated[int | None, "of the data files that it added; NULL where nobody measured"] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -66,28 +81,47 @@ class Durations:
     seconds_per_day: float  # their total divided by the days they wrote
     rows_per_second: float | None = None  # of the newest writes (NEWEST_WRITES)
     bytes_per_second: float | None = None  # of the newest writes
-    trend: float | None = None  # rows per second divided by the same of as many writes before; None: there are none
+    trend: float | None = (
+        None  # rows per second divided by the same of as many writes before; None: there are none
+    )
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
-    """Return every commit with a receipt that names days, of every table of the pipeline, newest first."""
+    """Return every commit with a receipt that names days, of every table of the pipeline, newest
+    first."""
     listed = []
     for table in pipeline.tables:
         for commit in lake.store.commits(table.name):
             receipt = commit.receipt
             if receipt is not None and receipt.days:
-                days, rows = tuple(contiguous(receipt.days)), sum(entry.rows for entry in receipt.days.values())
-                listed.append(TableWrite(
-                    table.name, commit.version, commit.at, days, rows, receipt.reason, receipt.note, receipt.run_id,
-                    receipt.seconds, receipt.work_seconds, receipt.bytes,
-                ))  # fmt: skip
+                days, rows = (
+                    tuple(contiguous(receipt.days)),
+                    sum(entry.rows for entry in receipt.days.values()),
+                )
+                listed.append(
+                    TableWrite(
+                        table.name,
+                        commit.version,
+                        commit.at,
+                        days,
+                        rows,
+                        receipt.reason,
+                        receipt.note,
+                        receipt.run_id,
+                        receipt.seconds,
+                        receipt.work_seconds,
+                        receipt.bytes,
+                    )
+                )
     return tuple(sorted(listed, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
 
 def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
-    """Return the durations of measured writes per table, in their order; tables without one are left out.
+    """Return the durations of measured writes per table, in their order; tables without one are
+    left out.
 
-    The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive).
+    The 95th percentile interpolates between the writes there are (`statistics.quantiles`,
+    inclusive).
     """
     measured, counted = [(w, w.seconds) for w in all_writes if w.seconds is not None], []
     for table in tables:
@@ -95,10 +129,16 @@ def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[
         seconds = [s for w, s in measured if w.table == table]
         if seconds:
             days = sum(sum(map(len, w.days)) for w in own)
-            cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive")
+            cuts = quantiles(
+                seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive"
+            )
             newest, before = own[:NEWEST_WRITES], own[NEWEST_WRITES : 2 * NEWEST_WRITES]
             rows, past = _rate((w.rows, w) for w in newest), _rate((w.rows, w) for w in before)
-            rates = rows, _rate((w.bytes, w) for w in newest), rows / past if rows is not None and past else None
+            rates = (
+                rows,
+                _rate((w.bytes, w) for w in newest),
+                rows / past if rows is not None and past else None,
+            )
             of_all = (cuts[49], cuts[94], max(seconds), sum(seconds) / days)
             counted.append(Durations(table, len(seconds), *of_all, *rates))
     return tuple(counted)
@@ -130,24 +170,38 @@ class DayAudit:
     built: Annotated[str, "complete, incomplete, pending, held or merged"] = ""
     rows_before: Annotated[int | None, "rows before; NULL for the first receipt of a day"] = None
     rows: Annotated[int | None, "rows after"] = None
-    fingerprint_before: Annotated[str | None, "content before; NULL for the first receipt of a day"] = None
+    fingerprint_before: Annotated[
+        str | None, "content before; NULL for the first receipt of a day"
+    ] = None
     fingerprint: Annotated[str | None, "content after"] = None
     changed: Annotated[bool, "its rows differ, or nobody knows that they are the same"] = True
 
 
 def audit(
-    lake: Lake, pipeline: Pipeline, table: str = "", day: date | None = None, plan: str = "", since: date | None = None
+    lake: Lake,
+    pipeline: Pipeline,
+    table: str = "",
+    day: date | None = None,
+    plan: str = "",
+    since: date | None = None,
 ) -> tuple[DayAudit, ...]:
-    """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all), committed on the day
-    `since` or later. No JVM, no data file is read. Raises BackfillError for an unknown table."""
-    contracts = [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
+    """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all),
+    committed on the day `since` or later. No JVM, no data file is read. Raises BackfillError for an
+    unknown table."""
+    contracts = (
+        [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
+    )
     chosen = [
         write
         for contract in contracts
         for write in _audits_of_table(lake, contract)
-        if day in (None, write.day) and plan in ("", write.plan) and (since is None or write.at.date() >= since)
+        if day in (None, write.day)
+        and plan in ("", write.plan)
+        and (since is None or write.at.date() >= since)
     ]
-    return tuple(sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
+    return tuple(
+        sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True)
+    )
 
 
 def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
@@ -162,8 +216,13 @@ def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
             yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
-def _audits_of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
-    requester, person = next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""), receipt.tags.get(BY, "")
+def _audits_of_receipt(
+    table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]
+) -> Iterator[DayAudit]:
+    requester, person = (
+        next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""),
+        receipt.tags.get(BY, ""),
+    )
     for day, entry in receipt.days.items():
         before = last.get(day)
         yield DayAudit(
@@ -179,7 +238,9 @@ def _audits_of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[
             run_id=receipt.run_id,
             code=receipt.code_digest,
             settings=receipt.settings_digest,
-            inputs=", ".join(f"{name} v{version}" for name, version in sorted(receipt.inputs.items())),
+            inputs=", ".join(
+                f"{name} v{version}" for name, version in sorted(receipt.inputs.items())
+            ),
             built=entry.built.value,
             rows_before=before.rows if before else None,
             rows=entry.rows,
@@ -221,15 +282,20 @@ class LakeReport:
     proofs: tuple[Proof, ...] = ()
 
 
-def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool = True) -> LakeReport:
-    """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake.
+def report(
+    lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool = True
+) -> LakeReport:
+    """Return the report of the lake; `now` is the clock (aware). All parts share one state of the
+    lake.
 
     `with_checks`: judge every written day again, too.
     """
     known, unread = readable(lake, pipeline)
     states = known.states(read_view(lake, known.contracts))
     try:
-        late = lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)
+        late = lateness_of(
+            lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now
+        )
     except BackfillError:
         late = None  # nothing is loaded, which the rest of the report says
     written = writes(lake, known)
@@ -237,15 +303,20 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool =
     checks = check_history(lake, states) if with_checks else ()
     status = with_unread(status_of(lake, states), unread)
     landed, controls = delivered(lake, states), tuple(last_outcomes(lake))
-    return LakeReport(now, status, landed, late, took, written, controls, checks, tuple(proofs(lake)))
+    return LakeReport(
+        now, status, landed, late, took, written, controls, checks, tuple(proofs(lake))
+    )
 
 
 def delivered(lake: Lake, states: States) -> Delivered:
-    """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
+    """Return the account of all landed rows that were not withdrawn, with reasons of quarantine;
+    per source, too."""
     account_of = accounts(lake, states.view)
     each = {
         s.name: Delivered(
-            account_of[s.table], refused_rows(lake, s.name), repeats=repeats_of(lake, states, s, NEWEST_DAYS)
+            account_of[s.table],
+            refused_rows(lake, s.name),
+            repeats=repeats_of(lake, states, s, NEWEST_DAYS),
         )
         for s in states.view.sources.values()
     }

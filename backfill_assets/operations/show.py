@@ -1,7 +1,9 @@
-"""One day of one table in full, and why a day is in its state: receipt, inputs, landed files, quarantine, history.
+"""One day of one table in full, and why a day is in its state: receipt, inputs, landed files,
+quarantine, history.
 
-A digest says that inputs differ, never which: the culprits come from comparing the input versions in a receipt with the
-versions of the inputs' days now. Not here: the rule that picks the state (`core.states`).
+A digest says that inputs differ, never which: the culprits come from comparing the input versions
+in a receipt with the versions of the inputs' days now. Not here: the rule that picks the state
+(`core.states`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,11 +43,17 @@ def brief(states: States, table: str, day: date, state: State) -> str:
         until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
         return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
     if state is State.INCOMPLETE:
-        return f"input days are missing, or made without a column that is read: {_listed(states, table, day)}"
+        return (
+            "input days are missing, or made without a column that is read: "
+            f"{_listed(states, table, day)}"
+        )
     if state is State.UNPINNED:
         receipt = states.latest(table, day)
         named = ", ".join(states.digests.unpinned(receipt)) if receipt is not None else ""
-        return f"its step also read {named}, which its receipt cannot name: nothing says whether that changed since"
+        return (
+            f"its step also read {named}, which its receipt cannot name: nothing says whether "
+            "that changed since"
+        )
     if state is State.OUTDATED:
         return _why_outdated(states, table, day)
     return "put back by a rollback" if state is State.HELD else ""
@@ -62,10 +70,16 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     contract = states.contracts[table]
     for wanted in states.digests.inputs_of(table, day):
         reasons += _newer(states, wanted, day, receipt)
-    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier(table)):
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(
+        day, states.view.grace, states.frontier(table)
+    ):
         reasons.append("its cut has passed since")
     ripe = contract.matures_after_days
-    if ripe is not None and is_mature(day, ripe, states.frontier(table)) and not is_mature(day, ripe, receipt.frontier):
+    if (
+        ripe is not None
+        and is_mature(day, ripe, states.frontier(table))
+        and not is_mature(day, ripe, receipt.frontier)
+    ):
         reasons.append("its label has become mature since")
     return tuple(reasons)
 
@@ -92,23 +106,35 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
         receipt.inputs.get(wanted.table),
         states.view.table(wanted.table),
     )
-    newer = [d for d in days if read is not None and d in view.latest and view.latest[d].version > read]
+    newer = [
+        d for d in days if read is not None and d in view.latest and view.latest[d].version > read
+    ]
     if newer:
-        yield f"{wanted.table} {ranges(newer)} was written after version {read}, from which this day was made"
+        yield (
+            f"{wanted.table} {ranges(newer)} was written after version {read}, from which this "
+            "day was made"
+        )
     foreign = [d for d in days if d in view.foreign]
     if foreign:
         yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
 
 
 def _why_missing(states: States, table: str, day: date) -> str:
-    contract, early = states.contracts[table], "the day is not over yet (UTC); " if day >= utc_today() else ""
+    contract, early = (
+        states.contracts[table],
+        "the day is not over yet (UTC); " if day >= utc_today() else "",
+    )
     if contract.is_landed:
         if landed := states.view.source(table).landed.get(day):
             return f"{early}never loaded; {len(landed.shas)} landed file(s) name it"
         return f"{early}no landed file names it; a backfill of {table} records it as empty"
-    built = [i.table for i in contract.inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)]
+    built = [
+        i.table for i in contract.inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)
+    ]
     absent = [f"{name} {day}" for name in built if day not in states.view.table(name).latest]
-    return f"{early}never built" + (f"; first build {', '.join(absent)}" if absent and not early else "")
+    return f"{early}never built" + (
+        f"; first build {', '.join(absent)}" if absent and not early else ""
+    )
 
 
 def _why_stale(states: States, table: str, day: date) -> str:
@@ -124,7 +150,9 @@ def _why_stale(states: States, table: str, day: date) -> str:
         landed, as_of = source.landed.get(day), states.view.as_of
         files = f"{len(landed.shas) if landed else 0} file(s) name it now"
         stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
-        return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
+        return (
+            f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
+        )
     if reads(states.contracts[table].inputs, InputKind.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
@@ -136,7 +164,10 @@ def _why_outdated(states: States, table: str, day: date) -> str:
         return "other code or settings"
     if receipt.entry.built is Built.MERGED:
         kept = receipt.entry.counts.get(KEPT, 0)
-        return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
+        return (
+            f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes "
+            "them away"
+        )
     moved = {"code": not today.has_code_of(receipt), "settings": not today.has_settings_of(receipt)}
     return f"made by other {' and '.join(name for name, is_so in moved.items() if is_so)}"
 
@@ -158,9 +189,13 @@ class Hold:
 
     @property
     def release(self) -> str:
-        """Return the command that releases them: by plan (and chunk), else the first of the tables and its days."""
+        """Return the command that releases them: by plan (and chunk), else the first of the tables
+        and its days."""
         if self.plan:
-            return f"backfill-assets release --plan {self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
+            return (
+                "backfill-assets release --plan "
+                f"{self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
+            )
         table, dates = next(iter(self.days.items()))
         return f"backfill-assets release {table} --from {min(dates)} --to {max(dates)} --yes"
 
@@ -173,7 +208,12 @@ class Hold:
     def to_dict(self) -> dict[str, Any]:
         """Return the hold as JSON values; days as ranges, both ends included."""
         days = json_of({table: contiguous(days) for table, days in self.days.items()})
-        return {"plan": self.plan or None, "chunk": self.chunk or None, "days": days, "release": self.release}
+        return {
+            "plan": self.plan or None,
+            "chunk": self.chunk or None,
+            "days": days,
+            "release": self.release,
+        }
 
 
 def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
@@ -182,7 +222,11 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     of_tables: list[Hold] = []
     for table, days in held.items():
         alone: list[date] = []
-        latest = {d: day_receipt for d in sorted(days) if (day_receipt := states.latest(table, d)) is not None}
+        latest = {
+            d: day_receipt
+            for d in sorted(days)
+            if (day_receipt := states.latest(table, d)) is not None
+        }
         for receipt, dates in writes_of(lake.store, table, latest):
             if receipt is not None and PLAN_TAG in receipt.tags:
                 key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
@@ -190,7 +234,10 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
             else:
                 alone += dates
         of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
-    planned = [Hold({t: tuple(sorted(d)) for t, d in dates.items()}, *key) for key, dates in of_plans.items()]
+    planned = [
+        Hold({t: tuple(sorted(d)) for t, d in dates.items()}, *key)
+        for key, dates in of_plans.items()
+    ]
     return (*planned, *of_tables)
 
 
@@ -229,8 +276,13 @@ class DayWrite:
         """Return the write with its entry of `day` as JSON values."""
         entry, receipt = self.receipt.days[day], self.receipt
         write = {"version": self.version, "at": self.at, "days_in_write": len(receipt.days)}
-        write |= {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
-        write |= {name: getattr(receipt, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
+        write |= {
+            name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")
+        }
+        write |= {
+            name: getattr(receipt, name)
+            for name in ("reason", "note", "run_id", "write_id", "frontier")
+        }
         write |= {"code": receipt.code_digest, "settings": receipt.settings_digest}
         write |= {"inputs": receipt.inputs, "tags": receipt.tags}
         values: dict[str, Any] = json_of(write)
@@ -250,7 +302,9 @@ class DayReport:
     files: tuple[LandedPart, ...] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     will_change: bool = False  # right today, and stale once the days that it reads are rebuilt
-    changes_after: str = ""  # TABLE DAY: then the first of the days that it reads and that are made again before it
+    changes_after: str = (
+        ""  # TABLE DAY: then the first of the days that it reads and that are made again before it
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -264,7 +318,9 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     commits = [c for c in lake.store.commits(table) if c.names(day)]
-    history = tuple(DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None)
+    history = tuple(
+        DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None
+    )
     reasons = in_full(states, table, day, history[0].receipt if history else None)
     inputs = tuple(_inputs(states, contract, day))
     if not contract.is_landed:
@@ -272,21 +328,33 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         again = {name: days | changing[name] for name, days in needed.items()}
         first = first_unready(states, table, day, again, {}) if day in changing[table] else None
         return DayReport(
-            table, day, states.of(table, day), reasons, inputs, history,
-            will_change=day in changing[table], changes_after=" ".join(map(str, first or ())),
-        )  # fmt: skip
+            table,
+            day,
+            states.of(table, day),
+            reasons,
+            inputs,
+            history,
+            will_change=day in changing[table],
+            changes_after=" ".join(map(str, first or ())),
+        )
     records = [r for r in read_files(lake.store, contract.source) if day in r.days]
-    files = tuple(LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared) for r in records)
+    files = tuple(
+        LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared)
+        for r in records
+    )
     refused = refused_rows(lake, contract.source, day)
     return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused)
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
-    """Return the contract of a table; raises BackfillError for an unknown table or a day before the first."""
+    """Return the contract of a table; raises BackfillError for an unknown table or a day before the
+    first."""
     contract = pipeline.contract(table, "There is nothing to show")
     if day < lake.settings.start_date:
         culprit = f"it lies before the lake's first day, {lake.settings.start_date}"
-        raise BackfillError(f"the day {day}", culprit, "There is nothing to show", "Ask for a later day")
+        raise BackfillError(
+            f"the day {day}", culprit, "There is nothing to show", "Ask for a later day"
+        )
     return contract
 
 
@@ -300,5 +368,9 @@ def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     days = []
     for (table, d), required in sorted(required_of.items()):
         receipt = states.latest(table, d)
-        days.append(InputDay(table, d, states.of(table, d), receipt.entry.rows if receipt else None, required))
+        days.append(
+            InputDay(
+                table, d, states.of(table, d), receipt.entry.rows if receipt else None, required
+            )
+        )
     return days

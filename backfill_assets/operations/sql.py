@@ -1,7 +1,8 @@
 """Queries over all tables of a lake by their names, and over its ledgers: read only, without a JVM.
 
-A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Arrow opens the files, because a path that
-DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer (`cli.sql`).
+A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Arrow opens the files,
+because a path that DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer
+(`cli.sql`).
 """
 
 import re
@@ -22,7 +23,13 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query, with_system_tables
+from backfill_assets.lake.queries import (
+    named_tables,
+    refuse_others,
+    refuse_writing,
+    refused_query,
+    with_system_tables,
+)
 from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.lake.versions import versions_seen
 from backfill_assets.lake.view import read_view
@@ -49,12 +56,16 @@ class Answer:
 
 
 def ask(
-    lake: Lake, pipeline: Pipeline, query: str, at: datetime | int | None = None, snapshot: str = "",
+    lake: Lake,
+    pipeline: Pipeline,
+    query: str,
+    at: datetime | int | None = None,
+    snapshot: str = "",
     newest: bool = False,
-) -> Answer:  # fmt: skip
-    """Answer a query over tables as the newest lake version has them, `at` an aware instant or the number of a lake
-    version, in a `snapshot`, or (`newest`) each at its own newest version; and over `system.NAME` (`system_tables`), of
-    the same look at the lake, though not of the past.
+) -> Answer:
+    """Answer a query over tables as the newest lake version has them, `at` an aware instant or the
+    number of a lake version, in a `snapshot`, or (`newest`) each at its own newest version; and
+    over `system.NAME` (`system_tables`), of the same look at the lake, though not of the past.
 
     Raises BackfillError for anything but a single SELECT, and for errors of the engine.
     """
@@ -65,7 +76,9 @@ def ask(
             refuse_others(engine, query)
             wanted, is_past = named_tables(query), at is not None or bool(snapshot)
             known, unread = readable(lake, pipeline) if not is_past else (pipeline, {})
-            if failed := [error for name, error in unread.items() if wanted is None or name in wanted]:
+            if failed := [
+                error for name, error in unread.items() if wanted is None or name in wanted
+            ]:
                 raise failed[0]
             states = None if is_past else _states(lake, known, newest)
             if "system" in query.lower():
@@ -80,13 +93,15 @@ def ask(
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             names, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
             if lacking:  # DuckDB would name a table of its own as near
-                raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], names)) from None
+                raise refused_query(
+                    f"there is no table {lacking[1]}", known_names(lacking[1], names)
+                ) from None
             raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(names)}") from None
 
 
 def whole(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
-    """The rows of an Arrow reader as a table. Raises BackfillError for more than so many bytes: DuckDB keeps to its
-    memory, and what it answers is this process's own."""
+    """The rows of an Arrow reader as a table. Raises BackfillError for more than so many bytes:
+    DuckDB keeps to its memory, and what it answers is this process's own."""
     import pyarrow as pa
 
     kept, size = [], 0
@@ -101,7 +116,8 @@ def whole(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
 
 @contextmanager
 def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """Open an engine for one query, with a folder of its own to spill into: DuckDB may write there."""
+    """Open an engine for one query, with a folder of its own to spill into: DuckDB may write
+    there."""
     spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
     try:
         with suppress(OSError):  # who may not write there cannot spill
@@ -114,28 +130,33 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 
 def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
-    """Return the contracts of the lake's tables and of its ledgers, by name; a ledger has no rows before its first."""
+    """Return the contracts of the lake's tables and of its ledgers, by name; a ledger has no rows
+    before its first."""
     contracts = pipeline.contracts
     late = {c.source: too_late_contract(c) for c in reversed(contracts) if c.is_landed}.values()
     return {c.name: c for c in (*contracts, *ledgers_of(contracts), *late)}
 
 
 def _states(lake: Lake, pipeline: Pipeline, newest: bool) -> States:
-    return pipeline.states(read_view(lake, pipeline.contracts, None if newest else versions_seen(lake)))
+    return pipeline.states(
+        read_view(lake, pipeline.contracts, None if newest else versions_seen(lake))
+    )
 
 
 def _with_system_tables(
     engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: str, states: States | None
 ) -> str:
-    """Make the system tables of a query known to the engine; return the query with the names that they have there.
-    Raises BackfillError for one without `states`, of the past."""
+    """Make the system tables of a query known to the engine; return the query with the names that
+    they have there. Raises BackfillError for one without `states`, of the past."""
     from backfill_assets.operations.system_tables import SYSTEM_TABLES, LakeLook, system_table
 
     query, names = with_system_tables(query, SYSTEM_TABLES)
     if not names:
         return query
     if states is None:
-        raise refused_query("system tables are of now, not of the past", "Leave --at and --snapshot out")
+        raise refused_query(
+            "system tables are of now, not of the past", "Leave --at and --snapshot out"
+        )
     engine.execute("CREATE SCHEMA memory.system")
     for name in names:
         engine.register(f"system_{name}", system_table(LakeLook(lake, pipeline, states), name))
@@ -152,7 +173,8 @@ def _tables(
 ) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
     """Return the tables of a query with their files, and their unfit days.
 
-    Without `states` of now they are of the `past`, the name of a snapshot or a moment, which has no unfit days.
+    Without `states` of now they are of the `past`, the name of a snapshot or a moment, which has no
+    unfit days.
     """
     store = lake.store
     if isinstance(past, str) and past:
@@ -163,14 +185,25 @@ def _tables(
     written = [n for n in known if store.exists(n)]  # what was never written had no rows then
     if states is None:
         moment = Moment(lake, at=past if not isinstance(past, str) else None)
-        return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
+        return [
+            (c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()
+        ], {}
     tables: list[tuple[Contract, Sequence[str]]] = []
     unfit: dict[str, str] = {}
     for name, contract in known.items():
         view = states.view.table(name)
-        version = view.version if name in states.view.tables else None  # the newest of the ledger `files`
+        version = (
+            view.version if name in states.view.tables else None
+        )  # the newest of the ledger `files`
         with failing_alone(f"the table {name}"):
-            tables.append((contract, store.data_files(contract, version) if name in written and version != -1 else []))
+            tables.append(
+                (
+                    contract,
+                    store.data_files(contract, version)
+                    if name in written and version != -1
+                    else [],
+                )
+            )
         days = [d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING]
         if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
             unfit[name] = words
@@ -178,8 +211,8 @@ def _tables(
 
 
 def dataset(files: Sequence[str], contract: Contract) -> Any:
-    """Return the files as an Arrow dataset in the contract's columns and types: a column that a file lacks is NULL,
-    and a column that the contract lacks is left out."""
+    """Return the files as an Arrow dataset in the contract's columns and types: a column that a
+    file lacks is NULL, and a column that the contract lacks is left out."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

@@ -1,7 +1,8 @@
-"""Standing checks: what the last run of each left for a person, in small files of the lake: proofs, controls, sensors.
+"""Standing checks: what the last run of each left for a person, in small files of the lake: proofs,
+controls, sensors.
 
-Not here: proving (`prove`), judging (`reconcile`), sensors (`orchestration`), and what receipts answer: stale days
-(`status`) and gates (`check_history`). Imports no engine: `status` reads it.
+Not here: proving (`prove`), judging (`reconcile`), sensors (`orchestration`), and what receipts
+answer: stale days (`status`) and gates (`check_history`). Imports no engine: `status` reads it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,10 @@ KEPT = 1000  # proofs, some 200 bytes each; two a day are more than a year
 EQUAL, DIFFERS, PASSED_OVER, NOT_COMPUTED = "equal", "differs", "passed over", "not computed"
 SECOND = timedelta(seconds=1)  # outcomes are dated to the second
 FOLDER = ".attention"
-BEFORE = ("engines ", "lake ")  # files of earlier versions: receipts, proofs and outcomes say it since
+BEFORE = (
+    "engines ",
+    "lake ",
+)  # files of earlier versions: receipts, proofs and outcomes say it since
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,16 @@ class Proof:
     def __str__(self) -> str:
         """The proof as one line."""
         more = f": {self.words}" if self.words else ""
-        return f"{self.table} {self.day} {self.outcome} when computed again from the same inputs{more}"
+        return (
+            f"{self.table} {self.day} {self.outcome} when computed again from the same inputs{more}"
+        )
 
     @property
     def alarm(self) -> str:
         """The proof as a line for a person."""
-        return f"{self}. Once mended: `backfill-assets prove --from {self.day} --tables {self.table}`"
+        return (
+            f"{self}. Once mended: `backfill-assets prove --from {self.day} --tables {self.table}`"
+        )
 
 
 def proofs(lake: Lake) -> list[Proof]:
@@ -59,20 +67,29 @@ def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
     newest = {(p.table, p.day): p for p in proofs(lake) if p.outcome != PASSED_OVER}
     found: dict[str, list[Proof]] = {}
     for (table, day), p in newest.items():
-        if p.outcome != EQUAL and p.write_id == newest_writes(lake, pipeline, table).get(parse_day(day), ""):
+        if p.outcome != EQUAL and p.write_id == newest_writes(lake, pipeline, table).get(
+            parse_day(day), ""
+        ):
             found.setdefault(table, []).append(p)
     return found
 
 
 def newest_writes(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, str]:
-    """Return the id of the newest write of every day of a table; none for a table that the pipeline lacks."""
+    """Return the id of the newest write of every day of a table; none for a table that the pipeline
+    lacks."""
     contract = next((c for c in pipeline.contracts if c.name == table), None)
-    return {d: r.write_id for d, r in lake.store.view(table, contract.day_column).latest.items()} if contract else {}
+    return (
+        {d: r.write_id for d, r in lake.store.view(table, contract.day_column).latest.items()}
+        if contract
+        else {}
+    )
 
 
 def proof_alarms(lake: Lake, pipeline: Pipeline) -> dict[str, str]:
     """Return the lines for a person about days that differ or cannot be computed, by name."""
-    return {f"proof {p.table} {p.day}": p.alarm for of in unproven(lake, pipeline).values() for p in of}
+    return {
+        f"proof {p.table} {p.day}": p.alarm for of in unproven(lake, pipeline).values() for p in of
+    }
 
 
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
@@ -105,31 +122,46 @@ class ControlOutcome:
 
 
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
-    """Return the newest outcome of every control that was judged and is still declared; reads one small file."""
-    outcomes = (ControlOutcome(**o) for o in read_json(lake.place, f"{RECONCILED}/{OUTCOMES}").values())
+    """Return the newest outcome of every control that was judged and is still declared; reads one
+    small file."""
+    outcomes = (
+        ControlOutcome(**o) for o in read_json(lake.place, f"{RECONCILED}/{OUTCOMES}").values()
+    )
     return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
 
 def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
     """Keep the newest outcome of each control."""
-    with lake.place.lock(f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"):  # another process may judge others
+    with lake.place.lock(
+        f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"
+    ):  # another process may judge others
         newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
-        write_json(lake.place, f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()})
+        write_json(
+            lake.place, f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()}
+        )
 
 
 def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
-    """Yield a line per control that did not hold when it was last judged: when that was, and whether a table that it
-    reads was written since."""
+    """Yield a line per control that did not hold when it was last judged: when that was, and
+    whether a table that it reads was written since."""
     for outcome in (o for o in last_outcomes(lake) if not o.holds):
-        at, read = datetime.fromisoformat(outcome.at), tables_read(lake.settings.controls[outcome.name])
+        at, read = (
+            datetime.fromisoformat(outcome.at),
+            tables_read(lake.settings.controls[outcome.name]),
+        )
         tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
         newer = ", ".join(t for t in tables if _last_write(lake, t, at) >= at + SECOND)
-        since = f", before the last write of {newer}: `backfill-assets controls` judges again" if newer else ""
+        since = (
+            f", before the last write of {newer}: `backfill-assets controls` judges again"
+            if newer
+            else ""
+        )
         yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
 
 
 def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
-    """The time of the newest commit that wrote days or is another program's; `since` without any."""
+    """The time of the newest commit that wrote days or is another program's; `since` without
+    any."""
     writes = (c.at for c in lake.store.newest_commits(table) if c.receipt is None or c.receipt.days)
     return next(writes, since)
 
@@ -137,12 +169,17 @@ def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
 def tables_read(control: ControlSettings) -> frozenset[str] | None:
     """Return the names of tables in a control's two sides; None where they cannot be parsed."""
     query, expected = named_tables(control.query), control.expected
-    side = named_tables(expected.removeprefix(QUERY)) if expected.startswith(QUERY) else {expected.partition("@")[0]}
+    side = (
+        named_tables(expected.removeprefix(QUERY))
+        if expected.startswith(QUERY)
+        else {expected.partition("@")[0]}
+    )
     return None if query is None or side is None else query | side
 
 
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
+    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its
+    file."""
     lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
     if not alarms:
         lake.delete(name)

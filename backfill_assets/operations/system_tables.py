@@ -1,7 +1,8 @@
-"""System tables: days, writes, checks, landed files and more of a lake, as Arrow tables of one look at its state.
+"""System tables: days, writes, checks, landed files and more of a lake, as Arrow tables of one look
+at its state.
 
-Not here: the queries over them (`sql`), and the figures of reports. A row is a record; a column is a field of it, whose
-annotation holds its type and its description.
+Not here: the queries over them (`sql`), and the figures of reports. A row is a record; a column is
+a field of it, whose annotation holds its type and its description.
 """
 
 from collections import defaultdict
@@ -41,10 +42,13 @@ class LakeLook:
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """A standing check: a gate of today over the receipt of a written day, the newest proof of a day, or a control."""
+    """A standing check: a gate of today over the receipt of a written day, the newest proof of a
+    day, or a control."""
 
     table: Annotated[str, "the table; empty for a control"]
-    check: Annotated[str, "the gate (row_count, profile, …), `proof`, or the control as `control NAME`"]
+    check: Annotated[
+        str, "the gate (row_count, profile, …), `proof`, or the control as `control NAME`"
+    ]
     day: Annotated[date | None, "the day; NULL for a control"]
     outcome: Annotated[str, "pass, warn, or fail: of a gate, a write of the day would be refused"]
     what: Annotated[str, "what the check found"]
@@ -80,7 +84,8 @@ class LandedRows:
 
 @dataclass(frozen=True)
 class LateRows:
-    """Loaded upserts of one source, by the day on which they arrived and the day of their events."""
+    """Loaded upserts of one source, by the day on which they arrived and the day of their
+    events."""
 
     source: Annotated[str, "the source; empty where the lake has one"]
     arrival_day: Annotated[date, "the day on which they arrived (UTC)"]
@@ -91,7 +96,8 @@ class LateRows:
 
 @dataclass(frozen=True)
 class TableRun:
-    """A run that committed something, by the receipts that name it. Of other runs only Dagster knows."""
+    """A run that committed something, by the receipts that name it. Of other runs only Dagster
+    knows."""
 
     run_id: Annotated[str, "the run of Dagster, or of a command"]
     by: Annotated[str, "who asked for it"]
@@ -132,7 +138,9 @@ def _checks(look: LakeLook) -> Iterator[CheckedDay]:
         outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
     newest = {(p.table, p.day): p for p in proofs(look.lake) if p.outcome != PASSED_OVER}
-    failed = {(p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found}
+    failed = {
+        (p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found
+    }
     for key, proof in newest.items():
         if proof.outcome == EQUAL or key in failed:
             outcome = "fail" if key in failed else "pass"
@@ -147,8 +155,13 @@ def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
         for ledger, reason in ((QUARANTINE, "reason"), (TOO_LATE, late)):
             name = named(ledger, source.name)
             version = look.states.view.table(name).version
-            query = f"SELECT arrival_date, source_file, {reason} AS why, count(*) AS n FROM t GROUP BY 1, 2, 3"
-            for batch in look.lake.store.query(query, {"t": (name, version)}) if version >= 0 else ():
+            query = (
+                f"SELECT arrival_date, source_file, {reason} AS why, count(*) AS n FROM t GROUP "
+                "BY 1, 2, 3"
+            )
+            for batch in (
+                look.lake.store.query(query, {"t": (name, version)}) if version >= 0 else ()
+            ):
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield RejectedRows(source.name, ledger, *row)
 
@@ -174,7 +187,10 @@ def _runs(look: LakeLook) -> Iterator[TableRun]:
         if write.run_id:
             runs[write.run_id].append(write)
     for run_id, found in runs.items():
-        tables, changed = tuple(dict.fromkeys(w.table for w in reversed(found))), sum(w.changed for w in found)
+        tables, changed = (
+            tuple(dict.fromkeys(w.table for w in reversed(found))),
+            sum(w.changed for w in found),
+        )
         counts = len(found), changed, sum(w.rows or 0 for w in found)
         first, last = min(w.at for w in found), max(w.at for w in found)
         yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
@@ -200,30 +216,42 @@ SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[LakeLook], Iterable[Any]]]] = 
 
 
 def system_table(look: LakeLook, name: str) -> Any:
-    """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown name."""
+    """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown
+    name."""
     kind, rows = SYSTEM_TABLES[name]
     return arrow_of(kind, rows(look))
 
 
 def columns_of(kind: type) -> dict[str, tuple[Any, str]]:
-    """Return the Arrow type and the description of each column of a kind of record: of fields that have one."""
+    """Return the Arrow type and the description of each column of a kind of record: of fields that
+    have one."""
     hints = get_type_hints(kind, include_extras=True)
-    described = {f.name: get_args(hints[f.name]) for f in fields(kind) if get_origin(hints[f.name]) is Annotated}
+    described = {
+        f.name: get_args(hints[f.name])
+        for f in fields(kind)
+        if get_origin(hints[f.name]) is Annotated
+    }
     return {name: (_arrow_type(hint), about) for name, (hint, about, *_) in described.items()}
 
 
 def arrow_of(kind: type, rows: Iterable[Any]) -> Any:
-    """Return records of one kind as a `pyarrow.Table`: enumerations and ranges of days as text, instants in UTC."""
+    """Return records of one kind as a `pyarrow.Table`: enumerations and ranges of days as text,
+    instants in UTC."""
     import pyarrow as pa
 
-    schema, records = pa.schema([(name, type_) for name, (type_, _) in columns_of(kind).items()]), list(rows)
+    schema, records = (
+        pa.schema([(name, type_) for name, (type_, _) in columns_of(kind).items()]),
+        list(rows),
+    )
     columns = [[_value(getattr(record, name)) for record in records] for name in schema.names]
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def write_parquet(kind: type, rows: Iterable[Any], file: Path) -> int:
-    """Write records of one kind as a Parquet file, for any engine; return their number. Raises OSError where that
-    fails."""
+    """Write records of one kind as a Parquet file, for any engine; return their number. Raises
+    OSError where that fails."""
     import pyarrow.parquet as pq
 
     table = arrow_of(kind, rows)

@@ -1,7 +1,9 @@
-"""Alerts of failed runs, findings of checks, and of what needs a person: posted once to a webhook, off by default.
+"""Alerts of failed runs, findings of checks, and of what needs a person: posted once to a webhook,
+off by default.
 
-Here: the address, from an environment variable (it holds a secret), what was posted there already, the messages and
-their sensors. Not here: mail, for which Dagster has `dg.make_email_on_run_failure_sensor`.
+Here: the address, from an environment variable (it holds a secret), what was posted there already,
+the messages and their sensors. Not here: mail, for which Dagster has
+`dg.make_email_on_run_failure_sensor`.
 """
 
 import html
@@ -29,20 +31,33 @@ from backfill_assets.core.texts import scrub
 from backfill_assets.orchestration.context import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
-from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
+from backfill_assets.orchestration.runs import (
+    ATTEMPT_TAG,
+    LAKE_TAG,
+    REASON_TAG,
+    days_of,
+    records_of,
+)
 from backfill_assets.orchestration.verdicts import Standing
 from backfill_assets.places.choice import place_at
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
-UNSENT: Final = "unsent.json"  # beside it: messages of runs that the webhook did not take, oldest first
+UNSENT: Final = (
+    "unsent.json"  # beside it: messages of runs that the webhook did not take, oldest first
+)
 MOST_UNSENT = 100  # a webhook that is away for days gets the newest
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
 PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
 ANSWER_SECONDS = 2.0  # to connect, and for each piece of the answer
-DEADLINE_SECONDS = 10.0  # for all tries: Dagster looks at five ended runs in a tick of sixty seconds
-POSTING, MOST_POSTING = "backfill_assets: an alert", 8  # the name of its thread, and so many at once in a process
+DEADLINE_SECONDS = (
+    10.0  # for all tries: Dagster looks at five ended runs in a tick of sixty seconds
+)
+POSTING, MOST_POSTING = (
+    "backfill_assets: an alert",
+    8,
+)  # the name of its thread, and so many at once in a process
 
 
 @dataclass(frozen=True)
@@ -57,21 +72,26 @@ class Message:
 def webhook(environment: Mapping[str, str]) -> str:
     """Return the address of alerts in the environment, "" where none is set.
 
-    Raises SettingsError naming the variable that cannot be one, without its value: it may hold a password.
+    Raises SettingsError naming the variable that cannot be one, without its value: it may hold a
+    password.
     """
     url = environment.get(WEBHOOK, "").strip()
     if not url and environment.get(MAIL_TO, "").strip():
         raise SettingsError(
-            f"the environment variable {MAIL_TO}", "alerts are no longer mailed", "No alert can be sent",
+            f"the environment variable {MAIL_TO}",
+            "alerts are no longer mailed",
+            "No alert can be sent",
             f"Set {WEBHOOK}; Dagster mails failed runs by `dg.make_email_on_run_failure_sensor`",
-        )  # fmt: skip
+        )
     try:
         return str(TypeAdapter(HttpUrl).validate_python(url)) if url else ""
     except ValidationError:
         raise SettingsError(
-            f"the environment variable {WEBHOOK}", "it holds no address of a webhook", "No alert can be sent",
+            f"the environment variable {WEBHOOK}",
+            "it holds no address of a webhook",
+            "No alert can be sent",
             "Correct or unset it; signs like / # ? @ in a password are written as %2F …",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def post(
@@ -80,11 +100,12 @@ def post(
     pauses: Sequence[float] = PAUSES_SECONDS,
     seconds: float = DEADLINE_SECONDS,
 ) -> None:
-    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one is taken, for
-    so many `seconds` in all, however slowly an answer comes. Raises BackfillError, without the address, where none is.
+    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one
+    is taken, for so many `seconds` in all, however slowly an answer comes. Raises BackfillError,
+    without the address, where none is.
 
-    `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a lake can call a whole
-    channel.
+    `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a
+    lake can call a whole channel.
     """
     subject = scrub(message.subject)
     text = f"{subject}\n{scrub(message.text)}\n{message.facts.get('url', '')}".strip()
@@ -97,18 +118,23 @@ def post(
         if not (failure := _failure(url, body, ends - time.monotonic())):
             return
     raise BackfillError(
-        "the webhook of alerts", f"it did not take an alert ({failure})", f"Not sent: {message.subject}",
+        "the webhook of alerts",
+        f"it did not take an alert ({failure})",
+        f"Not sent: {message.subject}",
         f"Correct {WEBHOOK} if it is wrong",
-    )  # fmt: skip
+    )
 
 
 def _failure(url: str, body: Mapping[str, str], seconds: float) -> str:
-    """Post once; return why it was not taken, "" where it was. A thread of its own waits for the answer, since a
-    library's limit holds for each read alone; one that waits still is left behind, and there are never many."""
+    """Post once; return why it was not taken, "" where it was. A thread of its own waits for the
+    answer, since a library's limit holds for each read alone; one that waits still is left behind,
+    and there are never many."""
     if sum(thread.name == POSTING for thread in threading.enumerate()) >= MOST_POSTING:
         return "earlier ones still wait for its answer"
     failures: list[str] = []
-    waiting = threading.Thread(target=lambda: failures.append(_refusal(url, body)), name=POSTING, daemon=True)
+    waiting = threading.Thread(
+        target=lambda: failures.append(_refusal(url, body)), name=POSTING, daemon=True
+    )
     waiting.start()
     waiting.join(seconds)
     return failures[0] if failures else f"no whole answer within {seconds:.0f} s"
@@ -120,7 +146,9 @@ def _refusal(url: str, body: Mapping[str, str]) -> str:
 
     try:
         # Nothing of the answer but its first lines is read: `stream`.
-        with requests.post(url, json=body, timeout=ANSWER_SECONDS, allow_redirects=False, stream=True) as answer:
+        with requests.post(
+            url, json=body, timeout=ANSWER_SECONDS, allow_redirects=False, stream=True
+        ) as answer:
             return "" if answer.status_code < 300 else f"HTTP {answer.status_code}"
     except Exception as error:  # noqa: BLE001 - whatever a library raises, whose words may quote a secret
         return type(error).__name__
@@ -128,7 +156,8 @@ def _refusal(url: str, body: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Posted:
-    """What one instance of Dagster posted about one lake; deleting the file sends old news once more."""
+    """What one instance of Dagster posted about one lake; deleting the file sends old news once
+    more."""
 
     lake: Place
     folder: str  # its name in the lake
@@ -148,16 +177,20 @@ class Posted:
         *,
         is_seen_once: bool = False,
     ) -> None:
-        """Post one message about the names in `found` whose words were not posted within the last `again` seconds, in
-        order, if there are any. Names not in `found` for which `is_over` holds count as news when they return.
+        """Post one message about the names in `found` whose words were not posted within the last
+        `again` seconds, in order, if there are any. Names not in `found` for which `is_over` holds
+        count as news when they return.
 
-        Raises BackfillError if the webhook did not take it. These names are still news then: a tick finds them again.
-        What nobody finds again (`is_seen_once`, as a run that failed) is kept for `post_unsent` instead.
+        Raises BackfillError if the webhook did not take it. These names are still news then: a tick
+        finds them again. What nobody finds again (`is_seen_once`, as a run that failed) is kept for
+        `post_unsent` instead.
         """
         now = utc_now().timestamp()
         digests = {name: digest_of(words) for name, words in found.items()}
         before = {
-            name: digest for name, (digest, at) in read_json(self.lake, self._file).items() if 0 <= now - at < again
+            name: digest
+            for name, (digest, at) in read_json(self.lake, self._file).items()
+            if 0 <= now - at < again
         }
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
         refusal = None
@@ -171,7 +204,9 @@ class Posted:
                 self._keep_unsent(message(fresh))
         with self._lock():
             noted: dict[str, Any] = read_json(self.lake, self._file)
-            kept = {name: each for name, each in noted.items() if name in found or not is_over(name)}
+            kept = {
+                name: each for name, each in noted.items() if name in found or not is_over(name)
+            }
             kept |= {name: [digests[name], now] for name in fresh}
             if kept != noted:
                 write_json(self.lake, self._file, kept)
@@ -184,9 +219,9 @@ class Posted:
             self._write_unsent([*self._unsent(), kept][-MOST_UNSENT:])
 
     def post_unsent(self, url: str, seconds: float = DEADLINE_SECONDS) -> None:
-        """Post what the webhook did not take before, oldest first, each once, for so many `seconds` in all: later ones
-        wait for the next call. Raises BackfillError at the first message that it does not take: it and the later ones
-        wait on."""
+        """Post what the webhook did not take before, oldest first, each once, for so many `seconds`
+        in all: later ones wait for the next call. Raises BackfillError at the first message that it
+        does not take: it and the later ones wait on."""
         if not self._unsent():
             return
         ends = time.monotonic() + seconds
@@ -210,17 +245,20 @@ class Posted:
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
-INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+INTERVAL_SECONDS = (
+    10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+)
 DAY_SECONDS = 24 * 3600.0
 OFF = "Off until an address is set: `backfill-assets guide production`."
 
 
 def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorDefinition]:
-    """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only where an address is
-    set (see `webhook`). A tick fails if the address did not take an alert. In a project with other definitions, they
-    report only runs that work on the lake.
+    """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only
+    where an address is set (see `webhook`). A tick fails if the address did not take an alert. In a
+    project with other definitions, they report only runs that work on the lake.
 
-    The environment is read when definitions load and again at every tick, so that an address can be changed.
+    The environment is read when definitions load and again at every tick, so that an address can be
+    changed.
     """
     name, runs = appearance.naming.name, dg.DefaultSensorStatus.RUNNING
     status = runs if appearance.runs(ALERTS) and is_wanted() else dg.DefaultSensorStatus.STOPPED
@@ -229,9 +267,11 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
         return not appearance.is_guest or works_on(run, address_of(root), appearance.naming)
 
     @dg.run_failure_sensor(
-        name=name("alert_on_failure"), default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
+        name=name("alert_on_failure"),
+        default_status=status,
+        minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports a failed run: its cause and the next command. {OFF}",
-    )  # fmt: skip
+    )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
         run, url = context.dagster_run, webhook(os.environ)
@@ -243,10 +283,12 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
             )
 
     @dg.run_status_sensor(
-        name=name("alert_on_findings"), run_status=dg.DagsterRunStatus.SUCCESS, default_status=status,
+        name=name("alert_on_findings"),
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        default_status=status,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports what the checks of a run found although it succeeded. {OFF}",
-    )  # fmt: skip
+    )
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
         run, url = context.dagster_run, webhook(os.environ)
@@ -255,16 +297,19 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
             found = {str(f): f for e in evaluations for f in found_by(e)}
             judged = tuple(_name(e) for e in evaluations)
             posted(root, context.instance).post_news(
-                url, {name: f.text for name, f in found.items()},
-                lambda fresh: findings(run, [found[name] for name in fresh]), lambda name: name.startswith(judged),
+                url,
+                {name: f.text for name, f in found.items()},
+                lambda fresh: findings(run, [found[name] for name in fresh]),
+                lambda name: name.startswith(judged),
                 is_seen_once=True,
-            )  # fmt: skip
+            )
 
     return [alert_on_failure, alert_on_findings]
 
 
 def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
-    """Whether the run works on the lake: by its tag, or before its first step has set one by the assets it selects."""
+    """Whether the run works on the lake: by its tag, or before its first step has set one by the
+    assets it selects."""
     if LAKE_TAG in run.tags:
         return run.tags[LAKE_TAG] == lake
     return any(naming.table_of(key) for key in run.asset_selection or ())
@@ -292,11 +337,12 @@ def report_alarms(
     *,
     is_run: bool = False,
 ) -> None:
-    """Post an alert for each alarm that a tick of `sensor` found: once, and again when its text changes or it returns.
+    """Post an alert for each alarm that a tick of `sensor` found: once, and again when its text
+    changes or it returns.
 
-    Does nothing if no address is set. One that did not take it is a warning in `log`, and stops no tick and no run: the
-    next tick that finds the same posts it. A run (`is_run`) finds its alarm once, so that it is kept; a tick posts what
-    was kept before its own.
+    Does nothing if no address is set. One that did not take it is a warning in `log`, and stops no
+    tick and no run: the next tick that finds the same posts it. A run (`is_run`) finds its alarm
+    once, so that it is kept; a tick posts what was kept before its own.
     """
     scope = f"{sensor}: "
     facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui()}/runs"}
@@ -304,7 +350,9 @@ def report_alarms(
     def message(fresh: list[str]) -> Message:
         """The alarms that are new."""
         names = [name.removeprefix(scope) for name in fresh]
-        return Message(f"Needs a person: {', '.join(names)}", "\n".join(alarms[name] for name in names), facts)
+        return Message(
+            f"Needs a person: {', '.join(names)}", "\n".join(alarms[name] for name in names), facts
+        )
 
     named = {scope + name: text for name, text in alarms.items()}
     try:
@@ -312,14 +360,16 @@ def report_alarms(
             record = posted(root, instance)
             if not is_run:
                 record.post_unsent(url)
-            record.post_news(url, named, message, lambda name: name.startswith(scope), is_seen_once=is_run)
+            record.post_news(
+                url, named, message, lambda name: name.startswith(scope), is_seen_once=is_run
+            )
     except BackfillError as error:
         log.warning(str(error))
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
-    """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and identity. The
-    subject names the tables that failed."""
+    """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and
+    identity. The subject names the tables that failed."""
     events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
     failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
     tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
@@ -349,11 +399,14 @@ def found_by(evaluation: dg.AssetCheckEvaluation) -> list[Alerted]:
 
 
 def findings(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
-    """The alert of a run whose checks found something: tables and days as subject, counts, the first ten."""
+    """The alert of a run whose checks found something: tables and days as subject, counts, the
+    first ten."""
     listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(f.day for f in found if f.day)
-    subject = _subject(run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None)
+    subject = _subject(
+        run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None
+    )
     return Message(f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _facts(run))
 
 
@@ -370,10 +423,14 @@ def _subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -
 def _facts(run: dg.DagsterRun) -> dict[str, str]:
     days = days_of(run)
     return {
-        "run_id": run.run_id, "job": run.job_name, "lake": run.tags.get(LAKE_TAG, ""),
-        "reason": run.tags.get(REASON_TAG, "manual"), "first_day": str(days.start) if days else "",
-        "last_day": str(days.last) if days else "", "url": f"{_ui()}/runs/{run.run_id}",
-    }  # fmt: skip
+        "run_id": run.run_id,
+        "job": run.job_name,
+        "lake": run.tags.get(LAKE_TAG, ""),
+        "reason": run.tags.get(REASON_TAG, "manual"),
+        "first_day": str(days.start) if days else "",
+        "last_day": str(days.last) if days else "",
+        "url": f"{_ui()}/runs/{run.run_id}",
+    }
 
 
 def _ui() -> str:

@@ -1,7 +1,8 @@
 """Assemble the Dagster definitions of a lake from a pipeline, also a user's own.
 
-Here: the partitions definition, the in-process executor, the assets and the job `rebuild`. Not here: what stands beside
-them in the browser (`lake_definitions`), which a command that runs that job does not import.
+Here: the partitions definition, the in-process executor, the assets and the job `rebuild`. Not
+here: what stands beside them in the browser (`lake_definitions`), which a command that runs that
+job does not import.
 """
 
 import warnings
@@ -15,17 +16,26 @@ from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.orchestration.assets import IO_MANAGER, io_manager_of, lake_asset
 from backfill_assets.orchestration.context import ALONE, Appearance, LakeContext, Opened, TablesOf
-from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager, external_specs, ledger_specs
+from backfill_assets.orchestration.io_manager import (
+    Hears,
+    RebuildIOManager,
+    external_specs,
+    ledger_specs,
+)
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
 def assemble(
-    root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None, hears: Hears | None = None
+    root: Path,
+    tables_of: TablesOf,
+    rebuilt: Collection[str] | None = None,
+    hears: Hears | None = None,
 ) -> dg.Definitions:
-    """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine.
+    """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no
+    engine.
 
-    With `rebuilt` only the job `rebuild` of these tables (default: everything). `hears` is
-    called with every table that a run in this process has published.
+    With `rebuilt` only the job `rebuild` of these tables (default: everything). `hears` is called
+    with every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
     return _definitions(lake_context, lake_context.load(), rebuilt, hears)
@@ -38,8 +48,11 @@ def rebuild_job(opened: Opened, tables: Collection[str], hears: Hears) -> dg.Job
         return defs.resolve_job_def(opened.naming.name(REBUILD))
 
 
-def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = ALONE) -> dg.Definitions:
-    """Definitions of the lake at `root`, which shows itself by `appearance`; without a lake its tables say so.
+def assemble_anyway(
+    root: Path, tables_of: TablesOf, appearance: Appearance = ALONE
+) -> dg.Definitions:
+    """Definitions of the lake at `root`, which shows itself by `appearance`; without a lake its
+    tables say so.
 
     Raises SettingsError where its `lake.toml` is there and bad.
     """
@@ -52,7 +65,10 @@ def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = AL
 
 
 def _definitions(
-    lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None, hears: Hears | None = None
+    lake_context: LakeContext,
+    opened: Opened,
+    rebuilt: Collection[str] | None,
+    hears: Hears | None = None,
 ) -> dg.Definitions:
     with _quiet():
         defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
@@ -66,13 +82,15 @@ def _definitions(
                 lake_context.naming.name(REBUILD)
             )
 
-        return dg.Definitions.merge(defs, browser_definitions(lake_context, opened, rebuild, rebuild_of))
+        return dg.Definitions.merge(
+            defs, browser_definitions(lake_context, opened, rebuild, rebuild_of)
+        )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of what Dagster may still change. Its version is pinned and what we use is tested; users can do
-    nothing."""
+    """Without warnings of what Dagster may still change. Its version is pinned and what we use is
+    tested; users can do nothing."""
     with warnings.catch_warnings():
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
@@ -84,27 +102,36 @@ def _tables_and_rebuild(
 ) -> tuple[dg.Definitions, object]:
     """The assets with the job `rebuild`, and this job (its class has no public name).
 
-    Checks are no part of the job: Dagster would plan a row of each for every day. The runs log evaluations themselves.
+    Checks are no part of the job: Dagster would plan a row of each for every day. The runs log
+    evaluations themselves.
     """
     lake, pipeline, naming = opened.lake, opened.pipeline, opened.naming
     is_guest = opened.appearance.is_guest
     if not is_guest:
         close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
-    partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
+    partitions = dg.DailyPartitionsDefinition(
+        start_date=lake.settings.start_date.isoformat(), timezone="UTC"
+    )
     assets = [lake_asset(opened, table, partitions) for table in pipeline.own]
-    keys = [naming.key(table.name) for table in pipeline.own if rebuilt is None or table.name in rebuilt]
+    keys = [
+        naming.key(table.name) for table in pipeline.own if rebuilt is None or table.name in rebuilt
+    ]
     rebuild = dg.define_asset_job(
         naming.name(REBUILD),
         selection=dg.AssetSelection.assets(*keys).without_checks(),
-        description="Every table over a range of days, in one run: the same load path as any other way.",
+        description="Every table over a range of days, in one run: the same load path as any other "
+        "way.",
         executor_def=dg.in_process_executor,
         tags={LAKE_TAG: lake.address},
     )
     defs = dg.Definitions(
         assets=[*assets, *ledger_specs(opened), *external_specs(opened, partitions)],
         jobs=[rebuild],
-        resources={naming.name(IO_MANAGER): store, **({} if is_guest else {"io_manager": RebuildIOManager()})},
+        resources={
+            naming.name(IO_MANAGER): store,
+            **({} if is_guest else {"io_manager": RebuildIOManager()}),
+        },
         executor=None if is_guest else dg.in_process_executor,
     )
     return defs, rebuild

@@ -1,10 +1,12 @@
-"""Requests of runs: for days that are ready, with attempts, run keys and giving up; and `Work` as tags of a run.
+"""Requests of runs: for days that are ready, with attempts, run keys and giving up; and `Work` as
+tags of a run.
 
-A run remembers in its tags why it kept days back, and its last steps fail with that once all others are done. A step
-that raises keeps the steps after it from running, and no check step can raise in its place: each check in a run costs
-an event per day. So a step whose table kept days back ends well if tables made from it follow; the last ones raise for
-it. Not here: which days are ready (`core.needs`), how many runs a tick may request (`ticks`), and which days are kept
-back (`load.judging`).
+A run remembers in its tags why it kept days back, and its last steps fail with that once all others
+are done. A step that raises keeps the steps after it from running, and no check step can raise in
+its place: each check in a run costs an event per day. So a step whose table kept days back ends
+well if tables made from it follow; the last ones raise for it. Not here: which days are ready
+(`core.needs`), how many runs a tick may request (`ticks`), and which days are kept back
+(`load.judging`).
 """
 
 import json
@@ -22,7 +24,16 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import ALSO, DaysKeptBack
 from backfill_assets.core.needs import identities, needs, run_requests
 from backfill_assets.core.ownership import BY, through_dagster, whoami
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, KEEP_GOOD, MANUAL, MODE_TAG, ON_BAD_DAYS_TAG, PLAN_TAG, Work
+from backfill_assets.core.plans import (
+    CHUNK_TAG,
+    CODE_TAG,
+    KEEP_GOOD,
+    MANUAL,
+    MODE_TAG,
+    ON_BAD_DAYS_TAG,
+    PLAN_TAG,
+    Work,
+)
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.judging import OnBadDays, chosen_mode
@@ -54,7 +65,9 @@ class TickState:
     states: States
     busy: DaySets  # per table the days of queued and running runs
     now: datetime
-    planned: DaySets = field(default_factory=dict)  # days of active plans, for which no sensor requests a run
+    planned: DaySets = field(
+        default_factory=dict
+    )  # days of active plans, for which no sensor requests a run
     naming: Naming = PLAIN
 
     @property
@@ -65,17 +78,21 @@ class TickState:
     @property
     def taken_days(self) -> dict[str, set[date]]:
         """Per table the days that are busy or planned."""
-        return {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
+        return {
+            n: {*self.busy.get(n, ()), *self.planned.get(n, ())}
+            for n in {*self.busy, *self.planned}
+        }
 
     def free(self, name: str, days: Set[date]) -> Set[date]:
         """`days` of a table without days of active plans."""
         return days - self.planned.get(name, frozenset())
 
     def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:
-        """Requests for ready days, upstream first, first attempts before repeated ones, and the days given up.
+        """Requests for ready days, upstream first, first attempts before repeated ones, and the
+        days given up.
 
-        So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
-        allow; runs that never began do not count.
+        So a day that fails keeps no other from its turn. A day is given up once it was tried as
+        often as the settings allow; runs that never began do not count.
         """
         limit, taken_days = self.lake.settings.lateness.attempts, self.taken_days
         wanted: list[Work] = []
@@ -87,11 +104,15 @@ class TickState:
             given_up = [day for day, found in tried.items() if found.counted >= limit]
             left = {day: identity for day, identity in known.items() if day not in given_up}
             most = limit + runs.MOST_UNBEGUN
-            wanted += run_requests(self.states, name, left, numbers, most, taken_days.get(name, frozenset()))[0]
+            wanted += run_requests(
+                self.states, name, left, numbers, most, taken_days.get(name, frozenset())
+            )[0]
             if given_up:
                 texts[name] = (
-                    f"{ranges(given_up)} failed {limit} times from the same inputs, rules and code and will not be "
-                    "requested again as they are. Look at the failed runs; then change what they failed from, or "
+                    f"{ranges(given_up)} failed {limit} times from the same inputs, rules and "
+                    "code and will not be "
+                    "requested again as they are. Look at the failed runs; then change what they "
+                    "failed from, or "
                     "materialize by hand"
                 )
         return sorted(wanted, key=lambda request: request.attempt > 0), texts
@@ -101,23 +122,32 @@ class TickState:
         gates, rules = self.lake.settings.gates, self.states.contracts[table].rules
         bounds = [str(gates.tables[table])] if table in gates.tables else []
         contracts = [str((rule.expression, rule.per, rule.only_warns)) for rule in rules]
-        return digest_of([self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])])
+        return digest_of(
+            [self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])]
+        )
 
 
-def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
-    """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
+def read_tick_state(
+    instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime
+) -> TickState:
+    """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not
+    stay busy."""
     known = lake_context.known()
     lake, names = known.lake, [t.name for t in known.pipeline.tables]
     end_dead_runs(instance, lake)
     busy = runs.busy_days(instance, lake.address, names, lake_context.naming)
-    return TickState(instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming)
+    return TickState(
+        instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming
+    )
 
 
-def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> GivenUp:
+def given_up_now(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> GivenUp:
     """The days that need a rebuild and that no sensor requests any more.
 
-    Judging every day is slow, so it is done only if some run may have been a last attempt. Runs carry `ATTEMPT_TAG`
-    from the second attempt on; without it a run counts as attempt 0.
+    Judging every day is slow, so it is done only if some run may have been a last attempt. Runs
+    carry `ATTEMPT_TAG` from the second attempt on; without it a run counts as attempt 0.
     """
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
@@ -143,9 +173,16 @@ def as_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> d
 
 
 def whole_request(
-    lake: Lake, sensor: str, job: str, base: str, tried: int, tags: Mapping[str, str] | None = None, **more: Any
+    lake: Lake,
+    sensor: str,
+    job: str,
+    base: str,
+    tried: int,
+    tags: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> dg.RunRequest:
-    """A request of a run without single days: a scan, a range of all tables, a plan; new with each `base`."""
+    """A request of a run without single days: a scan, a range of all tables, a plan; new with each
+    `base`."""
     again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
     return dg.RunRequest(
         run_key=f"{base} attempt {tried}",
@@ -160,12 +197,20 @@ def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: lake.address}
 
 
-FORCE_TAG = "backfill_assets/force"  # tables, comma-separated, whose days are made although they are right
+FORCE_TAG = (
+    "backfill_assets/force"  # tables, comma-separated, whose days are made although they are right
+)
 # What Dagster's console log would say is in the lake; it would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 RECEIPT_TAGS = (
-    "dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG, MODE_TAG, CODE_TAG,
-)  # fmt: skip
+    "dagster/backfill",
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+    PLAN_TAG,
+    CHUNK_TAG,
+    MODE_TAG,
+    CODE_TAG,
+)
 
 
 def run_rebuild(
@@ -173,51 +218,77 @@ def run_rebuild(
 ) -> dg.ExecuteInProcessResult:
     """Run a job that makes tables in this process, for the user of now."""
     return job.execute_in_process(
-        instance=instance, run_id=run_id, tags={BY_TAG: whoami(), **tags_of(work)}, run_config={"loggers": SILENCE},
+        instance=instance,
+        run_id=run_id,
+        tags={BY_TAG: whoami(), **tags_of(work)},
+        run_config={"loggers": SILENCE},
         raise_on_error=False,
-    )  # fmt: skip
+    )
 
 
 def tags_of(work: Work) -> dict[str, str]:
-    """The tags of a run. Days with gaps get a range around them, and the run makes only the days."""
+    """The tags of a run. Days with gaps get a range around them, and the run makes only the
+    days."""
     exactly = days_text(work.days) if isinstance(work.days, SomeDays) else ""
-    values = {REASON_TAG: work.reason, NOTE_TAG: work.note, FORCE_TAG: ",".join(sorted(work.force)),
-              EXACT_DAYS_TAG: exactly, **work.tags}  # fmt: skip
+    values = {
+        REASON_TAG: work.reason,
+        NOTE_TAG: work.note,
+        FORCE_TAG: ",".join(sorted(work.force)),
+        EXACT_DAYS_TAG: exactly,
+        **work.tags,
+    }
     return {**range_tags(work.days), **{name: value for name, value in values.items() if value}}
 
 
 def work_of(tags: Mapping[str, str], days: DayRange, table: str, by: str = "") -> Work:
-    """The work of a run's step, by the run's tags. Its receipts name `by`, the user of the command; else Dagster, with
-    its sensor or schedule. No tag is trusted to name a person: everybody who reaches Dagster's port can set it."""
+    """The work of a run's step, by the run's tags. Its receipts name `by`, the user of the command;
+    else Dagster, with its sensor or schedule. No tag is trusted to name a person: everybody who
+    reaches Dagster's port can set it."""
     known = {name: tags[name] for name in (*RECEIPT_TAGS, ON_BAD_DAYS_TAG) if name in tags}
     return Work(
-        days, (table,), tags.get(REASON_TAG, MANUAL), tags.get(NOTE_TAG, ""), {BY: by or through_dagster(), **known},
+        days,
+        (table,),
+        tags.get(REASON_TAG, MANUAL),
+        tags.get(NOTE_TAG, ""),
+        {BY: by or through_dagster(), **known},
         frozenset(filter(None, tags.get(FORCE_TAG, "").split(","))),
-    )  # fmt: skip
+    )
 
 
 KEPT_BACK = ".dagster/kept_back."  # then the table: hidden, as the text of its error is long
 TABLE_CHARS = TAG_CHARS - len("kept_.")
 
 
-def on_bad_days(context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str) -> OnBadDays:
-    """What the run does with bad days of a table: as `asked`, else as its tag or the lake's settings say. After a table
-    that kept days back the next ones make the days that they can, too."""
-    mode = chosen_mode(asked or context.run.tags.get(ON_BAD_DAYS_TAG, ""), opened.lake.settings, table)
+def on_bad_days(
+    context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str
+) -> OnBadDays:
+    """What the run does with bad days of a table: as `asked`, else as its tag or the lake's
+    settings say. After a table that kept days back the next ones make the days that they can,
+    too."""
+    mode = chosen_mode(
+        asked or context.run.tags.get(ON_BAD_DAYS_TAG, ""), opened.lake.settings, table
+    )
     return KEEP_GOOD if remembered(context, opened) else mode
 
 
 def remember(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:
-    """Where days are kept back, the run's tags keep the error, for the steps that follow in whichever process."""
+    """Where days are kept back, the run's tags keep the error, for the steps that follow in
+    whichever process."""
     if (error := rebuild.kept_back.error) is not None:
-        context.instance.add_run_tags(context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)})
+        context.instance.add_run_tags(
+            context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)}
+        )
 
 
 def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
     """The errors of the lake's tables of which the run kept days back so far."""
     run = context.instance.get_run_by_id(context.run.run_id)
     names = (_tag(opened, contract.name) for contract in opened.pipeline.contracts)
-    return [DaysKeptBack(*json.loads(run.tags[name])) for name in names if run is not None and name in run.tags]
+    return [
+        DaysKeptBack(*json.loads(run.tags[name]))
+        for name in names
+        if run is not None and name in run.tags
+    ]
 
 
 def _tag(opened: Opened, table: str) -> str:
@@ -225,7 +296,8 @@ def _tag(opened: Opened, table: str) -> str:
 
 
 def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
-    """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from `table` follows."""
+    """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from
+    `table` follows."""
     made = _tables_of_run(context, opened)
     following = (c for c in opened.pipeline.contracts if c.name in made)
     if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
@@ -237,7 +309,8 @@ def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: s
 
 
 def _tables_of_run(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
-    """The lake's tables that the run makes; a run that is executed again makes the tables of its chosen steps."""
+    """The lake's tables that the run makes; a run that is executed again makes the tables of its
+    chosen steps."""
     run = context.run
     if run.step_keys_to_execute is not None:
         return {table_made_by(key) for key in run.step_keys_to_execute}

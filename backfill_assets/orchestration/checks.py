@@ -1,7 +1,8 @@
 """Asset checks of a table: one per gate over its days, and `no_stale_days`.
 
-Here: their specs, their buttons, and recording results that changed without a run. Not here: what an evaluation of a
-table's days says (`verdicts`), the rules (`lake.gates`) and requests for stale days (`ticks`).
+Here: their specs, their buttons, and recording results that changed without a run. Not here: what
+an evaluation of a table's days says (`verdicts`), the rules (`lake.gates`) and requests for stale
+days (`ticks`).
 """
 
 from collections import Counter
@@ -26,38 +27,51 @@ from backfill_assets.orchestration.verdicts import Verdicts
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
 WHICH, GIVEN_UP = "which", "given up"
-WHEN = "Fails while any day of the table stands refused or warned of; `days` in an evaluation names them."
+WHEN = (
+    "Fails while any day of the table stands refused or warned of; `days` in an evaluation names "
+    "them."
+)
 
 
 def day_checks(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
-    """The checks of a table's days, one per gate. A run judges its days itself, before it commits, and logs the
-    evaluations; the button of a check judges all written days again by their receipts."""
+    """The checks of a table's days, one per gate. A run judges its days itself, before it commits,
+    and logs the evaluations; the button of a check judges all written days again by their
+    receipts."""
     key = opened.naming.key(contract.name)
     specs = [
         dg.AssetCheckSpec(gate.name, asset=key, description=f"{gate.description(contract)} {WHEN}")
         for gate in gates_of(contract)
     ]
 
-    @dg.multi_asset_check(name=opened.naming.name(f"check_{contract.name}"), specs=specs, can_subset=True)
+    @dg.multi_asset_check(
+        name=opened.naming.name(f"check_{contract.name}"), specs=specs, can_subset=True
+    )
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge now."""
         with as_failures():
             lake = _lake_of(context, opened)
             is_button = days_of(context.run) is None
-            verdicts = Verdicts(context.instance, lake, opened.known(context.run.run_id).states, opened.naming)
+            verdicts = Verdicts(
+                context.instance, lake, opened.known(context.run.run_id).states, opened.naming
+            )
             for verdict in verdicts.of(contract, afresh=is_button):
                 if verdict.asset_check_key in context.selected_asset_check_keys:
                     yield dg.AssetCheckResult(
-                        passed=verdict.passed, check_name=verdict.check_name, asset_key=key,
-                        metadata=verdict.metadata, severity=verdict.severity,
-                    )  # fmt: skip
+                        passed=verdict.passed,
+                        check_name=verdict.check_name,
+                        asset_key=key,
+                        metadata=verdict.metadata,
+                        severity=verdict.severity,
+                    )
 
     return judge
 
 
-def report_day_checks(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> None:
-    """Record evaluations of the checks of tables that were written without them: by a run that died, by a rollback, or
-    through another instance of Dagster."""
+def report_day_checks(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> None:
+    """Record evaluations of the checks of tables that were written without them: by a run that
+    died, by a rollback, or through another instance of Dagster."""
     verdicts = Verdicts(instance, lake, states, naming)
     for contract in (c for c in states.contracts.values() if not c.is_given):
         if verdicts.are_behind(contract):
@@ -73,9 +87,12 @@ def _lake_of(context: dg.AssetCheckExecutionContext, opened: Opened) -> Lake:
 
 
 def standing_check(
-    opened: Opened, table: str, name: str, description: str,
+    opened: Opened,
+    table: str,
+    name: str,
+    description: str,
     judge: Callable[[dg.DagsterInstance], dg.AssetCheckResult],
-) -> dg.AssetChecksDefinition:  # fmt: skip
+) -> dg.AssetChecksDefinition:
     """A check of a table as it stands, without days: its button calls `judge`."""
 
     @dg.asset_check(asset=opened.naming.key(table), name=name, description=description)
@@ -91,8 +108,10 @@ def standing_check(
 def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     """The check `no_stale_days` of one table."""
     description = (
-        f"No written day of {contract.name} is stale: made from inputs that have changed since. The sensor `late_data` "
-        f"rebuilds such days; until then `{WHICH}` names them, with the command that does it at once."
+        f"No written day of {contract.name} is stale: made from inputs that have changed since. "
+        "The sensor `late_data` "
+        f"rebuilds such days; until then `{WHICH}` names them, with the command that does it at "
+        "once."
     )
 
     def judge(instance: dg.DagsterInstance) -> dg.AssetCheckResult:
@@ -100,14 +119,16 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
         states = Known(opened.lake, opened.pipeline).states
         given_up = given_up_now(instance, opened.lake, states, opened.naming).get(contract.name, "")
         passed, facts = judge_standing(states, contract.name, given_up)
-        return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts)
+        return dg.AssetCheckResult(
+            passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts
+        )
 
     return standing_check(opened, contract.name, STANDING, description, judge)
 
 
 def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
-    """Whether no written day of the table is stale or given up, with the metadata of the check. `given_up` is a text
-    about days that no sensor requests any more."""
+    """Whether no written day of the table is stale or given up, with the metadata of the check.
+    `given_up` is a text about days that no sensor requests any more."""
     counted = {d: states.of(table, d) for d in states.view.table(table).latest}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     facts: dict[str, Any] = {"stale days": len(stale)}
@@ -122,12 +143,16 @@ def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool
 
 
 def changed_standing_checks(
-    instance: dg.DagsterInstance, states: States, tables: Sequence[str], given_up: GivenUp, naming: Naming = PLAIN
+    instance: dg.DagsterInstance,
+    states: States,
+    tables: Sequence[str],
+    given_up: GivenUp,
+    naming: Naming = PLAIN,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of `no_stale_days` that differ from Dagster's, so that its pages need no button.
 
-    One for an older materialization differs too: Dagster counts it as not evaluated. Tables without a written or given
-    up day are left out.
+    One for an older materialization differs too: Dagster counts it as not evaluated. Tables without
+    a written or given up day are left out.
     """
     for table in tables:
         if not states.view.table(table).latest and not given_up.get(table):
@@ -135,22 +160,35 @@ def changed_standing_checks(
         passed, facts = judge_standing(states, table, given_up.get(table, ""))
         key = naming.key(table)
         evaluation = dg.AssetCheckEvaluation(
-            asset_key=key, check_name=STANDING, passed=passed, metadata=facts,
-            severity=dg.AssetCheckSeverity.WARN, target_materialization_data=newest_target(instance, key),
-        )  # fmt: skip
+            asset_key=key,
+            check_name=STANDING,
+            passed=passed,
+            metadata=facts,
+            severity=dg.AssetCheckSeverity.WARN,
+            target_materialization_data=newest_target(instance, key),
+        )
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
-        if not isinstance(before, dg.AssetCheckEvaluation) or _result(before) != _result(evaluation):
+        if not isinstance(before, dg.AssetCheckEvaluation) or _result(before) != _result(
+            evaluation
+        ):
             yield evaluation
 
 
 def _result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
     facts = {name: value.value for name, value in evaluation.metadata.items()}
-    return evaluation.passed, facts.get(WHICH), facts.get(GIVEN_UP), evaluation.target_materialization_data
+    return (
+        evaluation.passed,
+        facts.get(WHICH),
+        facts.get(GIVEN_UP),
+        evaluation.target_materialization_data,
+    )
 
 
-def report_standing_checks(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> None:
+def report_standing_checks(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> None:
     """Record results of `no_stale_days` in Dagster that have changed."""
     given_up = given_up_now(instance, lake, states, naming)
     tables = [name for name, contract in states.contracts.items() if not contract.is_given]

@@ -1,7 +1,7 @@
 """The one file that imports or calls what Dagster 1.13 does not document, each with its reason.
 
-Not here: anything that a public name can do, and rows of Dagster's tables, which only the storage class
-(`event_storage`) writes.
+Not here: anything that a public name can do, and rows of Dagster's tables, which only the storage
+class (`event_storage`) writes.
 """
 
 import contextlib
@@ -15,7 +15,10 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.execution.stats import StepEventStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
+    INDEX_SHARD_NAME,
+    SqliteEventLogStorage,
+)
 
 __all__ = ["INDEX_SHARD_NAME", "SqlEventLogStorageTable", "SqliteEventLogStorage"]
 EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
@@ -26,8 +29,9 @@ KEYS_PER_QUERY = 500  # SQLite takes 999 values in old builds
 def workspace(instance: dg.DagsterInstance, module: str | None) -> Iterator[Any]:
     """The workspace that the web server shows, with its code server, until the block ends.
 
-    `module` holds the definitions; None: as the files in the working folder say. `dagster-webserver` cannot be guarded:
-    it listens on a TCP port of its own, which every user of the machine can reach.
+    `module` holds the definitions; None: as the files in the working folder say.
+    `dagster-webserver` cannot be guarded: it listens on a TCP port of its own, which every user of
+    the machine can reach.
     """
     from dagster._cli.workspace.cli_target import (  # type: ignore[attr-defined]
         WorkspaceOpts,
@@ -35,40 +39,51 @@ def workspace(instance: dg.DagsterInstance, module: str | None) -> Iterator[Any]
     )
     from dagster._core.workspace.context import WorkspaceProcessContext
 
-    target = workspace_opts_to_load_target(WorkspaceOpts(module_name=(module,)) if module else WorkspaceOpts())
+    target = workspace_opts_to_load_target(
+        WorkspaceOpts(module_name=(module,)) if module else WorkspaceOpts()
+    )
     with WorkspaceProcessContext(instance, target, dg.__version__) as context:
         yield context
 
 
 def materialize_only(context: dg.OutputContext, partitions: Collection[str]) -> None:
-    """Let Dagster record these partitions of an output alone. By public names a step records every partition of its
-    run or, when it raises, none, and then the steps after it are skipped."""
+    """Let Dagster record these partitions of an output alone. By public names a step records every
+    partition of its run or, when it raises, none, and then the steps after it are skipped."""
     undocumented: Any = context
-    undocumented._asset_partitions_subset = context.asset_partitions_def.subset_with_partition_keys(partitions)
+    undocumented._asset_partitions_subset = context.asset_partitions_def.subset_with_partition_keys(
+        partitions
+    )
 
 
 def instance_id(instance: dg.DagsterInstance) -> str:
     """The id of the instance's run storage, the same in every process that opens it.
 
-    The public `root_directory` is no identity: a home may move, and several homes may share one storage.
+    The public `root_directory` is no identity: a home may move, and several homes may share one
+    storage.
     """
     storage: Any = instance.run_storage
-    storage.get_run_storage_id()  # if two processes open a new storage at once, the first id of one of them is not kept
+    # If two processes open a new storage at once, the first id of one of them is not kept.
+    storage.get_run_storage_id()
     return str(storage.get_run_storage_id())
 
 
 def open_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> set[str]:
-    """The steps of a run that have not ended, whichever process runs them; also those that will be skipped since one
-    before them failed. The public `DagsterRun` names no steps of a run of all of them."""
+    """The steps of a run that have not ended, whichever process runs them; also those that will be
+    skipped since one before them failed. The public `DagsterRun` names no steps of a run of all of
+    them."""
     stored: Any = instance
-    planned = stored.get_execution_plan_snapshot(run.execution_plan_snapshot_id).step_keys_to_execute
+    planned = stored.get_execution_plan_snapshot(
+        run.execution_plan_snapshot_id
+    ).step_keys_to_execute
     ended = (StepEventStatus.SUCCESS, StepEventStatus.FAILURE, StepEventStatus.SKIPPED)
-    return {*planned} - {s.step_key for s in stored.get_run_step_stats(run.run_id) if s.status in ended}
+    return {*planned} - {
+        s.step_key for s in stored.get_run_step_stats(run.run_id) if s.status in ended
+    }
 
 
 def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, set[str]]:
-    """Every value that any run has of each tag in `keys`; tags without a run are left out. Public names read whole
-    runs, one for each in the history."""
+    """Every value that any run has of each tag in `keys`; tags without a run are left out. Public
+    names read whole runs, one for each in the history."""
     values: dict[str, set[str]] = {}
     for first in range(0, len(keys), KEYS_PER_QUERY):
         values |= dict(instance.get_run_tags(keys[first : first + KEYS_PER_QUERY]))
@@ -78,8 +93,9 @@ def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, s
 def newest_target(
     instance: dg.DagsterInstance, key: dg.AssetKey
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """The newest materialization of an asset, as that which an evaluation belongs to. Dagster shows a check as not
-    evaluated whose newest evaluation belongs to an older one; without a target it compares times, to the second."""
+    """The newest materialization of an asset, as that which an evaluation belongs to. Dagster shows
+    a check as not evaluated whose newest evaluation belongs to an older one; without a target it
+    compares times, to the second."""
     for record in instance.fetch_materializations(key, limit=1).records:
         return AssetCheckEvaluationTargetMaterializationData(
             storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
@@ -87,8 +103,11 @@ def newest_target(
     return None
 
 
-def newest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """The newest evaluation of a check. Public names give its newest row, which a run that planned it may have."""
+def newest_evaluation(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey
+) -> dg.AssetCheckEvaluation | None:
+    """The newest evaluation of a check. Public names give its newest row, which a run that planned
+    it may have."""
     storage: Any = instance.event_log_storage
     for record in storage.get_asset_check_execution_history(check, limit=1, status=EVALUATED):
         evaluation: dg.AssetCheckEvaluation | None = record.evaluation
@@ -97,25 +116,32 @@ def newest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
 
 
 def planned_partitions(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str]:
-    """The partitions whose newest plan no materialization followed, each with the id of the run that planned it. The
-    public `get_status_by_partition` names no runs."""
+    """The partitions whose newest plan no materialization followed, each with the id of the run
+    that planned it. The public `get_status_by_partition` names no runs."""
     storage: Any = instance.event_log_storage
-    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        key
+    )
     return {partition: run_id for partition, (run_id, _) in attempts.items()}
 
 
 def newest_materializations(
     instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Iterable[str]
 ) -> dict[str, dg.EventLogRecord]:
-    """The newest materialization of each partition that has one. The public `fetch_materializations` gives the newest
-    of all partitions together, however often each was written."""
+    """The newest materialization of each partition that has one. The public
+    `fetch_materializations` gives the newest of all partitions together, however often each was
+    written."""
     storage: Any = instance.event_log_storage
     wanted = set(partitions)
     if not wanted:
         return {}  # Dagster takes no partitions as all
-    newest = storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted)
+    newest = storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
+    )
     ids = list(newest.values())
     if not ids:
         return {}  # as above
-    records = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)).records
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)
+    ).records
     return {str(r.partition_key): r for r in records}

@@ -1,7 +1,9 @@
-"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the verdicts that a run gave.
+"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the verdicts
+that a run gave.
 
-Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables, which their receipts
-hold (`operations.report`): a run that failed has written nothing, so only Dagster knows of it.
+Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables,
+which their receipts hold (`operations.report`): a run that failed has written nothing, so only
+Dagster knows of it.
 """
 
 import json
@@ -37,7 +39,8 @@ class PastRun:
     queued_seconds: float | None = None  # in the queue before its start
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as JSON values; the first and the last day are both included, and empty where it has none."""
+        """The run as JSON values; the first and the last day are both included, and empty where it
+        has none."""
         values = json_of({name: value for name, value in vars(self).items() if name != "days"})
         first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
         return {**values, "first": first, "last": last}
@@ -52,21 +55,31 @@ def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
 def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
     """One run; `tables`: to be made, in the order of its steps; empty where it never got a plan."""
     run, start = record.dagster_run, record.start_time
-    plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(
+        run.execution_plan_snapshot_id
+    )
     return PastRun(
-        run.run_id, run.job_name, run.status.value.lower(), days_of(run), run.tags.get(REASON_TAG, "manual"),
+        run.run_id,
+        run.job_name,
+        run.status.value.lower(),
+        days_of(run),
+        run.tags.get(REASON_TAG, "manual"),
         began=datetime.fromtimestamp(start, UTC) if start else None,
         seconds=record.end_time - start if record.end_time and start else None,
         cause=cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else "",
-        tables=tuple(t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))),
+        tables=tuple(
+            t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))
+        ),
         queued_seconds=max(0.0, start - record.create_timestamp.timestamp()) if start else None,
-    )  # fmt: skip
+    )
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed steps, else Dagster's
-    message; empty where none is."""
-    if causes := dict.fromkeys(map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))):
+    """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed
+    steps, else Dagster's message; empty where none is."""
+    if causes := dict.fromkeys(
+        map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))
+    ):
         return ALSO.join(causes)
     for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
         return scrub((event.message or "").partition("\n")[0])
@@ -74,7 +87,8 @@ def cause(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def cause_of(event: dg.DagsterEvent) -> str:
-    """The failing step's cause in one line, scrubbed: a Failure's own description, else the innermost exception."""
+    """The failing step's cause in one line, scrubbed: a Failure's own description, else the
+    innermost exception."""
     failed = event.step_failure_data
     if failed.user_failure_data is not None and failed.user_failure_data.description:
         return scrub(one_line(str(failed.user_failure_data.description).strip()))

@@ -1,8 +1,9 @@
 """Interrupts that count: INT and TERM end a process within seconds, whatever it waits for.
 
-Python drops an interrupt that is raised while an object is destroyed, and Dagster one that comes between two steps; so
-an interrupt is repeated until the work ends, and kept back while a transaction of milliseconds is written. Not here:
-what work leaves behind (commits are whole or absent).
+Python drops an interrupt that is raised while an object is destroyed, and Dagster one that comes
+between two steps; so an interrupt is repeated until the work ends, and kept back while a
+transaction of milliseconds is written. Not here: what work leaves behind (commits are whole or
+absent).
 """
 
 import builtins
@@ -22,7 +23,8 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The work was interrupted by the signal `number`. `written`: a text about what it had written, if known."""
+    """The work was interrupted by the signal `number`. `written`: a text about what it had written,
+    if known."""
 
     def __init__(self, number: int, written: str = "") -> None:
         super().__init__(number)
@@ -39,11 +41,12 @@ class Ending:
 
 @contextlib.contextmanager
 def ends_when_interrupted() -> Iterator[Ending]:
-    """While the block runs, INT and TERM are repeated until it is left; twelve seconds later the process has ended.
-    Raises `Interrupted` with the signal's number: Dagster, and after it Python, has one exception for both.
+    """While the block runs, INT and TERM are repeated until it is left; twelve seconds later the
+    process has ended. Raises `Interrupted` with the signal's number: Dagster, and after it Python,
+    has one exception for both.
 
-    Only for processes that end with their work: at a Python prompt, in a thread, and in a block inside a block, nothing
-    is repeated.
+    Only for processes that end with their work: at a Python prompt, in a thread, and in a block
+    inside a block, nothing is repeated.
     """
     ending, over = Ending(), threading.Event()
     prompt = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
@@ -58,10 +61,15 @@ def ends_when_interrupted() -> Iterator[Ending]:
         yield ending
         return
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
-    threading.Thread(target=_repeat_interrupt, args=(ending, reader, over), name="interrupts", daemon=True).start()
+    threading.Thread(
+        target=_repeat_interrupt, args=(ending, reader, over), name="interrupts", daemon=True
+    ).start()
     try:
         yield ending
-    except (KeyboardInterrupt, RuntimeError) as error:  # DuckDB makes a RuntimeError of an interrupt
+    except (
+        KeyboardInterrupt,
+        RuntimeError,
+    ) as error:  # DuckDB makes a RuntimeError of an interrupt
         if isinstance(error, KeyboardInterrupt):
             ending.came.wait(AGAIN_SECONDS)
         if ending.number is None or isinstance(error, Interrupted):
@@ -71,13 +79,16 @@ def ends_when_interrupted() -> Iterator[Ending]:
         signal.set_wakeup_fd(-1)
         over.set()
         writer.close()
-        for number, handler in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
+        for (
+            number,
+            handler,
+        ) in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
             signal.signal(number, handler)
 
 
 def _repeat_interrupt(ending: Ending, reader: socket.socket, over: threading.Event) -> None:
-    """Wait for an interrupt, then repeat it until the work is over. The kernel ends the process if the work never ends,
-    also if the interpreter hangs in its shutdown, long after the block."""
+    """Wait for an interrupt, then repeat it until the work is over. The kernel ends the process if
+    the work never ends, also if the interpreter hangs in its shutdown, long after the block."""
     with reader:  # until the end, since the kernel goes on to write
         while ending.number is None:
             signals = reader.recv(64)
@@ -110,13 +121,17 @@ class _Held:
 def interrupts_held() -> Iterator[None]:
     """Keep INT and TERM back until the block is left; then the first that came is raised.
 
-    For milliseconds of work that an exception must not cut in two. A signal mask of this thread would not do: Python
-    raises in the main thread what the kernel delivers to any other. Within another such block, and in other threads,
-    which are never interrupted, this does nothing.
+    For milliseconds of work that an exception must not cut in two. A signal mask of this thread
+    would not do: Python raises in the main thread what the kernel delivers to any other. Within
+    another such block, and in other threads, which are never interrupted, this does nothing.
     """
     main = threading.current_thread() is threading.main_thread()
-    before: dict[int, Any] = {n: handler for n in INTERRUPTS if (handler := signal.getsignal(n)) is not None}
-    if not main or any(isinstance(handler, _Held) and not handler.over for handler in before.values()):
+    before: dict[int, Any] = {
+        n: handler for n in INTERRUPTS if (handler := signal.getsignal(n)) is not None
+    }
+    if not main or any(
+        isinstance(handler, _Held) and not handler.over for handler in before.values()
+    ):
         yield
         return
     held = _Held(before)
@@ -140,10 +155,11 @@ def interrupt_is_held() -> bool:
 
 @contextlib.contextmanager
 def children_ignore_interrupts() -> Iterator[None]:
-    """Processes that are begun within never receive INT; this one receives it after `receive_interrupts` or the block.
+    """Processes that are begun within never receive INT; this one receives it after
+    `receive_interrupts` or the block.
 
-    A terminal sends it to all processes. Dagster begins some with each run that pass on what is printed, and they
-    would end with a traceback each, before what this process prints last.
+    A terminal sends it to all processes. Dagster begins some with each run that pass on what is
+    printed, and they would end with a traceback each, before what this process prints last.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:

@@ -1,9 +1,11 @@
-"""What the browser shows beside a lake's tables and the job `rebuild`: checks, jobs, sensors, schedules, Spark.
+"""What the browser shows beside a lake's tables and the job `rebuild`: checks, jobs, sensors,
+schedules, Spark.
 
-Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), the tables that are shown where
-there is no lake, and checks judged by the clock: proofs (job, schedule, check `proven`) and controls (sensor, checks).
-Not here: tables and `rebuild` (`assemble`), which days are proven (`operations.prove`; none while `[proof]
-days_per_day` is 0), judging controls (`operations.reconcile`).
+Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), the tables that
+are shown where there is no lake, and checks judged by the clock: proofs (job, schedule, check
+`proven`) and controls (sensor, checks). Not here: tables and `rebuild` (`assemble`), which days are
+proven (`operations.prove`; none while `[proof] days_per_day` is 0), judging controls
+(`operations.reconcile`).
 """
 
 from collections.abc import Callable, Collection
@@ -40,7 +42,13 @@ from backfill_assets.orchestration.rollbacks import (
     rollback_jobs,
     show_lines,
 )
-from backfill_assets.orchestration.sensors import lake_schedule, lake_schedules, lake_sensor, lake_sensors, scan_job
+from backfill_assets.orchestration.sensors import (
+    lake_schedule,
+    lake_schedules,
+    lake_sensor,
+    lake_sensors,
+    scan_job,
+)
 from backfill_assets.orchestration.ticks import Tick
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
@@ -52,8 +60,8 @@ def browser_definitions(
     rebuild: Any,
     rebuild_of: Callable[[Collection[str]], dg.JobDefinition],
 ) -> dg.Definitions:
-    """All definitions except the tables and the job `rebuild`; `rebuild_of(tables)` returns that job for some
-    tables."""
+    """All definitions except the tables and the job `rebuild`; `rebuild_of(tables)` returns that
+    job for some tables."""
     lake, scanning, upkeep = opened.lake, scan_job(lake_context), maintain_job(lake_context)
     exporting = export_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
@@ -80,15 +88,18 @@ def browser_definitions(
             *upkeep_schedules(lake_context, upkeep, exporting),
             *(proof_schedule(lake_context, job, proof.hour) for job in proving),
         ],
-        resources={} if lake_context.appearance.is_guest else {PYSPARK: LakePySparkResource(folder=lake.address)},
+        resources={}
+        if lake_context.appearance.is_guest
+        else {PYSPARK: LakePySparkResource(folder=lake.address)},
     )
 
 
 class LakePySparkResource(PySparkResource):
-    """A `PySparkResource` with the session of the lake in `folder`: the same engine, settings and jars.
+    """A `PySparkResource` with the session of the lake in `folder`: the same engine, settings and
+    jars.
 
-    The engine starts when `spark_session` is first read; a lost session is replaced at the next read. `spark_config`
-    is not used: `[spark]` in `lake.toml` sets the engine.
+    The engine starts when `spark_session` is first read; a lost session is replaced at the next
+    read. `spark_config` is not used: `[spark]` in `lake.toml` sets the engine.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
@@ -99,7 +110,8 @@ class LakePySparkResource(PySparkResource):
 
     @property
     def spark_session(self) -> Any:
-        """A live session on the lake's engine; raises SettingsError where there is no lake, EngineLost without one."""
+        """A live session on the lake's engine; raises SettingsError where there is no lake,
+        EngineLost without one."""
         return LakeSession(open_lake(self.folder)).spark()
 
 
@@ -110,20 +122,43 @@ def stand_in(lake_context: LakeContext) -> Opened:
     return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)
 
 
-def upkeep_schedules(lake_context: LakeContext, upkeep: Any, exporting: Any) -> list[dg.ScheduleDefinition]:
-    """`maintain` on Sundays at 04:00 UTC and `export` each hour, both off until somebody turns them on."""
-    act = dg.RunRequest(run_config=dg.RunConfig(ops={lake_context.naming.name(UNNEEDED): MaintainConfig(act=True)}))
-    weekly = "Off unless you turn it on: deletes weekly what no rollback needs any more (job `maintain`)."
-    hourly = "Off unless you turn it on: brings changed days to the places of [exports] (the job `export`)."
+def upkeep_schedules(
+    lake_context: LakeContext, upkeep: Any, exporting: Any
+) -> list[dg.ScheduleDefinition]:
+    """`maintain` on Sundays at 04:00 UTC and `export` each hour, both off until somebody turns them
+    on."""
+    act = dg.RunRequest(
+        run_config=dg.RunConfig(ops={lake_context.naming.name(UNNEEDED): MaintainConfig(act=True)})
+    )
+    weekly = (
+        "Off unless you turn it on: deletes weekly what no rollback needs any more (job "
+        "`maintain`)."
+    )
+    hourly = (
+        "Off unless you turn it on: brings changed days to the places of [exports] (the job "
+        "`export`)."
+    )
     export = dg.RunRequest()
     return [
-        lake_schedule(lake_context, "weekly_upkeep", upkeep, "0 4 * * 0", weekly, lambda _: act, is_on=False),
-        lake_schedule(lake_context, "hourly_export", exporting, "30 * * * *", hourly, lambda _: export, is_on=False),
+        lake_schedule(
+            lake_context, "weekly_upkeep", upkeep, "0 4 * * 0", weekly, lambda _: act, is_on=False
+        ),
+        lake_schedule(
+            lake_context,
+            "hourly_export",
+            exporting,
+            "30 * * * *",
+            hourly,
+            lambda _: export,
+            is_on=False,
+        ),
     ]
 
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
-WORDS = "Written days that the standing proof computed again from the same inputs have the same rows."
+WORDS = (
+    "Written days that the standing proof computed again from the same inputs have the same rows."
+)
 
 
 def proof_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
@@ -146,7 +181,8 @@ def _facts(failed: list[Proof]) -> dict[str, Any]:
 
 
 def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:
-    """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per day that fails."""
+    """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per
+    day that fails."""
 
     @dg.op(
         name=lake_context.naming.name("prove_days"),
@@ -162,18 +198,24 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
         for table in pipeline.own:
             context.instance.report_runless_asset_event(
                 dg.AssetCheckEvaluation(
-                    asset_key=lake_context.naming.key(table.name), check_name=PROVEN, passed=table.name not in failed,
+                    asset_key=lake_context.naming.key(table.name),
+                    check_name=PROVEN,
+                    passed=table.name not in failed,
                     metadata=_facts(failed.get(table.name, [])),
                 )
-            )  # fmt: skip
-        report_alarms(lake.root, context.instance, STANDING_PROOF, proof_alarms(lake, pipeline), context.log)
+            )
+        report_alarms(
+            lake.root, context.instance, STANDING_PROOF, proof_alarms(lake, pipeline), context.log
+        )
         show_lines(context, map(str, outcomes))
 
     what = "Compute a few written days again, from the inputs their receipts pin, and compare."
     return one_op_job(lake_context, STANDING_PROOF, prove_drawn_days, None, what)
 
 
-def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) -> dg.ScheduleDefinition:
+def proof_schedule(
+    lake_context: LakeContext, job: dg.JobDefinition, hour: int
+) -> dg.ScheduleDefinition:
     """Request the proof once a day at `hour` (UTC), if it is due (`operations.prove.waits`)."""
 
     def requested(today: date) -> dg.SkipReason | dg.RunRequest:
@@ -190,22 +232,31 @@ INTERVAL_SECONDS = 3600
 
 
 def control_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
-    """The check `control_NAME` of each control, on the first table that its query names; judged by its button, too."""
+    """The check `control_NAME` of each control, on the first table that its query names; judged by
+    its button, too."""
     settings = opened.lake.settings.controls
     return [
-        _control_check(opened, name, contract) for name, contract in control_tables(opened.pipeline, settings).items()
+        _control_check(opened, name, contract)
+        for name, contract in control_tables(opened.pipeline, settings).items()
     ]
 
 
 def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> dict[str, Contract]:
-    """The table of each control: the first of the pipeline that its query names; controls of ledgers are left out."""
+    """The table of each control: the first of the pipeline that its query names; controls of
+    ledgers are left out."""
     named = {name: named_tables(control.query) or frozenset() for name, control in settings.items()}
-    first = {name: next((c for c in pipeline.contracts if c.name in tables), None) for name, tables in named.items()}
+    first = {
+        name: next((c for c in pipeline.contracts if c.name in tables), None)
+        for name, tables in named.items()
+    }
     return {name: contract for name, contract in first.items() if contract is not None}
 
 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:
-    words = f"The known total `{name}` of [controls] in lake.toml: {opened.lake.settings.controls[name].query}"
+    words = (
+        f"The known total `{name}` of [controls] in lake.toml: "
+        f"{opened.lake.settings.controls[name].query}"
+    )
 
     def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge the control now."""
@@ -216,11 +267,16 @@ def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChe
 
 
 def controls_sensor(lake_context: LakeContext) -> dg.SensorDefinition:
-    """The sensor `controls`: once an hour all controls are judged; a broken one is an alarm and a red check."""
+    """The sensor `controls`: once an hour all controls are judged; a broken one is an alarm and a
+    red check."""
     return lake_sensor(
-        lake_context, CONTROLS, (), lambda _: controls_tick(lake_context),
-        "Judges the known totals of [controls] in lake.toml.", INTERVAL_SECONDS,
-    )  # fmt: skip
+        lake_context,
+        CONTROLS,
+        (),
+        lambda _: controls_tick(lake_context),
+        "Judges the known totals of [controls] in lake.toml.",
+        INTERVAL_SECONDS,
+    )
 
 
 def controls_tick(lake_context: LakeContext) -> Tick:
@@ -233,8 +289,10 @@ def controls_tick(lake_context: LakeContext) -> Tick:
             tick.alarm(f"control {outcome.name}", str(outcome))
         if (contract := tables.get(outcome.name)) is not None:
             evaluation = dg.AssetCheckEvaluation(
-                asset_key=lake_context.naming.key(contract.name), check_name=f"control_{outcome.name}",
-                passed=outcome.holds, metadata={"outcome": str(outcome)},
-            )  # fmt: skip
+                asset_key=lake_context.naming.key(contract.name),
+                check_name=f"control_{outcome.name}",
+                passed=outcome.holds,
+                metadata={"outcome": str(outcome)},
+            )
             tick.verdicts.append(evaluation)
     return tick

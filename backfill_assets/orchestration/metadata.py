@@ -1,7 +1,8 @@
-"""Metadata of assets and of every written day, under Dagster's own names where they exist, and a run's summary table.
+"""Metadata of assets and of every written day, under Dagster's own names where they exist, and a
+run's summary table.
 
-Here: names and values; each entry of each day costs storage and time, so that only what a person looks for is repeated
-from the receipt. Not here: recording them (`io_manager`, `reconcile`).
+Here: names and values; each entry of each day costs storage and time, so that only what a person
+looks for is repeated from the receipt. Not here: recording them (`io_manager`, `reconcile`).
 """
 
 import time
@@ -42,36 +43,69 @@ SHOW, WHY, INPUTS, PLAN_RUNS = (PREFIX + name for name in ("show", "why", "input
 SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
 BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
-FIGURES, FINDINGS = PREFIX + "figures", PREFIX + "findings"  # of the checks: measured values; what failed, in words
+FIGURES, FINDINGS = (
+    PREFIX + "figures",
+    PREFIX + "findings",
+)  # of the checks: measured values; what failed, in words
 ELSEWHERE = ("rows", "nulls ")  # figures that a day has under names of their own
-ONCE = (SUMMARY, PREFIX + "compare", RECORDED_FROM, REWRITTEN, PHASES, FINDINGS)  # of one run, not of the day
-INTERNALS = PREFIX + "internals"  # one JSON entry for what programs read and a person seldom looks for
-FOLDED = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST, FIGURES, PHASES)  # by their names in events of earlier releases
+ONCE = (
+    SUMMARY,
+    PREFIX + "compare",
+    RECORDED_FROM,
+    REWRITTEN,
+    PHASES,
+    FINDINGS,
+)  # of one run, not of the day
+INTERNALS = (
+    PREFIX + "internals"
+)  # one JSON entry for what programs read and a person seldom looks for
+FOLDED = (
+    VERSION,
+    WRITE_ID,
+    FINGERPRINT,
+    INPUT_DIGEST,
+    FIGURES,
+    PHASES,
+)  # by their names in events of earlier releases
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
 
 def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str, Any]:
-    """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
+    """The asset's own metadata: column schema, address and name of its table, and the files of its
+    code."""
     code = [
-        dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name) for path in source_files(table)
+        dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+        for path in source_files(table)
     ]
     references = dg.CodeReferencesMetadataValue(code_references=[*code])
     return {**table_metadata(lake, table.contract, naming), "dagster/code_references": references}
 
 
 def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> dict[str, Any]:
-    """Metadata from a table's contract: columns, their declared source columns, address and name."""
+    """Metadata from a table's contract: columns, their declared source columns, address and
+    name."""
     columns = [
         dg.TableColumn(
-            c.name, c.type, c.description,
-            constraints=dg.TableColumnConstraints(nullable=c.nullable, unique=contract.key == (c.name,)),
+            c.name,
+            c.type,
+            c.description,
+            constraints=dg.TableColumnConstraints(
+                nullable=c.nullable, unique=contract.key == (c.name,)
+            ),
             tags=dict(c.tags),
         )
         for c in contract.columns
-    ]  # fmt: skip
-    origins = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
+    ]
+    origins = {
+        c.name: [origin.rpartition(".") for origin in c.made_from]
+        for c in contract.columns
+        if c.made_from
+    }
     deps = {
-        name: [dg.TableColumnDep(asset_key=naming.key(table), column_name=column) for table, _, column in parts]
+        name: [
+            dg.TableColumnDep(asset_key=naming.key(table), column_name=column)
+            for table, _, column in parts
+        ]
         for name, parts in origins.items()
     }
     return {
@@ -94,34 +128,46 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
 
 
 def data_version(entry: DayEntry) -> str:
-    """Dagster's data version of a day that is recorded alone; days of a range run share one that Dagster makes."""
+    """Dagster's data version of a day that is recorded alone; days of a range run share one that
+    Dagster makes."""
     return f"{entry.rows}.{entry.fingerprint}"
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.MarkdownMetadataValue:
-    """A table in Markdown. The last cell of each row may quote what a file holds: as code on one line nothing of it is
-    Markdown, neither a tag nor a link."""
+    """A table in Markdown. The last cell of each row may quote what a file holds: as code on one
+    line nothing of it is Markdown, neither a tag nor a link."""
     lines = [names, ["---"] * len(names), *([*row[:-1], _plain(row[-1])] for row in rows)]
     return dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
 def _plain(text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text)
-    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""  # | ends a cell in code, too
+    return (
+        f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""
+    )  # | ends a cell in code, too
 
 
-def recorded(key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]) -> dg.AssetMaterialization:
+def recorded(
+    key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]
+) -> dg.AssetMaterialization:
     """The materialization of a day that no run recorded, with its data version."""
-    tags = {"dagster/data_version": data_version(entry), "dagster/data_version_is_user_provided": "true"}
+    tags = {
+        "dagster/data_version": data_version(entry),
+        "dagster/data_version_is_user_provided": "true",
+    }
     return dg.AssetMaterialization(key, partition=str(day), metadata=metadata, tags=tags)
 
 
 def origin(
-    contract: Contract, day: date, states: States, versions: Mapping[str, int], provenance: Provenance,
+    contract: Contract,
+    day: date,
+    states: States,
+    versions: Mapping[str, int],
+    provenance: Provenance,
     naming: Naming = PLAIN,
-) -> dict[str, Any]:  # fmt: skip
-    """Reason and author of the write of a day (`provenance`), its input days with the `versions` that were read, and
-    links to these days and to the runs of its plan.
+) -> dict[str, Any]:
+    """Reason and author of the write of a day (`provenance`), its input days with the `versions`
+    that were read, and links to these days and to the runs of its plan.
 
     The links are relative, so that they also hold below the secret of `backfill-assets ui`.
     """
@@ -137,8 +183,12 @@ def origin(
         read[wanted.table] |= {*input_days(states, wanted, day)}
     named = {table: sorted(days) for table, days in read.items() if days}
     if named:
-        version_text = {table: f" at version {versions[table]}" if table in versions else "" for table in named}
-        metadata[INPUTS] = "; ".join(f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items())
+        version_text = {
+            table: f" at version {versions[table]}" if table in versions else "" for table in named
+        }
+        metadata[INPUTS] = "; ".join(
+            f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items()
+        )
     for table, days in named.items():
         query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
         metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"{naming.page(table)}?{query}")
@@ -146,8 +196,8 @@ def origin(
 
 
 def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata in the order in which Dagster lists it: what the run did first, and the internals in one entry at
-    the end."""
+    """The metadata in the order in which Dagster lists it: what the run did first, and the
+    internals in one entry at the end."""
     internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
     first = {SUMMARY: metadata[SUMMARY]} if SUMMARY in metadata else {}
     last = {INTERNALS: dg.MetadataValue.json(internals)} if internals else {}
@@ -155,12 +205,15 @@ def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfolded(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
-    """Metadata of an event with each of its internals under the name of its own that earlier releases gave it."""
+    """Metadata of an event with each of its internals under the name of its own that earlier
+    releases gave it."""
     told = {name: value for name, value in metadata.items() if name != INTERNALS}
     internals: Any = metadata[INTERNALS].value if INTERNALS in metadata else {}
     for name, value in internals.items():
         is_object = isinstance(value, Mapping)
-        told[PREFIX + name] = dg.MetadataValue.json(value) if is_object else dg.MetadataValue.text(value)
+        told[PREFIX + name] = (
+            dg.MetadataValue.json(value) if is_object else dg.MetadataValue.text(value)
+        )
     return told
 
 
@@ -169,14 +222,18 @@ def _plain_value(value: Any) -> Any:
 
 
 def day_metadata(
-    rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]], naming: Naming = PLAIN
+    rebuild: Rebuild,
+    published: Published,
+    earlier: Mapping[str, Mapping[str, Any]],
+    naming: Naming = PLAIN,
 ) -> dict[str, dict[str, Any]]:
-    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account of every file; of a
-    table that an asset of a project returns also its columns, name and address, which no definition has; and on the
-    last day, what the run did to the table and the seconds of each phase.
+    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account
+    of every file; of a table that an asset of a project returns also its columns, name and address,
+    which no definition has; and on the last day, what the run did to the table and the seconds of
+    each phase.
 
-    `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for this table, shared out
-    evenly over its days.
+    `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for
+    this table, shared out evenly over its days.
     """
     candidate = rebuild.ready
     days = list(candidate.chunk)
@@ -205,47 +262,80 @@ def day_metadata(
 
 
 def _one_day(
-    rebuild: Rebuild, published: Published, day: date, cost: Mapping[str, float], states: States, naming: Naming
+    rebuild: Rebuild,
+    published: Published,
+    day: date,
+    cost: Mapping[str, float],
+    states: States,
+    naming: Naming,
 ) -> dict[str, Any]:
-    candidate, contract, provenance = rebuild.ready, rebuild.table.contract, rebuild.request.provenance
-    entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
+    candidate, contract, provenance = (
+        rebuild.ready,
+        rebuild.table.contract,
+        rebuild.request.provenance,
+    )
+    entry, profile, account = (
+        candidate.entries[day],
+        candidate.profiles[day],
+        candidate.accounts.get(day, {}),
+    )
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
         SHOW: of_lake(show_command(contract.name, day), rebuild.request.lake_session.lake.root),
-        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, provenance, naming)),
+        **(
+            {}
+            if day in candidate.settled
+            else origin(contract, day, states, candidate.inputs, provenance, naming)
+        ),
         **cost,
         UNCHANGED: day not in published.changed,
     }
     if published.write_id and (day in published.changed or day in published.receipted):
         metadata[WRITE_ID] = published.write_id
     if profile.rows:
-        metadata |= {f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()}
+        metadata |= {
+            f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()
+        }
     if files := account.get("by_file"):
         metadata[BY_FILE] = dg.MetadataValue.json(dict(files))
         for outcome in (QUARANTINE, "duplicate", "too late"):
-            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
-    return metadata | {PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()}
+            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(
+                f.get(outcome, 0) for f in files.values()
+            )
+    return metadata | {
+        PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()
+    }
 
 
 def _judged(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
-    """What the checks measured in a day, where its rows were computed: receipts keep a part of it; and what failed."""
-    figures = {n: v for f in findings for n, v in f.facts.items() if not n.startswith(ELSEWHERE)} if is_computed else {}
+    """What the checks measured in a day, where its rows were computed: receipts keep a part of it;
+    and what failed."""
+    figures = (
+        {n: v for f in findings for n, v in f.facts.items() if not n.startswith(ELSEWHERE)}
+        if is_computed
+        else {}
+    )
     failed = "; ".join(f"{f.check}: {f.message}" for f in findings if not f.passed)
     shown = {FIGURES: dg.MetadataValue.json(figures)} if figures else {}
     return {**shown, FINDINGS: failed} if failed else shown
 
 
-def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming = PLAIN) -> dict[str, dict[str, Any]]:
-    """Facts that only computing gives, from the newest materialization of each settled day: plots draw the newest
-    materialization, and a rerun without changes must not blank them."""
+def earlier_facts(
+    instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming = PLAIN
+) -> dict[str, dict[str, Any]]:
+    """Facts that only computing gives, from the newest materialization of each settled day: plots
+    draw the newest materialization, and a rerun without changes must not blank them."""
     keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
     records = newest_materializations(instance, naming.key(rebuild.table.name), keys)
-    return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
+    return {
+        key: facts_of(record, rebuild.ready.entries[parse_day(key)])
+        for key, record in records.items()
+    }
 
 
 def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
-    """The facts of a materialization about this content of a day, without facts of a single run. Empty where it is of
-    other content, or of another lake of the instance."""
+    """The facts of a materialization about this content of a day, without facts of a single run.
+    Empty where it is of other content, or of another lake of the instance."""
     materialized = record.asset_materialization if record else None
     if materialized is None:
         return {}
@@ -257,17 +347,26 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
 
 
 def receipt_metadata(
-    table: str, day: date, record: dg.EventLogRecord | None, entry: DayEntry, version: int, told: Mapping[str, str]
+    table: str,
+    day: date,
+    record: dg.EventLogRecord | None,
+    entry: DayEntry,
+    version: int,
+    told: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, and what else is
-    `told` of it: RECORDED_FROM, the write."""
+    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization,
+    and what else is `told` of it: RECORDED_FROM, the write."""
     known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
     return folded({**known, **facts_of(record, entry), **known, **told})
 
 
-def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
+def rewritten(
+    before: TableView, after: Mapping[date, DayEntry], published: Published
+) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
-    same = {d for d, r in before.latest.items() if d in after and r.entry.content == after[d].content}
+    same = {
+        d for d, r in before.latest.items() if d in after and r.entry.content == after[d].content
+    }
     return frozenset(published.changed & same - before.foreign)
 
 
@@ -277,12 +376,15 @@ def summary(
     published: Published,
     same_rows: Set[date] = frozenset(),
 ) -> str:
-    """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
+    """Rows before and after of every changed day, the newest first up to a month of them, and the
+    sums over all.
 
-    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days that were only
-    rewritten.
+    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days
+    that were only rewritten.
     """
-    changed = sorted((d for d in after if d in published.changed and d not in same_rows), reverse=True)
+    changed = sorted(
+        (d for d in after if d in published.changed and d not in same_rows), reverse=True
+    )
     lines = [_headline(changed, len(after) - len(changed), len(same_rows), published)]
     if changed:
         lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
@@ -306,7 +408,9 @@ def _headline(changed: list[date], kept: int, same_rows: int, published: Publish
 
 
 def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:
-    if before is not None and before.scheme != after.scheme:  # nothing can say whether they are the same rows
+    if (
+        before is not None and before.scheme != after.scheme
+    ):  # nothing can say whether they are the same rows
         return _line(str(day), before.rows, after.rows, "as many rows")
     return _line(str(day), before.rows if before else None, after.rows)
 

@@ -1,9 +1,9 @@
-"""The job `backfill_range`, which makes and runs a plan from the browser, and the sensor `plans`, which requests it for
-each active plan that no process runs.
+"""The job `backfill_range`, which makes and runs a plan from the browser, and the sensor `plans`,
+which requests it for each active plan that no process runs.
 
-Elsewhere: making a plan (`backfill.plan`), the order of chunks and the gates (`backfill.run`), whose lock lets
-no second runner in. A plan that stopped with a reason, was paused or cancelled has a mark; a plan whose runner was
-killed has none and is taken up.
+Elsewhere: making a plan (`backfill.plan`), the order of chunks and the gates (`backfill.run`),
+whose lock lets no second runner in. A plan that stopped with a reason, was paused or cancelled has
+a mark; a plan whose runner was killed has none and is taken up.
 """
 
 import uuid
@@ -51,7 +51,9 @@ from backfill_assets.plans.policy import Policy, PolicyOptions
 from backfill_assets.plans.progress import Progress
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
-NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
+NO_RETRY = {
+    "dagster/max_retries": "0"
+}  # the sensor `plans` goes on with a plan whose runner was killed
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 
@@ -61,16 +63,25 @@ class BackfillConfig(dg.Config, PolicyOptions):
 
     start_date: str = Field(description="The first day, YYYY-MM-DD.")
     end_date: str = Field(description="The last day, included.")
-    canary_days: str = Field(default="", description="Which: YYYY-MM-DD, or A..B. Empty: the first ones.")
+    canary_days: str = Field(
+        default="", description="Which: YYYY-MM-DD, or A..B. Empty: the first ones."
+    )
     tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
-    plan: str = Field(default="", description="Go on with this plan; all other fields are then its own.")
+    plan: str = Field(
+        default="", description="Go on with this plan; all other fields are then its own."
+    )
 
 
 def chunk_maker(
-    instance: dg.DagsterInstance, lake_context: LakeContext, rebuild_of: JobOf, run: dg.DagsterRun, log: Log
+    instance: dg.DagsterInstance,
+    lake_context: LakeContext,
+    rebuild_of: JobOf,
+    run: dg.DagsterRun,
+    log: Log,
 ) -> ChunkMaker:
-    """Maker of chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children of `run`."""
+    """Maker of chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children
+    of `run`."""
     parent, root = run.run_id, run.root_run_id or run.run_id
 
     def make_one(work: Work) -> str:
@@ -86,7 +97,8 @@ def chunk_maker(
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
-    """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of these tables."""
+    """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of
+    these tables."""
 
     @dg.op(
         name=lake_context.naming.name(RUN_CHUNKS),
@@ -104,33 +116,44 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 return
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-            worker = chunk_maker(context.instance, lake_context, rebuild_of, context.run, context.log.info)
+            worker = chunk_maker(
+                context.instance, lake_context, rebuild_of, context.run, context.log.info
+            )
             with working_by(plan.code):
                 current = run_plan(lake_context.open, plan, worker)
             state = f"{current.state}{f': {current.why}' if current.why else ''}"
             context.log.info(f"plan {plan.id} is {state}")
             context.add_output_metadata(
                 {
-                    "plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(current)),
+                    "plan": plan.id,
+                    "state": state,
+                    "chunks": dg.MetadataValue.md(_table(current)),
                     "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
-                    "next": f"`backfill-assets plan show {plan.id}` says what is to do; `backfill-assets rollback "
+                    "next": f"`backfill-assets plan show {plan.id}` says what is to do; "
+                    "`backfill-assets rollback "
                     f"--plan {plan.id}` shows what putting all of it back would do",
                 }
-            )  # fmt: skip
+            )
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
-    what = "A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run."
+    what = (
+        "A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is "
+        "a run."
+    )
     return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
 
 
 def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
-    """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError if it is not allowed.
-    A run launched again with the same settings goes on with the plan that it left."""
+    """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError
+    if it is not allowed. A run launched again with the same settings goes on with the plan that it
+    left."""
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
     first, newest = lake.settings.start_date, utc_today() - ONE_DAY
     if days.start < first or days.last > newest:
-        raise _config_error(f"not all of the days {days} are partitions", f"Stay within {first} and {newest}")
+        raise _config_error(
+            f"not all of the days {days} are partitions", f"Stay within {first} and {newest}"
+        )
     known = [t.name for t in pipeline.own]
     names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
     if unknown := sorted(names - set(known)):
@@ -162,21 +185,28 @@ def _table(current: Progress) -> str:
     for progress in current.chunks:
         chunk, took = progress.chunk, progress.took
         real = f"{took.rows} | {took.seconds:.1f}" if took else "- | -"
-        lines.append(f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {progress.state.value} | {real} |")
+        lines.append(
+            f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {progress.state.value} | "
+            f"{real} |"
+        )
     return "\n".join(lines)
 
 
 def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorDefinition:
     """`plans`, running unless turned off in the UI; `job` is `backfill_range`."""
     return lake_sensor(
-        lake_context, PLANS, [job], lambda instance: plans_tick(instance, lake_context),
-        "Goes on with plans whose runner was killed, and runs those asked for by `run PLAN --daemon`.",
-    )  # fmt: skip
+        lake_context,
+        PLANS,
+        [job],
+        lambda instance: plans_tick(instance, lake_context),
+        "Goes on with plans whose runner was killed, and runs those asked for by `run PLAN "
+        "--daemon`.",
+    )
 
 
 def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
-    """Request a run of each active plan without a runner, at most `[lateness] attempts` times without a write of its
-    tables in between."""
+    """Request a run of each active plan without a runner, at most `[lateness] attempts` times
+    without a write of its tables in between."""
     (lake, pipeline), naming = lake_context.look(), lake_context.naming
     tick, active, waiting = Tick(), active_plans(lake), held_back(lake)
     if not active:
@@ -190,7 +220,9 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(waiting[plan.id])
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
-        elif runs.is_active(instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}):
+        elif runs.is_active(
+            instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}
+        ):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         else:
             _request_runner(tick, instance, lake, view, plan, naming)
@@ -200,13 +232,16 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _request_runner(
     tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming
 ) -> None:
-    heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
+    heads = digest_of(
+        [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
+    )
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
     tried = runs.attempts_at(instance, base)
     if tried.counted >= limit:
         tick.alarm(
             f"plan {plan.id}",
-            f"the plan {plan.id} was begun {tried.counted} times, and each time its process was killed before it wrote "
+            f"the plan {plan.id} was begun {tried.counted} times, and each time its process was "
+            "killed before it wrote "
             f"anything: look at these runs, then `backfill-assets run {plan.id}`",
         )
         return
@@ -215,6 +250,12 @@ def _request_runner(
     run_config = {"ops": {naming.name(RUN_CHUNKS): {"config": config}}}
     tick.requests.append(
         whole_request(
-            lake, PLANS, naming.name(BACKFILL_RANGE), base, tried.number, {PLAN_TAG: plan.id}, run_config=run_config
+            lake,
+            PLANS,
+            naming.name(BACKFILL_RANGE),
+            base,
+            tried.number,
+            {PLAN_TAG: plan.id},
+            run_config=run_config,
         )
     )

@@ -1,8 +1,9 @@
-"""What the step that runs now read from lakes by other ways than its parameters, which no receipt can name.
+"""What the step that runs now read from lakes by other ways than its parameters, which no receipt
+can name.
 
-Here: the one list of it, which readers fill and the IO manager puts into the receipts of the step's days. Not here:
-reading (`reading`, `operations.reader`), inputs by parameter (`dagster.loaded`), and the state of such days
-(`core.states`).
+Here: the one list of it, which readers fill and the IO manager puts into the receipts of the step's
+days. Not here: reading (`reading`, `operations.reader`), inputs by parameter (`dagster.loaded`),
+and the state of such days (`core.states`).
 """
 
 from weakref import WeakKeyDictionary

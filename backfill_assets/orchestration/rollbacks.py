@@ -1,8 +1,9 @@
-"""Jobs of one step for the browser: `rollback` and `release` with typed launchpads, `maintain` and `export`.
+"""Jobs of one step for the browser: `rollback` and `release` with typed launchpads, `maintain` and
+`export`.
 
-`maintain` also ends Dagster's own old runs. Not here: the work itself (`operations`), schedules of the last two
-(`lake_definitions`), and events of rollbacks by command (`reconcile`). Dagster itself prunes the ticks of sensors and
-schedules: `retention` in dagster.yaml.
+`maintain` also ends Dagster's own old runs. Not here: the work itself (`operations`), schedules of
+the last two (`lake_definitions`), and events of rollbacks by command (`reconcile`). Dagster itself
+prunes the ticks of sensors and schedules: `retention` in dagster.yaml.
 """
 
 from collections import defaultdict
@@ -37,16 +38,21 @@ PUT_BACK, RELEASE_OP = "put_days_back", "let_days_go"
 class ReleaseConfig(dg.Config, Undone):
     """The fields of the launchpad, with the descriptions that it shows."""
 
-    days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
+    days: str = Field(
+        default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included."
+    )
     act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self) -> RollbackRequest:
-        """The request; raises BackfillError if it names neither a plan nor days of a table, or both."""
+        """The request; raises BackfillError if it names neither a plan nor days of a table, or
+        both."""
         if bool(self.plan) == bool(self.table and self.days):
             raise BackfillError(
-                "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",
+                "the config",
+                "it names neither a plan nor a table with days, or both",
+                "Nothing was done",
                 "Fill in `plan` (and `chunk`), or `table` and `days`",
-            )  # fmt: skip
+            )
         asked = self.model_dump(include={*RollbackRequest.model_fields} - {"days"})
         return RollbackRequest(**asked, days=parse_span(self.days) if self.days else None)
 
@@ -57,7 +63,9 @@ class RollbackConfig(ReleaseConfig, PutBack):
     def request(self) -> RollbackRequest:
         """As of a release; a version below 0, with which the launchpad is filled, is none."""
         asked = super().request()
-        return asked if (asked.to_version or 0) >= 0 else asked.model_copy(update={"to_version": None})
+        return (
+            asked if (asked.to_version or 0) >= 0 else asked.model_copy(update={"to_version": None})
+        )
 
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
@@ -77,16 +85,27 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
             request = config.request()
             if request.table and request.to_version is None:
                 raise BackfillError(
-                    f"the table {request.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
+                    f"the table {request.table}",
+                    "no version is named",
+                    "Nothing was put back",
+                    "Fill in `to_version`",
                 )
             provenance = _provenance(context)
-            report = roll_back(lake, pipeline, request, provenance) if config.act else preview(lake, pipeline, request)
+            report = (
+                roll_back(lake, pipeline, request, provenance)
+                if config.act
+                else preview(lake, pipeline, request)
+            )
             hint = [] if report.is_done else ["Nothing was done: `act: true` does it"]
             show_lines(context, [*report.lines(), *hint])
             if report.is_done:
-                _materialize(context, lake_context, {t.contract.name: t.entries for t in report.tables})
+                _materialize(
+                    context, lake_context, {t.contract.name: t.entries for t in report.tables}
+                )
 
-    what = "Put days back to what they held before a plan, a chunk of it, or at a version of a table."
+    what = (
+        "Put days back to what they held before a plan, a chunk of it, or at a version of a table."
+    )
     return one_op_job(lake_context, ROLLBACK, put_days_back, RollbackConfig(to_version=-1), what)
 
 
@@ -98,43 +117,62 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
     def release_held_days(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
         """One release."""
         with as_failures():
-            found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
+            found = release(
+                *lake_context.open(), config.request(), _provenance(context), act=config.act
+            )
             verb = "released" if config.act else "would be released (`act: true` does it)"
             show_lines(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
             if config.act:
                 _materialize(context, lake_context, found)
 
     what = "Allow rebuilds of days that a rollback holds: stale ones are rebuilt."
-    return one_op_job(lake_context, RELEASE, release_held_days, ReleaseConfig.model_validate({}), what)
+    return one_op_job(
+        lake_context, RELEASE, release_held_days, ReleaseConfig.model_validate({}), what
+    )
 
 
 def one_op_job(
-    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config | None, description: str,
+    lake_context: LakeContext,
+    name: str,
+    op: dg.OpDefinition,
+    config: dg.Config | None,
+    description: str,
     tags: Mapping[str, str] | None = None,
-) -> dg.JobDefinition:  # fmt: skip
+) -> dg.JobDefinition:
     """The job of one op, with its launchpad filled in where it has one, and further `tags`."""
     named = lake_context.naming.name(name)
     return dg.GraphDefinition(name=named, node_defs=[op]).to_job(
-        name=named, executor_def=dg.in_process_executor, tags={LAKE_TAG: address_of(lake_context.root), **(tags or {})},
-        config=dg.RunConfig(ops={op.name: config}) if config else None, description=description,
-    )  # fmt: skip
+        name=named,
+        executor_def=dg.in_process_executor,
+        tags={LAKE_TAG: address_of(lake_context.root), **(tags or {})},
+        config=dg.RunConfig(ops={op.name: config}) if config else None,
+        description=description,
+    )
 
 
 def show_lines(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
     """Show the lines on the page of the run: among its events, and as a list of its output."""
     told = [*lines]
     for line in told:
-        context.log.info(line)  # a list is behind a click, and a run that looked only ends with success, too
-    context.add_output_metadata({"done": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
+        context.log.info(
+            line
+        )  # a list is behind a click, and a run that looked only ends with success, too
+    context.add_output_metadata(
+        {"done": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))}
+    )
 
 
-def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:
+def _materialize(
+    context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]
+) -> None:
     """Log a materialization per day, from its receipt."""
     lake, pipeline = lake_context.open()
     view = read_view(lake, pipeline.contracts)
     for name, written in days.items():
         for day in written:
-            context.log_event(receipt_event(lake_context.naming, name, day, view.table(name).latest[day]))
+            context.log_event(
+                receipt_event(lake_context.naming, name, day, view.table(name).latest[day])
+            )
 
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:
@@ -152,7 +190,8 @@ class MaintainConfig(dg.Config):
 
 
 def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
-    """The job of the command `maintain`; it also deletes Dagster's runs older than `[retention] run_days`."""
+    """The job of the command `maintain`; it also deletes Dagster's runs older than `[retention]
+    run_days`."""
 
     @dg.op(
         name=lake_context.naming.name(UNNEEDED),
@@ -174,7 +213,10 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
                 lines.append("Nothing was done: `act: true` does it")
             show_lines(context, lines)
 
-    what = "Delete data files that no rollback needs any more, and write days and ledgers of small files again."
+    what = (
+        "Delete data files that no rollback needs any more, and write days and ledgers of small "
+        "files again."
+    )
     return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
 
 
@@ -196,15 +238,20 @@ def export_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 
 def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -> list[str]:
-    """The lake's runs that ended before (aware) and of which Dagster's pages need nothing: every day that one of them
-    materialized was materialized again since."""
+    """The lake's runs that ended before (aware) and of which Dagster's pages need nothing: every
+    day that one of them materialized was materialized again since."""
     ended = dg.RunsFilter(statuses=runs.ENDED, tags={runs.LAKE_TAG: lake}, updated_before=before)
     run_ids, of_asset = set[str](), defaultdict[dg.AssetKey, set[str]](set)
     for run in instance.get_runs(ended):
         run_ids.add(run.run_id)
-        for event in runs.records_of(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
+        for event in runs.records_of(
+            instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION
+        ):
             if event.asset_key is not None and event.partition is not None:
                 of_asset[event.asset_key].add(event.partition)
-    newest = {key: newest_materializations(instance, key, partitions) for key, partitions in of_asset.items()}
+    newest = {
+        key: newest_materializations(instance, key, partitions)
+        for key, partitions in of_asset.items()
+    }
     needed = {record.run_id for by_day in newest.values() for record in by_day.values()}
     return sorted(run_ids - needed)

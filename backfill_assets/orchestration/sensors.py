@@ -1,7 +1,9 @@
-"""Sensors and schedules of a lake as Dagster sees them, and the job with which `landing` scans new files.
+"""Sensors and schedules of a lake as Dagster sees them, and the job with which `landing` scans new
+files.
 
-Here: their definitions, where notes and alarms of sensors go, and which days the schedules request. Not here: what a
-tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
+Here: their definitions, where notes and alarms of sensors go, and which days the schedules request.
+Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing
+reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,16 +32,26 @@ from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import markers_of
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
+from backfill_assets.orchestration.ticks import (
+    LANDING,
+    LATE_DATA,
+    SCAN,
+    Tick,
+    landing_tick,
+    late_data_tick,
+)
 from backfill_assets.plans.files import days_of_active_plans
 
-INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
+INTERVAL_SECONDS = (
+    10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
+)
 CURSOR_CHARS = 2000
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
 
 
 def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
-    """The job that takes stock of the landing folder: afterwards it is known which days the new files touch."""
+    """The job that takes stock of the landing folder: afterwards it is known which days the new
+    files touch."""
 
     @dg.op(
         name=lake_context.naming.name("take_stock"),
@@ -56,60 +68,96 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         for found in observed:
             context.log.info(str(found))
         context.log.info(
-            f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still being written"
+            f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still "
+            "being written"
         )
-        context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
+        context.add_output_metadata(
+            {"new": len(report.new), "known": report.known, "refused": len(report.refused)}
+        )
 
     return one_op_job(lake_context, SCAN, take_stock, None, "Take stock of the landing folder.")
 
 
 def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
-    """`landing` and `late_data`; `jobs` are `rebuild` and `scan_landing` (an asset job has no public type)."""
+    """`landing` and `late_data`; `jobs` are `rebuild` and `scan_landing` (an asset job has no
+    public type)."""
     return [
         lake_sensor(
-            lake_context, LANDING, jobs, lambda instance: landing_tick(instance, lake_context, utc_now()),
-            "Loads what lands: scans new complete files, then loads every arrival day that is not in raw.",
+            lake_context,
+            LANDING,
+            jobs,
+            lambda instance: landing_tick(instance, lake_context, utc_now()),
+            "Loads what lands: scans new complete files, then loads every arrival day that is not "
+            "in raw.",
         ),
         lake_sensor(
-            lake_context, LATE_DATA, jobs, lambda instance: late_data_tick(instance, lake_context, utc_now()),
-            "Rebuilds exactly the days whose inputs changed, upstream first; early cut-off ends the cascade.",
+            lake_context,
+            LATE_DATA,
+            jobs,
+            lambda instance: late_data_tick(instance, lake_context, utc_now()),
+            "Rebuilds exactly the days whose inputs changed, upstream first; early cut-off ends "
+            "the cascade.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def lake_sensor(
-    lake_context: LakeContext, name: str, jobs: Sequence[Any], tick: Callable[[dg.DagsterInstance], Tick], what: str,
+    lake_context: LakeContext,
+    name: str,
+    jobs: Sequence[Any],
+    tick: Callable[[dg.DagsterInstance], Tick],
+    what: str,
     interval_seconds: int | None = None,
-) -> dg.SensorDefinition:  # fmt: skip
-    """A sensor that requests the runs of `tick`; without a lake it says so. It ticks each `interval_seconds`, else each
-    ten; of a lake in a bucket, where a look has its price, each `TICK_SECONDS`."""
-    seconds = interval_seconds or (TICK_SECONDS if bucket_address(lake_context.root) else INTERVAL_SECONDS)
+) -> dg.SensorDefinition:
+    """A sensor that requests the runs of `tick`; without a lake it says so. It ticks each
+    `interval_seconds`, else each ten; of a lake in a bucket, where a look has its price, each
+    `TICK_SECONDS`."""
+    seconds = interval_seconds or (
+        TICK_SECONDS if bucket_address(lake_context.root) else INTERVAL_SECONDS
+    )
     runs_by_itself = lake_context.appearance.runs(name)
 
     @dg.sensor(
-        name=lake_context.naming.name(name), jobs=jobs, minimum_interval_seconds=seconds, description=what,
-        default_status=dg.DefaultSensorStatus.RUNNING if runs_by_itself else dg.DefaultSensorStatus.STOPPED,
-    )  # fmt: skip
+        name=lake_context.naming.name(name),
+        jobs=jobs,
+        minimum_interval_seconds=seconds,
+        description=what,
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if runs_by_itself
+        else dg.DefaultSensorStatus.STOPPED,
+    )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
         if lake_context.missing is not None:
             return dg.SensorResult(skip_reason=str(lake_context.missing))
         if home_of(lake_context.root) != lake_context.root:
-            return dg.SensorResult(skip_reason="a candidate is brought up to date by `catch-up`, not by sensors")
+            return dg.SensorResult(
+                skip_reason="a candidate is brought up to date by `catch-up`, not by sensors"
+            )
         return _result(context, lake_context, name, tick(context.instance))
 
     return sensor
 
 
-def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick) -> dg.SensorResult:
-    """The tick as Dagster takes it. Alarms are kept for the commands and sent once, by a tick that requests no run:
-    a webhook that answers slowly holds no request back."""
+def _result(
+    context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick
+) -> dg.SensorResult:
+    """The tick as Dagster takes it. Alarms are kept for the commands and sent once, by a tick that
+    requests no run: a webhook that answers slowly holds no request back."""
     for note in tick.notes:
         context.log.info(note)
-    keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
+    keep_attention(
+        lake_context.root,
+        instance_id(context.instance),
+        sensor,
+        {} if tick.is_kept else tick.alarms,
+    )
     if not tick.requests:
         report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
-    first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
+    first = [
+        *tick.alarms.values(),
+        *(note for note in tick.notes if note not in tick.alarms.values()),
+    ]
     cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
     return dg.SensorResult(
         run_requests=tick.requests or None,
@@ -120,8 +168,8 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
 
 
 def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
-    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its type has no
-    public name in Dagster 1.13)."""
+    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any:
+    its type has no public name in Dagster 1.13)."""
 
     def missed(today: date) -> dg.SkipReason | list[dg.RunRequest]:
         """Request yesterday and the days that were missed."""
@@ -132,8 +180,13 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
         """Request the last days of the built tables again."""
         return rolling_requests(lake_context, today)
 
-    what = "Every earlier day never made, in one run per contiguous range, in order, then yesterday."
-    again = "Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in any case."
+    what = (
+        "Every earlier day never made, in one run per contiguous range, in order, then yesterday."
+    )
+    again = (
+        "Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in "
+        "any case."
+    )
     return [
         lake_schedule(lake_context, DAILY, rebuild, "0 2 * * *", what, missed),
         lake_schedule(lake_context, ROLLING, rebuild, "0 3 * * *", again, rolling, is_on=False),
@@ -141,17 +194,28 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
 
 
 def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
-    lake_context: LakeContext, name: str, job: Any, cron: str, what: str, requests: Callable[[date], Any],
+    lake_context: LakeContext,
+    name: str,
+    job: Any,
+    cron: str,
+    what: str,
+    requests: Callable[[date], Any],
     is_on: bool = True,
-) -> dg.ScheduleDefinition:  # fmt: skip
+) -> dg.ScheduleDefinition:
     """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
 
     is_on = is_on and lake_context.appearance.runs(name)
 
     @dg.schedule(
-        name=lake_context.naming.name(name), job=job, cron_schedule=cron, execution_timezone="UTC", description=what,
-        default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
-    )  # fmt: skip
+        name=lake_context.naming.name(name),
+        job=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        description=what,
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if is_on
+        else dg.DefaultScheduleStatus.STOPPED,
+    )
     def schedule(context: dg.ScheduleEvaluationContext) -> Any:
         """One tick."""
         if lake_context.missing is not None:
@@ -162,7 +226,8 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
 
 
 def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | list[dg.RunRequest]:
-    """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held days; else why none."""
+    """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held
+    days; else why none."""
     lake, pipeline = lake_context.look()
     lateness = lake.settings.lateness
     stop = today - ONE_DAY * lateness.delay_days
@@ -171,7 +236,9 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
         return dg.SkipReason("the lake's first day is not that long ago")
     days = DayRange(start, stop)
     if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
-        return dg.SkipReason(f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`")
+        return dg.SkipReason(
+            f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
+        )
     ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
     built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
     return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
@@ -179,14 +246,17 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     )
 
 
-def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None) -> dg.RunRequest:
+def _request(
+    name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None
+) -> dg.RunRequest:
     tags = {**runs.range_tags(days), runs.REASON_TAG: name}
     return dg.RunRequest(run_key=f"{name} {today} {days}", asset_selection=tables, tags=tags)
 
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
-    """The days before `today` to load: yesterday, and every day since raw's first receipt (without receipts: since the
-    lake's first day) that is missing in a table. None at or after `as_of`, of an active plan, or held by a rollback.
+    """The days before `today` to load: yesterday, and every day since raw's first receipt (without
+    receipts: since the lake's first day) that is missing in a table. None at or after `as_of`, of
+    an active plan, or held by a rollback.
 
     As ranges, ascending, yesterday by itself: a missed day that fails again holds no new day back.
     """
@@ -198,6 +268,8 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
-    lacking = {d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING}
+    lacking = {
+        d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING
+    }
     missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
     return missed + unheld(states, (d for d in due if d == yesterday))

@@ -1,8 +1,10 @@
-"""Decisions of the sensors at a tick: the runs to request, and notes about what they found and held back.
+"""Decisions of the sensors at a tick: the runs to request, and notes about what they found and held
+back.
 
-Here: one function per sensor, from the state of the lake and of Dagster's runs. Not here: the sensors as Dagster sees
-them (`sensors`), which days need a rebuild (`core.needs`) and rebuilding them (`load`). No Spark, and no cursor: a tick
-that was killed, repeated or forgotten changes nothing about the next one.
+Here: one function per sensor, from the state of the lake and of Dagster's runs. Not here: the
+sensors as Dagster sees them (`sensors`), which days need a rebuild (`core.needs`) and rebuilding
+them (`load`). No Spark, and no cursor: a tick that was killed, repeated or forgotten changes
+nothing about the next one.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -48,10 +50,14 @@ class Tick:
 
     requests: list[dg.RunRequest] = field(default_factory=list)  # runs to request
     notes: list[str] = field(default_factory=list)
-    verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)  # changed results of `no_stale_days`
+    verdicts: list[dg.AssetCheckEvaluation] = field(
+        default_factory=list
+    )  # changed results of `no_stale_days`
     # by name; each needs a person, and is sent once and again when its text changes
     alarms: dict[str, str] = field(default_factory=dict)
-    is_kept: bool = False  # the lake keeps the alarms already, for `status`, so that the sensor does not
+    is_kept: bool = (
+        False  # the lake keeps the alarms already, for `status`, so that the sensor does not
+    )
 
     def alarm(self, name: str, text: str) -> None:
         """Add something that no tick will mend."""
@@ -69,17 +75,21 @@ class Tick:
         today = runs.runs_of_last_day(state.instance, sensor, state.lake.address, state.now)
         allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
         verb = "would request" if caps.dry_run else "requested"
-        self.notes += [f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]]
+        self.notes += [
+            f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]
+        ]
         self.requests += [] if caps.dry_run else wanted[:allowed]
         if len(wanted) > allowed:
             self.notes.append(
-                f"{len(wanted) - allowed} more run(s) held back by the caps: {caps.runs_per_tick} a tick, "
+                f"{len(wanted) - allowed} more run(s) held back by the caps: {caps.runs_per_tick} "
+                "a tick, "
                 f"{caps.runs_per_day} in 24 hours ({today} so far)"
             )
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
-    """Request the days of the built tables that need a rebuild and whose inputs are in place, upstream first."""
+    """Request the days of the built tables that need a rebuild and whose inputs are in place,
+    upstream first."""
     state = read_tick_state(instance, lake_context, now)
     recorded = follow_receipts(instance, state.lake, state.states, state.naming)
     tick = late_data(state)
@@ -95,15 +105,23 @@ def late_data(state: TickState) -> Tick:
         tick.alarm(f"other rows {name}", text)
     for name, table in state.states.view.tables.items():
         if days := table.foreign & table.latest.keys():
-            culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
-            tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
+            culprit = (
+                f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
+            )
+            tick.alarm(
+                f"foreign {name}",
+                f"{culprit}; `backfill-assets verify --tables {name}` says what to do",
+            )
     tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
-    tick.verdicts += changed_standing_checks(state.instance, state.states, tables, given_up, state.naming)
+    tick.verdicts += changed_standing_checks(
+        state.instance, state.states, tables, given_up, state.naming
+    )
     return tick
 
 
 def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
-    """Request exactly the days that need a rebuild. Returns per table a text about days that were given up."""
+    """Request exactly the days that need a rebuild. Returns per table a text about days that were
+    given up."""
     needed = needs(state.states, state.busy, state.until)
     free = {name: state.free(name, days) for name, days in needed.ready.items()}
     contracts = state.states.contracts.items()
@@ -111,18 +129,27 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     for name in (name for name, contract in contracts if contract.is_given):
         if days := free.pop(name):
             made_by = state.states.contracts[name].made_by
-            tick.notes.append(f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition for it)")
+            tick.notes.append(
+                f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition "
+                "for it)"
+            )
     requests, given_up = state.requests({name: free.pop(name) for name in built})
     tick.alarm_given_up(given_up)
     for name in built:
         if waiting := needed.waiting[name]:
             day = min(waiting)
             table, input_day = waiting[day]
-            tick.notes.append(f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}")
+            tick.notes.append(
+                f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}"
+            )
     _note_left_alone(tick, state, built)
     tick.notes += left_to_plans(state.planned, built)
     wanted = with_downstream(state.states, requests, needed, state.taken_days)
-    tick.request(state, LATE_DATA, [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted])
+    tick.request(
+        state,
+        LATE_DATA,
+        [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted],
+    )
     return {**state.requests(free)[1], **given_up}
 
 
@@ -142,9 +169,11 @@ def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: d
     return landing(state, comparisons, failed)
 
 
-def landing(state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()) -> Tick:
-    """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why others could not be
-    listed (`failed`): an alarm, which holds up no other."""
+def landing(
+    state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()
+) -> Tick:
+    """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why
+    others could not be listed (`failed`): an alarm, which holds up no other."""
     tick, ready = Tick(), dict[str, Set[date]]()
     for error in failed:
         tick.alarm(error.object, str(error))
@@ -164,7 +193,9 @@ def landing(state: TickState, comparisons: Mapping[str, Comparison], failed: Seq
         return tick
     # A load scans first; one that failed before may not get so far.
     loads = [as_request(request, LANDING, state.lake, state.naming) for request in requests]
-    tick.request(state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads])
+    tick.request(
+        state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads]
+    )
     return tick
 
 
@@ -179,12 +210,17 @@ def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[
 
 
 def _news(tick: Tick, state: TickState) -> list[object]:
-    """The tables of others that hold what the lake has not seen, with what is there, as plain values."""
+    """The tables of others that hold what the lake has not seen, with what is there, as plain
+    values."""
     found = list[object]()
     for contract in state.states.contracts.values():
         try:
             follows = is_followed(state.lake, contract)
-            found += [[contract.name, news]] if follows and (news := unseen(state.lake, contract)) else []
+            found += (
+                [[contract.name, news]]
+                if follows and (news := unseen(state.lake, contract))
+                else []
+            )
         except BackfillError as error:
             tick.alarm(f"external {contract.name}", str(error))
     return found
@@ -193,7 +229,8 @@ def _news(tick: Tick, state: TickState) -> list[object]:
 def _scan_requests(
     tick: Tick, state: TickState, comparisons: Mapping[str, Comparison], news: Sequence[object]
 ) -> list[dg.RunRequest]:
-    """The request of a scan, where there is anything to scan: one for all sources and tables of others."""
+    """The request of a scan, where there is anything to scan: one for all sources and tables of
+    others."""
     settings, files, parts = state.lake.settings, len(news), [*news]
     for source, comparison in comparisons.items():
         if pending := _to_scan(tick, state, comparison):
@@ -205,8 +242,13 @@ def _scan_requests(
     tried = runs.attempts_at(state.instance, base)
     if tried.counted < settings.lateness.attempts:
         return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, tried.number)]
-    in_vain = f"were tried {tried.counted} times in vain and are not tried again as they are: look at the failed runs"
-    tick.alarm("scan", f"{files} file(s) or tables of others {in_vain}, or run `backfill-assets scan`")
+    in_vain = (
+        f"were tried {tried.counted} times in vain and are not tried again as they are: look at "
+        "the failed runs"
+    )
+    tick.alarm(
+        "scan", f"{files} file(s) or tables of others {in_vain}, or run `backfill-assets scan`"
+    )
     return []
 
 
@@ -216,14 +258,19 @@ def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
     suffix = f" of {source}" if source else ""
     if comparison.fresh:
         tick.notes.append(f"{len(comparison.fresh)} new file(s){suffix}")
-    words = ("altered", comparison.altered), ("missing", comparison.missing), ("contradicted", comparison.contradicted)
+    words = (
+        ("altered", comparison.altered),
+        ("missing", comparison.missing),
+        ("contradicted", comparison.contradicted),
+    )
     for word, records in words:
         if records:
             shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
                 f"{word} files{suffix}",
-                f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is requested for days made from "
+                f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is "
+                "requested for days made from "
                 f"them: {ranges(blocked)}. Put the files (or manifests) back, or "
                 '`backfill-assets landing accept --note "why"`',
             )

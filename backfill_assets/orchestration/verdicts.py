@@ -1,11 +1,13 @@
-"""One evaluation per check of a table and run, which names every day that stands failed, not only days of the run.
+"""One evaluation per check of a table and run, which names every day that stands failed, not only
+days of the run.
 
-Here: which days these are, and what people read of them. Not here: the rules (`lake.gates`), what a check's button does
-(`checks`), and a day's own figures (`metadata`).
+Here: which days these are, and what people read of them. Not here: the rules (`lake.gates`), what a
+check's button does (`checks`), and a day's own figures (`metadata`).
 
-A day stands *warned of* by its receipt. It stands *refused* since the newest attempt to write it was refused: its rows
-are older, or there are none. Receipts know nothing of refusals, so the newest evaluation in Dagster carries them on to
-the next one, and everything else that was judged up to its version of the table: a run of one day judges no years.
+A day stands *warned of* by its receipt. It stands *refused* since the newest attempt to write it
+was refused: its rows are older, or there are none. Receipts know nothing of refusals, so the newest
+evaluation in Dagster carries them on to the next one, and everything else that was judged up to its
+version of the table: a run of one day judges no years.
 """
 
 from collections import defaultdict
@@ -53,7 +55,9 @@ class Standing:
     """The days of a table that a check finds wrong, each with its cause."""
 
     refused: Mapping[date, str] = field(default_factory=dict)  # days whose newest write was refused
-    warned: Mapping[date, str] = field(default_factory=dict)  # days whose rows break the check as they are
+    warned: Mapping[date, str] = field(
+        default_factory=dict
+    )  # days whose rows break the check as they are
     version: int = -1  # the table's version up to which days were judged; -1: none were
     lake: str = ""  # its folder: one instance of Dagster may serve several lakes
     bounds: str = ""  # a digest of [gates]; with other bounds all days are judged again
@@ -89,9 +93,11 @@ class Verdicts:
     def of(
         self, contract: Contract, run: RunFindings | None = None, *, afresh: bool = False
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        """One evaluation per check of a table. Record each before the next: meanwhile no other process judges.
+        """One evaluation per check of a table. Record each before the next: meanwhile no other
+        process judges.
 
-        `run`: findings that no receipt holds yet. `afresh`: judge all written days again, by their receipts.
+        `run`: findings that no receipt holds yet. `afresh`: judge all written days again, by their
+        receipts.
         """
         found = run or RunFindings()
         with self.lake.place.lock(f"{LOCKS}/verdicts.lock", "the verdicts of the lake"):
@@ -99,32 +105,49 @@ class Verdicts:
             before = {name: self._kept_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
             latest = self.states.view.table(contract.name).latest
-            unseen = set(latest if afresh else self._unseen(contract, before.values())) - {*found.written}
+            unseen = set(latest if afresh else self._unseen(contract, before.values())) - {
+                *found.written
+            }
             receipts = judged_days(self.lake, self.states, contract, unseen)
             for name, kept in before.items():
                 of_run = [f for f in found.findings if f.check == name]
-                standing = [f for f in receipts if f.check == name] + [f for f in of_run if f.day in found.written]
+                standing = [f for f in receipts if f.check == name] + [
+                    f for f in of_run if f.day in found.written
+                ]
                 now = self._after(contract, kept, of_run, standing)
                 metadata = _metadata(self.lake, contract, name, now, found)
                 yield dg.AssetCheckEvaluation(
-                    asset_key=key, check_name=name, passed=not now.days, metadata=metadata,
-                    severity=dg.AssetCheckSeverity.ERROR if now.refused else dg.AssetCheckSeverity.WARN,
+                    asset_key=key,
+                    check_name=name,
+                    passed=not now.days,
+                    metadata=metadata,
+                    severity=dg.AssetCheckSeverity.ERROR
+                    if now.refused
+                    else dg.AssetCheckSeverity.WARN,
                     target_materialization_data=target,
-                )  # fmt: skip
+                )
 
     def refused(self, contract: Contract) -> frozenset[date]:
         """The days of a table whose newest write was refused."""
         key = self.naming.of(contract)
-        return frozenset(d for name in checks_of(contract) for d in self._kept_standing(key, name).refused)
+        return frozenset(
+            d for name in checks_of(contract) for d in self._kept_standing(key, name).refused
+        )
 
     def are_behind(self, contract: Contract) -> bool:
-        """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of now."""
+        """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of
+        now."""
         key, version = self.naming.of(contract), self.states.view.table(contract.name).version
         target = newest_target(self.instance, key)
         for name in checks_of(contract):
-            record = self.instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))
+            record = self.instance.get_latest_asset_check_evaluation_record(
+                dg.AssetCheckKey(key, name)
+            )
             newest: object = record.evaluation if record is not None else None
-            if not isinstance(newest, dg.AssetCheckEvaluation) or newest.target_materialization_data != target:
+            if (
+                not isinstance(newest, dg.AssetCheckEvaluation)
+                or newest.target_materialization_data != target
+            ):
                 return version >= 0
             if self._standing_of(newest).version < version:
                 return True
@@ -138,14 +161,20 @@ class Verdicts:
         return kept if kept.lake == self.lake.address else Standing()
 
     def _unseen(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
-        """The written days that a check has not judged yet: all of them by other bounds, or where the table was put
-        back to an older version."""
+        """The written days that a check has not judged yet: all of them by other bounds, or where
+        the table was put back to an older version."""
         table, bounds = self.states.view.table(contract.name), _bounds(self.lake)
-        known = min(s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept)
+        known = min(
+            s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept
+        )
         return [day for day, receipt in table.latest.items() if receipt.version > known]
 
     def _after(
-        self, contract: Contract, kept: Standing, of_run: Sequence[Finding], standing: Sequence[Finding]
+        self,
+        contract: Contract,
+        kept: Standing,
+        of_run: Sequence[Finding],
+        standing: Sequence[Finding],
     ) -> Standing:
         """How a check stands after the findings of a run and the findings about standing rows."""
         table = self.states.view.table(contract.name)
@@ -159,14 +188,19 @@ class Verdicts:
 
 
 def log_verdicts(
-    step: dg.AssetExecutionContext, rebuild: Rebuild, written: Iterable[date] = (), naming: Naming = PLAIN,
+    step: dg.AssetExecutionContext,
+    rebuild: Rebuild,
+    written: Iterable[date] = (),
+    naming: Naming = PLAIN,
     only: Collection[str] | None = None,
-) -> None:  # fmt: skip
-    """Log one evaluation per check of the table of a rebuild (of these names `only`), after the `written` days, none
-    where it was refused. Logged, and not yielded: the run need not plan the checks, and a refusal stops no later step.
+) -> None:
+    """Log one evaluation per check of the table of a rebuild (of these names `only`), after the
+    `written` days, none where it was refused. Logged, and not yielded: the run need not plan the
+    checks, and a refusal stops no later step.
 
-    Each other day of the run gets an observation, which its own page in Dagster shows: an evaluation names days of the
-    whole table, and the failure of the step is one for all of its days.
+    Each other day of the run gets an observation, which its own page in Dagster shows: an
+    evaluation names days of the whole table, and the failure of the step is one for all of its
+    days.
     """
     request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
     run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
@@ -183,8 +217,11 @@ def _bounds(lake: Lake) -> str:
     return digest_of(lake.settings.gates.model_dump(mode="json"))
 
 
-def _metadata(lake: Lake, contract: Contract, check: str, now: Standing, run: RunFindings) -> dict[str, Any]:
-    """What an evaluation of a check says: the first days that stand failed, their causes, and what a person does."""
+def _metadata(
+    lake: Lake, contract: Contract, check: str, now: Standing, run: RunFindings
+) -> dict[str, Any]:
+    """What an evaluation of a check says: the first days that stand failed, their causes, and what
+    a person does."""
     facts: dict[str, Any] = {VERDICT: _in_words(now)}
     if now.days:
         facts["days"] = markdown_table(["day", "the day is", "cause"], _lines(now))
@@ -220,7 +257,10 @@ def _what_next(lake: Lake, contract: Contract, now: Standing) -> str:
     if now.refused:
         return mending(contract, first, now.refused, is_known=now.version >= 0, can_run=can_run)
     look = f"Look with `{show_command(contract.name, first)}`"
-    return f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{contract.name}]"
+    return (
+        f"{look}. If the day is right, do nothing, or move its bound in "
+        f"[gates.tables.{contract.name}]"
+    )
 
 
 def _by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:

@@ -1,6 +1,8 @@
-"""The tables of a lake, in order and checked: this product's, or what `[pipeline]` in its `lake.toml` names.
+"""The tables of a lake, in order and checked: this product's, or what `[pipeline]` in its
+`lake.toml` names.
 
-Not here: this product's own tables (`daily`), loading files (`own_files`), and `Pipeline` itself (`lake.model`).
+Not here: this product's own tables (`daily`), loading files (`own_files`), and `Pipeline` itself
+(`lake.model`).
 """
 
 import inspect
@@ -37,25 +39,36 @@ NOTHING = "Nothing was done"
 
 
 def tables_at(root: Path) -> TablesOf:
-    """Return the function that gives the tables of the lake at `root` for its settings, upstream first. It raises
-    SettingsError, with file and line, for a user's file that fails and for tables that do not fit each other."""
+    """Return the function that gives the tables of the lake at `root` for its settings, upstream
+    first. It raises SettingsError, with file and line, for a user's file that fails and for tables
+    that do not fit each other."""
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         given = [_of_asset(d) for d in declared(root) if d.contract.made_by]
-        externals = ((n, t) for n, t in settings.tables.items() if t.external or not (t.others_may_write or t.place))
+        externals = (
+            (n, t)
+            for n, t in settings.tables.items()
+            if t.external or not (t.others_may_write or t.place)
+        )
         of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in externals)
         given += [Table(contract_of(root, table)) for table in of_others]
         if not named and not sql:
-            return _in_order("of assets", [*_built_in(settings), *given], settings) if given else _built_in(settings)
+            return (
+                _in_order("of assets", [*_built_in(settings), *given], settings)
+                if given
+                else _built_in(settings)
+            )
         queries = sorted(root.glob(sql)) if sql else []
         if files := [*_files_of(root, named), *queries]:
             refuse_foreign(root, files)
         python_tables = _own_tables(root, named, settings) if named else _built_in(settings)
         sql_tables = _of_queries(queries, settings) if queries else []
         if sql and not sql_tables:
-            raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
+            raise _refused(
+                sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql"
+            )
         return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
@@ -63,7 +76,11 @@ def tables_at(root: Path) -> TablesOf:
 
 def _of_asset(table: DeclaredTable) -> Table:
     """The table of an asset; the config of its runs counts as a setting."""
-    return Table(table.contract, settings={"config": table.config} if table.config else {}, code_version=table.code)
+    return Table(
+        table.contract,
+        settings={"config": table.config} if table.config else {},
+        code_version=table.code,
+    )
 
 
 def _of_queries(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
@@ -78,12 +95,14 @@ def _built_in(settings: LakeSettings) -> tuple[Table, ...]:
 
 
 def chosen_pipeline(lake: Lake) -> Pipeline:
-    """The pipeline of a lake. Raises SettingsError as `tables_at` does, and for settings that name an unknown table."""
+    """The pipeline of a lake. Raises SettingsError as `tables_at` does, and for settings that name
+    an unknown table."""
     return pipeline_of(lake, tables_at(lake.root)(lake.settings))
 
 
 def _files_of(root: Path, named: str | None) -> Collection[Path]:
-    """The files that a file of the lake's reaches; none of a module, which was installed or is on PYTHONPATH."""
+    """The files that a file of the lake's reaches; none of a module, which was installed or is on
+    PYTHONPATH."""
     place = (named or "").rpartition(":")[0]
     return _own_files(root / place) if place.endswith(".py") else ()
 
@@ -94,18 +113,23 @@ def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
         module = _module_of(root, place)
         defined = getattr(module, name, None)
         if defined is None:
-            raise _refused(named, f"it defines no {name}", f"Define {name}, or name what it defines")
+            raise _refused(
+                named, f"it defines no {name}", f"Define {name}, or name what it defines"
+            )
         given, settings_read = recorded(defined, settings) if callable(defined) else (defined, {})
         given = [Table(contract_of(root, t)) if isinstance(t, ExternalTable) else t for t in given]
         return [_with_source(named, table, module, settings_read) for table in given]
 
 
 def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
-    """Add the code to a table: the files that its transform reaches, and the settings it has `read`. A transform
-    without a module counts as code of `module`. Raises SettingsError for a rule that cannot be checked."""
+    """Add the code to a table: the files that its transform reaches, and the settings it has
+    `read`. A transform without a module counts as code of `module`. Raises SettingsError for a rule
+    that cannot be checked."""
     if not isinstance(table, Table):
         kind = type(table).__name__
-        raise _refused(named, f"it gives a {kind} where a Table is meant", "Give Tables, upstream first")
+        raise _refused(
+            named, f"it gives a {kind} where a Table is meant", "Give Tables, upstream first"
+        )
     try:
         check_rules(table.contract)
     except BackfillError as error:
@@ -114,7 +138,11 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
         return table
     code = table.sources or _homes(table.transform, module)
     sources = dict.fromkeys(file for source in code for file in _files(source))
-    inputs = [i for name in table.code_inputs for i in code_input(name, Path(module.__file__ or "").parent)]
+    inputs = [
+        i
+        for name in table.code_inputs
+        for i in code_input(name, Path(module.__file__ or "").parent)
+    ]
     files = [i for i in inputs if isinstance(i, SourceFile)]
     lines = tuple(i for i in inputs if isinstance(i, str))
     with_code = replace(table, sources=(*sources, *files), code_inputs=lines)
@@ -122,19 +150,29 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
 
 
 def _files(source: Source) -> tuple[Source, ...]:
-    """The files that a source reaches, as they were loaded; of the name of a module only its own file."""
+    """The files that a source reaches, as they were loaded; of the name of a module only its own
+    file."""
     if isinstance(source, ModuleType):
         return reached_by(source) or (source,)
-    found = reached_by(sys.modules[source]) if isinstance(source, str) and source in sys.modules else None
+    found = (
+        reached_by(sys.modules[source])
+        if isinstance(source, str) and source in sys.modules
+        else None
+    )
     return (found[0],) if found else (source,)
 
 
 def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
-    """Modules hashed into a transform's code digest: its own, and for partials and closures `module` as well."""
+    """Modules hashed into a transform's code digest: its own, and for partials and closures
+    `module` as well."""
     function = transform.func if isinstance(transform, partial) else transform
     home = inspect.getmodule(function)
-    has_outer_values = function is not transform or getattr(transform, "__closure__", None) is not None
-    return tuple(m for m in (home, module if has_outer_values or home is None else None) if m is not None)
+    has_outer_values = (
+        function is not transform or getattr(transform, "__closure__", None) is not None
+    )
+    return tuple(
+        m for m in (home, module if has_outer_values or home is None else None) if m is not None
+    )
 
 
 def _module_of(root: Path, place: str) -> ModuleType:
@@ -145,8 +183,14 @@ def _module_of(root: Path, place: str) -> ModuleType:
         return loaded(path)
     except OSError as error:
         file = address_of(path)
-        reason = f"there is no file {file}" if isinstance(error, FileNotFoundError) else f"{file}: {error.strerror}"
-        raise _refused(place, reason, "Write the file beside lake.toml, or correct [pipeline] tables") from None
+        reason = (
+            f"there is no file {file}"
+            if isinstance(error, FileNotFoundError)
+            else f"{file}: {error.strerror}"
+        )
+        raise _refused(
+            place, reason, "Write the file beside lake.toml, or correct [pipeline] tables"
+        ) from None
 
 
 @contextmanager
@@ -158,10 +202,15 @@ def _errors_with_line(place: Path | str) -> Iterator[None]:
         raise
     except Exception as error:
         line_of_file = place_in(error, _own_files(place))
-        where = f"{address_of(line_of_file[0])}, line {line_of_file[1]}" if line_of_file else str(place)
+        where = (
+            f"{address_of(line_of_file[0])}, line {line_of_file[1]}" if line_of_file else str(place)
+        )
         reason = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
-            where, f"{type(error).__name__}: {reason}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
+            where,
+            f"{type(error).__name__}: {reason}",
+            NOTHING,
+            "Correct the file, or [pipeline] tables in lake.toml",
         ) from error
 
 
@@ -176,7 +225,8 @@ def _own_files(place: Path | str) -> Collection[Path]:
 
 
 def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
-    """Sort the tables so that each follows its inputs. Raises SettingsError for faults, missing inputs and cycles."""
+    """Sort the tables so that each follows its inputs. Raises SettingsError for faults, missing
+    inputs and cycles."""
     for culprit, fix in _faults(given, settings):
         raise _refused(named, culprit, fix)
     remaining, done = list(given), dict[str, Table]()
@@ -185,9 +235,16 @@ def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tup
         if ready is None:
             absent = sorted(_inputs(remaining[0]) - set(done))
             unknown = [w for w in absent if w not in {t.name for t in given}]
-            reason = f"no such table is given: {', '.join(unknown)}" if unknown else "these are made from it, too"
-            raise _refused(named, f"the table {remaining[0].name} is made from {', '.join(absent)}, and {reason}",
-                           "Give every input as a table, and no table its own consequences")  # fmt: skip
+            reason = (
+                f"no such table is given: {', '.join(unknown)}"
+                if unknown
+                else "these are made from it, too"
+            )
+            raise _refused(
+                named,
+                f"the table {remaining[0].name} is made from {', '.join(absent)}, and {reason}",
+                "Give every input as a table, and no table its own consequences",
+            )
         remaining.remove(ready)
         done[ready.name] = ready
     return tuple(done.values())
@@ -196,7 +253,11 @@ def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tup
 def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
     """Yield each fault of the tables, with what to do about it."""
     names, sources = [t.name for t in given], [t.contract.source for t in given if t.is_landed]
-    taken = {ledgers.named(ledger, source) for ledger in (*LOAD_LEDGERS, FILES) for source in {*sources, ""}}
+    taken = {
+        ledgers.named(ledger, source)
+        for ledger in (*LOAD_LEDGERS, FILES)
+        for source in {*sources, ""}
+    }
     bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
     if bad:
         yield (
@@ -209,17 +270,30 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
     for table, wanted in ((t, i) for t in given for i in t.contract.inputs if i.table in known):
         columns = known[wanted.table].column_names
         if unknown := sorted(set(wanted.columns or ()) - set(columns)):
-            culprit = f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such column"
+            culprit = (
+                f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such "
+                "column"
+            )
             or_see = "; `backfill-assets scan` says if others' log of it cannot be read"
-            yield culprit, f"Read columns of {', '.join(columns)}{or_see if known[wanted.table].external else ''}"
-        if wanted.kind is InputKind.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, InputKind.ARRIVALS):
+            yield (
+                culprit,
+                "Read columns of "
+                f"{', '.join(columns)}{or_see if known[wanted.table].external else ''}",
+            )
+        if wanted.kind is InputKind.KNOWN_AT_CUT and not reads(
+            known[wanted.table].inputs, InputKind.ARRIVALS
+        ):
             culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
             yield culprit, "Read so only a table made from arrivals, such as staging"
     take = "Take raw and staging from `backfill_assets.tables(settings)`"
     if not sources and not settings.assets_only:
         yield "it gives no table that is loaded from landed files", take
     for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
-        described = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
+        described = (
+            f"the source {table.contract.source}"
+            if table.contract.source
+            else "a source without a name"
+        )
         sections = " and ".join(section_of(name) for name in settings.delivered)
         yield f"{table.name} is loaded from {described}, and lake.toml has {sections}", take
 

@@ -1,6 +1,8 @@
-"""Columns of this product's tables: carried from a payload, of an entity, and aggregates of events per entity and day.
+"""Columns of this product's tables: carried from a payload, of an entity, and aggregates of events
+per entity and day.
 
-Not here: reading declarations (`declared`), the tables with these columns (`daily`), and computing (`transforms`).
+Not here: reading declarations (`declared`), the tables with these columns (`daily`), and computing
+(`transforms`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,13 +55,20 @@ class Declared:
         return [spec.name, spec.agg, asdict(spec.value), [spec.reach.first, spec.reach.last]]
 
     def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
-        """The column of a contract, computed from `source_table`; `nullable` (None: by the aggregation)."""
+        """The column of a contract, computed from `source_table`; `nullable` (None: by the
+        aggregation)."""
         spec, days = self.aggregation, self.aggregation.reach.days
         may_be_null = spec.nullable if nullable is None else nullable
         window = f"{days} day{'' if days == 1 else 's'}{'' if spec.reach.first == 0 else ' ahead'}"
-        tags = {**(DAYS if spec.agg == "days_since_last" else MEASURE), AGGREGATION: spec.agg, "window": window}
+        tags = {
+            **(DAYS if spec.agg == "days_since_last" else MEASURE),
+            AGGREGATION: spec.agg,
+            "window": window,
+        }
         tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
-        description = f"{self._aggregate_sql(self.of, self.where)}{self._without_events(may_be_null)}"
+        description = (
+            f"{self._aggregate_sql(self.of, self.where)}{self._without_events(may_be_null)}"
+        )
         origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
         return Column(spec.name, spec.type, description, may_be_null, tags, origins)
 
@@ -76,9 +85,11 @@ class Declared:
     def _aggregate_sql(self, of: str | None, where: str | None) -> str:
         reach, agg, argument = self.aggregation.reach, self.aggregation.agg, of or "*"
         call = {
-            "distinct": f"count(DISTINCT {argument})", "first": f"min_by({argument}, (event_ts, event_key))",
-            "last": f"max_by({argument}, (event_ts, event_key))", "days_since_last": "max(event_date)",
-        }.get(agg, f"{agg}({argument})")  # fmt: skip
+            "distinct": f"count(DISTINCT {argument})",
+            "first": f"min_by({argument}, (event_ts, event_key))",
+            "last": f"max_by({argument}, (event_ts, event_key))",
+            "days_since_last": "max(event_date)",
+        }.get(agg, f"{agg}({argument})")
         skips_null = of and agg in ("first", "last", "days_since_last")
         conditions = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(skips_null)
         call += f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
@@ -121,10 +132,15 @@ def checked(aggregation: Aggregation, where: str) -> Aggregation:
 
 
 def declares_nothing(settings: LakeSettings, section: Literal["features", "labels"]) -> bool:
-    """Whether a section declares nothing, and its source has the entity and payload of a lake that declares nothing."""
+    """Whether a section declares nothing, and its source has the entity and payload of a lake that
+    declares nothing."""
     declares = settings.features.columns if section == "features" else settings.labels.label
     source = settings.of_source(settings.source_of(section))
-    return not declares and source.features.entity == ENTITY and {*DEFAULT_PAYLOAD} <= {*source.source.payload_columns}
+    return (
+        not declares
+        and source.features.entity == ENTITY
+        and {*DEFAULT_PAYLOAD} <= {*source.source.payload_columns}
+    )
 
 
 @dataclass(frozen=True)
@@ -134,7 +150,9 @@ class Aggregates:
     settings: LakeSettings  # of the lake as if the source were its only one
     staging: Contract  # of the table with the events
     declared: tuple[Declared, ...]
-    built_in: bool  # by `declares_nothing`: the table's digests are those of a lake that declares nothing
+    built_in: (
+        bool  # by `declares_nothing`: the table's digests are those of a lake that declares nothing
+    )
 
     @property
     def entity(self) -> tuple[str, ...]:
@@ -153,11 +171,13 @@ class Aggregates:
 
     @property
     def columns_read(self) -> tuple[str, ...] | None:
-        """The columns of staging to read: the arguments of these columns, the entity, and when an event counts."""
+        """The columns of staging to read: the arguments of these columns, the entity, and when an
+        event counts."""
         return self.read((*self.entity, *(name for c in self.declared for name in c.columns)))
 
     def read(self, used: Iterable[str]) -> tuple[str, ...] | None:
-        """The columns of staging that a table reads which uses these columns of the payload; None: every column."""
+        """The columns of staging that a table reads which uses these columns of the payload; None:
+        every column."""
         unread = {c.name for c in self.settings.source.payload_columns} - set(used)
         return tuple(c for c in self.staging.column_names if c not in unread) if unread else None
 

@@ -1,7 +1,8 @@
-"""Declarations in lake.toml: features, and a label as a condition over aggregates ahead of a day and behind it.
+"""Declarations in lake.toml: features, and a label as a condition over aggregates ahead of a day
+and behind it.
 
-Not here: the record of a declared column (`columns`), allowed expressions (`expressions`), finding the aggregates in
-the text of a label (`lake.queries`) and the computation (`transforms`).
+Not here: the record of a declared column (`columns`), allowed expressions (`expressions`), finding
+the aggregates in the text of a label (`lake.queries`) and the computation (`transforms`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,10 @@ from backfill_assets.pipeline.transforms.aggregation import (
 LABEL = "[labels] label"
 BOOLEAN = ColumnType("BOOLEAN")
 AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
-ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * sum_behind(total)"
+ADVICE = (
+    "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * "
+    "sum_behind(total)"
+)
 
 
 def declared_features(settings: LakeSettings) -> tuple[Declared, ...]:
@@ -40,21 +44,34 @@ def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> 
     of = read_expression(column.of, known, of_key) if column.of is not None else None
     where = read_expression(column.where, known, where_key) if column.where is not None else None
     if where is not None and where.type not in (None, BOOLEAN):
-        raise refused(where_key, f"{where.text} is {where.type}, not BOOLEAN", "Write a condition, e.g. total > 0")
+        raise refused(
+            where_key,
+            f"{where.text} is {where.type}, not BOOLEAN",
+            "Write a condition, e.g. total > 0",
+        )
     value = _value(of, where, of_key, column.scale)
-    aggregation = checked(Aggregation(column.name, column.agg, value, trailing(column.days)), of_key)
+    aggregation = checked(
+        Aggregation(column.name, column.agg, value, trailing(column.days)), of_key
+    )
     return _declared(aggregation, of, where)
 
 
-def _declared(aggregation: Aggregation, of: Expression | None, where: Expression | None = None) -> Declared:
+def _declared(
+    aggregation: Aggregation, of: Expression | None, where: Expression | None = None
+) -> Declared:
     columns = tuple(dict.fromkeys(c for e in (of, where) if e is not None for c in e.columns))
     return Declared(aggregation, of.text if of else None, where.text if where else None, columns)
 
 
-def _value(of: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE) -> Value:
-    """The value to aggregate, over the events for which `where` is true. A bare column stays as it is; any other
-    expression is `try_cast` to the type inferred for it. Raises SettingsError, naming `setting`, if none could be."""
-    condition = None if where is None else where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
+def _value(
+    of: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE
+) -> Value:
+    """The value to aggregate, over the events for which `where` is true. A bare column stays as it
+    is; any other expression is `try_cast` to the type inferred for it. Raises SettingsError, naming
+    `setting`, if none could be."""
+    condition = (
+        None if where is None else where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
+    )
     if of is None:
         return Value(where=condition)
     if of.type is None:
@@ -65,13 +82,15 @@ def _value(of: Expression | None, where: Expression | None, setting: str, scale:
 
 
 def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
-    """The aggregates of a label, each a column of its own, and the condition over them. Raises SettingsError."""
+    """The aggregates of a label, each a column of its own, and the condition over them. Raises
+    SettingsError."""
     label = str(settings.labels.label)
     terms, text = _terms(label, settings)
     if not terms:
         raise refused(LABEL, f"{label} looks at no event ahead or behind", ADVICE)
     term_types = {t.aggregation.name: decided_by(t) for t in terms}
-    # A typing error is more likely in a term's name than in a condition: the payload is named as well.
+    # A typing error is more likely in a term's name than in a condition: the payload is named as
+    # well.
     condition = read_expression(text, {**event_types(settings), **term_types}, LABEL)
     outside = [c for c in condition.columns if c not in term_types]
     if outside:
@@ -88,14 +107,19 @@ def decided_by(term: Declared) -> ColumnType:
 
 
 def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
-    """The aggregates, one column for each different one, and the text with column names in their place."""
+    """The aggregates, one column for each different one, and the text with column names in their
+    place."""
     known, condition, done = event_types(settings), "", 0
     found: dict[tuple[str, str, str], Declared] = {}
     for call in _calls(label):
         of = read_expression(call.of, known, LABEL) if call.of.strip(" *") else None
         if of is None and call.agg != "count":
             name = f"{call.agg}_{call.side}"
-            raise refused(LABEL, f"{name}() is of nothing", f"Write {name}(…) of a column, or count_{call.side}()")
+            raise refused(
+                LABEL,
+                f"{name}() is of nothing",
+                f"Write {name}(…) of a column, or count_{call.side}()",
+            )
         key = (call.agg, call.side, of.text.strip() if of else "")
         if key not in found:
             found[key] = _term(call, of, settings, [t.aggregation.name for t in found.values()])
@@ -104,16 +128,23 @@ def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], st
     return tuple(found.values()), condition + label[done:]
 
 
-def _term(call: LabelCall, of: Expression | None, settings: LakeSettings, taken: list[str]) -> Declared:
+def _term(
+    call: LabelCall, of: Expression | None, settings: LakeSettings, taken: list[str]
+) -> Declared:
     horizon = settings.labels.horizon_days
     reach: Reach = ahead(horizon) if call.side == "ahead" else trailing(horizon)
     base, used = f"{call.agg}_{call.side}", {*taken, *settings.features.entity}
-    name = next(n for n in (base, *(f"{base}_{i}" for i in range(2, len(used) + 3))) if n not in used)
-    return _declared(checked(Aggregation(name, AGGS[call.agg], _value(of, None, LABEL), reach), LABEL), of)
+    name = next(
+        n for n in (base, *(f"{base}_{i}" for i in range(2, len(used) + 3))) if n not in used
+    )
+    return _declared(
+        checked(Aggregation(name, AGGS[call.agg], _value(of, None, LABEL), reach), LABEL), of
+    )
 
 
 def _calls(label: str) -> Sequence[LabelCall]:
-    """The calls of known aggregates; other calls stay in the text, where the check of the condition refuses them."""
+    """The calls of known aggregates; other calls stay in the text, where the check of the condition
+    refuses them."""
     try:
         return [call for call in label_calls(label) if call.agg in AGGS]
     except ValueError as error:

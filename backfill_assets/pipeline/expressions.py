@@ -1,8 +1,10 @@
-"""Expressions in `lake.toml`: Spark SQL over one event, parsed, checked and typed before anything runs.
+"""Expressions in `lake.toml`: Spark SQL over one event, parsed, checked and typed before anything
+runs.
 
-Types follow Spark's rules; an unknown type is not guessed: a cast states it. (sqlglot's `annotate_types` gives others:
-DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for 3000000000.) The compiled text keeps the written tokens;
-only casts become casts that give NULL (`landing.select`). Not here: the computation (`transforms`).
+Types follow Spark's rules; an unknown type is not guessed: a cast states it. (sqlglot's
+`annotate_types` gives others: DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for
+3000000000.) The compiled text keeps the written tokens; only casts become casts that give NULL
+(`landing.select`). Not here: the computation (`transforms`).
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +41,8 @@ class Expression:
 
 
 def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) -> Expression:
-    """Parse and check an expression over these columns. Raises SettingsError naming `where` and the forbidden part."""
+    """Parse and check an expression over these columns. Raises SettingsError naming `where` and the
+    forbidden part."""
     parsed = parse(text, where)
     named = check(parsed, columns, where)
     types = {name.lower(): str(kind) for name, kind in columns.items()}
@@ -67,7 +70,8 @@ def parse(text: str, where: str) -> exp.Expr:
 
 
 def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tuple[str, ...]:
-    """The columns that a tree names, in their own spelling. Raises SettingsError for what it may not hold."""
+    """The columns that a tree names, in their own spelling. Raises SettingsError for what it may
+    not hold."""
     for node in parsed.walk():
         if why := beyond_the_row(node, KNOWN.__contains__) or _why_it_raises(node):
             raise refused(where, why, ADVICE)
@@ -77,19 +81,30 @@ def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tu
     unknown = [n for n, name in plain.items() if name not in known]
     if unknown:
         raise refused(
-            where, f"there is no column {', '.join(unknown)}", f"Name columns of the payload: {', '.join(columns)}"
+            where,
+            f"there is no column {', '.join(unknown)}",
+            f"Name columns of the payload: {', '.join(columns)}",
         )
     return tuple(dict.fromkeys(known[name] for name in plain.values()))
 
 
 def _why_it_raises(node: exp.Expr) -> str:
-    """Why a part of an expression may end the query with an error, or gives no value; empty where it gives one."""
+    """Why a part of an expression may end the query with an error, or gives no value; empty where
+    it gives one."""
     sql = node.sql("spark")
     if isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
-        return f"{sql} would end the whole job at the first zero, where {RAISING[type(node)]} gives NULL"
+        return (
+            f"{sql} would end the whole job at the first zero, where {RAISING[type(node)]} gives "
+            "NULL"
+        )
     if isinstance(node, exp.Bracket):
-        return f"{sql} would end the whole job where the array is shorter; get(array, index), from 0, gives NULL"
-    return f"{sql} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
+        return (
+            f"{sql} would end the whole job where the array is shorter; get(array, index), from "
+            "0, gives NULL"
+        )
+    return (
+        f"{sql} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
+    )
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:
@@ -103,7 +118,9 @@ def _forgiving(text: str, where: str) -> tuple[str, ...]:
         raise refused(where, error.culprit, ADVICE) from None
 
 
-BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE"))
+BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(
+    ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE")
+)
 INT, INT_MOST = ColumnType("INT"), 2**31 - 1
 INT_DIGITS = {"INT": 10, "BIGINT": 20}  # as Spark widens them to decimals
 CONDITIONS = (
@@ -117,10 +134,32 @@ CONDITIONS = (
     exp.Contains,
 )
 TEXTS = (
-    exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.ConcatWs, exp.DPipe, exp.RegexpExtract,
-    exp.RegexpReplace, exp.Replace, exp.Reverse, exp.Left, exp.Right, exp.Initcap,
-)  # fmt: skip
-COUNTS = (exp.Length, exp.Year, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second, exp.DateDiff, exp.ArraySize)
+    exp.Lower,
+    exp.Upper,
+    exp.Trim,
+    exp.Substring,
+    exp.Concat,
+    exp.ConcatWs,
+    exp.DPipe,
+    exp.RegexpExtract,
+    exp.RegexpReplace,
+    exp.Replace,
+    exp.Reverse,
+    exp.Left,
+    exp.Right,
+    exp.Initcap,
+)
+COUNTS = (
+    exp.Length,
+    exp.Year,
+    exp.Month,
+    exp.Day,
+    exp.Hour,
+    exp.Minute,
+    exp.Second,
+    exp.DateDiff,
+    exp.ArraySize,
+)
 CHOICES = (exp.Coalesce, exp.Greatest, exp.Least)
 
 
@@ -186,7 +225,9 @@ def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
         return DOUBLE
     if DECIMAL not in (one.kind, other.kind):
         return BIGINT
-    (whole, scale), (whole_2, scale_2) = ((d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other)))
+    (whole, scale), (whole_2, scale_2) = (
+        (d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other))
+    )
     return _decimal(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
 
 
@@ -204,7 +245,8 @@ def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 
 def _type_of_quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states them."""
+    """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states
+    them."""
     if DECIMAL in (of(node.this).kind, of(node.expression).kind):
         raise UnknownType(node.sql("spark"))
     return DOUBLE
@@ -235,7 +277,10 @@ _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]]
     ((exp.Cast,), _type_of_cast),
     (CONDITIONS, _always(BOOLEAN)),
     ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
-    ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _type_of_arithmetic),
+    (
+        (exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply),
+        _type_of_arithmetic,
+    ),
     ((exp.Div, exp.SafeDivide), _type_of_quotient),
     ((exp.IntDiv,), _always(BIGINT)),
     (CHOICES, _type_of_choice),

@@ -1,10 +1,12 @@
-"""Users' Python files: loads a file, or a module, with the files beside it that it imports, and keeps the loaded bytes.
+"""Users' Python files: loads a file, or a module, with the files beside it that it imports, and
+keeps the loaded bytes.
 
-Digests are taken of the executed bytes. A file beside wins over an installed module of its name, and two lakes may have
-files of one name in one process: the files form a package named by their content, where their `import` statements look
-first, and `sys.path` stays. These statements, also those inside functions, say which files are reached; a file that no
-statement names cannot be imported. A module of a package (`MODULE:NAME`) is imported by Python, after its files were
-read, and refused if they have changed since. Not here: the tables (`chosen`) and digests (`lake.code`).
+Digests are taken of the executed bytes. A file beside wins over an installed module of its name,
+and two lakes may have files of one name in one process: the files form a package named by their
+content, where their `import` statements look first, and `sys.path` stays. These statements, also
+those inside functions, say which files are reached; a file that no statement names cannot be
+imported. A module of a package (`MODULE:NAME`) is imported by Python, after its files were read,
+and refused if they have changed since. Not here: the tables (`chosen`) and digests (`lake.code`).
 """
 
 import ast
@@ -22,25 +24,31 @@ from types import ModuleType
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.code import AGAIN, SourceFile
 
-Parts = tuple[str, ...]  # the name of a module in the package, by its parts; () is the folder itself
+Parts = tuple[
+    str, ...
+]  # the name of a module in the package, by its parts; () is the folder itself
 Sources = tuple[tuple[Parts, Path, bytes], ...]
 Find = Callable[[Parts], tuple[Path, bytes] | None]
 INIT = "__init__.py"
-OURS = __name__.split(".")[0]  # never taken from beside: a lake may lie in a checkout of this product
+OURS = __name__.split(".")[
+    0
+]  # never taken from beside: a lake may lie in a checkout of this product
 PREFIX = "lake_pipeline_"
 KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the bytes that were loaded
 
 
 def reached(path: Path) -> tuple[Path, ...]:
-    """The file and all files beside it that it imports, directly or through others, as real paths, itself first.
-    Raises OSError and SyntaxError."""
+    """The file and all files beside it that it imports, directly or through others, as real paths,
+    itself first. Raises OSError and SyntaxError."""
     return tuple(file for _, file, _ in _sources(path.resolve()))
 
 
 def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
-    """The loaded files that a module reaches, itself first; None for a module of this product or without a Python file.
+    """The loaded files that a module reaches, itself first; None for a module of this product or
+    without a Python file.
 
-    Of an imported module these are files of its own top-level package, with their content at the first call.
+    Of an imported module these are files of its own top-level package, with their content at the
+    first call.
     """
     parts = tuple(module.__name__.split("."))
     path = Path(module.__file__ or "")
@@ -58,12 +66,17 @@ def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
 
 
 def imported(name: str) -> ModuleType:
-    """Read the files of the module `name`, then import it. Raises SettingsError for a file that has changed since."""
+    """Read the files of the module `name`, then import it. Raises SettingsError for a file that has
+    changed since."""
     parts = tuple(name.split("."))
     for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
         spec = find_spec(part) if part not in modules else None
         path = Path((spec.origin if spec is not None else None) or "")
-        read = _of_package(tuple(part.split(".")), path) if path.suffix == ".py" and path.is_file() else None
+        read = (
+            _of_package(tuple(part.split(".")), path)
+            if path.suffix == ".py" and path.is_file()
+            else None
+        )
         import_module(part)
         _keep(read or ())
     changed = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
@@ -78,7 +91,8 @@ def imported(name: str) -> ModuleType:
 
 
 def _keep(sources: Sources) -> None:
-    """Store with each of these modules that is imported by now the files that it reaches, as they were read."""
+    """Store with each of these modules that is imported by now the files that it reaches, as they
+    were read."""
     contents = {parts: (file, content) for parts, file, content in sources}
     for parts in contents:
         module = modules.get(".".join(parts))
@@ -88,7 +102,8 @@ def _keep(sources: Sources) -> None:
 
 
 def loaded(path: Path) -> ModuleType:
-    """Load the file as a module; again if it, or a file that it reaches, has changed. Raises OSError."""
+    """Load the file as a module; again if it, or a file that it reaches, has changed. Raises
+    OSError."""
     resolved = path.resolve()
     return _loaded(resolved, _sources(resolved))
 
@@ -100,7 +115,9 @@ def _loaded(path: Path, sources: Sources) -> ModuleType:
     vars(package)[KEPT] = sources
     package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
     files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
-    modules[package.__name__] = package  # where `inspect` looks for the source of functions, and relative imports start
+    modules[package.__name__] = (
+        package  # where `inspect` looks for the source of functions, and relative imports start
+    )
     try:
         return files.module(sources[0][0])
     except BaseException:
@@ -147,7 +164,8 @@ class _Files:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Import from these files, else from the installed modules; the signature is `__import__`'s."""
+        """Import from these files, else from the installed modules; the signature is
+        `__import__`'s."""
         if level:
             within = str((globals or {}).get("__package__") or self.package)
             parts = tuple(resolve_name("." * level + name, within).split("."))[1:]
@@ -163,14 +181,16 @@ class _Files:
 
 
 def _sources(path: Path) -> Sources:
-    """The files that `path` reaches within its folder, itself first, each with its parts and present content."""
+    """The files that `path` reaches within its folder, itself first, each with its parts and
+    present content."""
     folder = path.parent.parent if path.name == INIT else path.parent
     own = _parts(path, folder)
     return _reached(own, partial(_on_disk, folder, {own: path}))
 
 
 def _of_package(parts: Parts, path: Path) -> Sources | None:
-    """The files that a module reaches within its package, with its parents; None for a module run as a script."""
+    """The files that a module reaches within its package, with its parents; None for a module run
+    as a script."""
     depth = len(parts) - (path.name != INIT)
     if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
         return None
@@ -183,9 +203,11 @@ def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[P
     return None if file is None else (file, file.read_bytes())
 
 
-def _reached(own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None) -> Sources:
-    """The files that `own` reaches (only of `package`, if given), itself first, then the files that `above` reach;
-    `find` returns the file and content of a module by its parts, or None."""
+def _reached(
+    own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None
+) -> Sources:
+    """The files that `own` reaches (only of `package`, if given), itself first, then the files that
+    `above` reach; `find` returns the file and content of a module by its parts, or None."""
     todo = [*above, own]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:
@@ -215,13 +237,20 @@ def _file(folder: Path, parts: Parts) -> Path | None:
     if not parts or parts[0] == OURS:
         return None
     named = folder.joinpath(*parts)
-    return next((f for f in (named / INIT, named.with_name(f"{named.name}.py")) if f.is_file()), None)
+    return next(
+        (f for f in (named / INIT, named.with_name(f"{named.name}.py")) if f.is_file()), None
+    )
 
 
 @lru_cache(maxsize=256)
 def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
-    """The dotted names that the statements of a file may import, as absolute names below the folder."""
-    return tuple(dict.fromkeys(n for node in ast.walk(ast.parse(source, file)) for n in _imported_names(node, within)))
+    """The dotted names that the statements of a file may import, as absolute names below the
+    folder."""
+    return tuple(
+        dict.fromkeys(
+            n for node in ast.walk(ast.parse(source, file)) for n in _imported_names(node, within)
+        )
+    )
 
 
 def _imported_names(node: ast.AST, within: Parts) -> Iterator[Parts]:

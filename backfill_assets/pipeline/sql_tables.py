@@ -1,6 +1,8 @@
-"""Tables written as SQL: a `.sql` file whose header, TOML in a comment, gives columns, key, day, inputs and windows.
+"""Tables written as SQL: a `.sql` file whose header, TOML in a comment, gives columns, key, day,
+inputs and windows.
 
-`guides/own-tables.md` shows one. Not here: where the files are named (`[pipeline] sql`, read by `chosen`).
+`guides/own-tables.md` shows one. Not here: where the files are named (`[pipeline] sql`, read by
+`chosen`).
 """
 
 import itertools
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
 HEADER = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 COLUMN = re.compile(
-    r"(?P<type>[A-Za-z][\w(), <>]*?)(?P<null>\s+(?:NOT\s+)?NULL)?\s*(?:--\s*(?P<told>.*))?", re.IGNORECASE
+    r"(?P<type>[A-Za-z][\w(), <>]*?)(?P<null>\s+(?:NOT\s+)?NULL)?\s*(?:--\s*(?P<told>.*))?",
+    re.IGNORECASE,
 )
 AS_KNOWN_CODE = "backfill_assets.pipeline.transforms.staging"
 SPREAD_CODE = "backfill_assets.pipeline.transforms.spread"
@@ -68,11 +71,16 @@ class _Header(BaseModel):
 
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
-    """The table that a `.sql` file describes. Raises SettingsError naming the file, and the line if known."""
+    """The table that a `.sql` file describes. Raises SettingsError naming the file, and the line if
+    known."""
     file, header, query = _parsed_file(path)
     taken = sorted({*RESERVED} & {*header.parameters})
     if taken:
-        raise _refused(path, f"parameters: {', '.join(taken)} says the days or the frontier already", "Rename it")
+        raise _refused(
+            path,
+            f"parameters: {', '.join(taken)} says the days or the frontier already",
+            "Rename it",
+        )
     try:
         contract = _contract(path, header)
         check_rules(contract)
@@ -99,13 +107,21 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
         text = file.text
         found = HEADER.match(text)
         if found is None:
-            raise _refused(path, "it has no header", "Begin it with /* … */ that holds description, day, key, columns")
-        above = "\n" * text.count("\n", 0, found.start(1))  # so that lines are counted as in the file
+            raise _refused(
+                path,
+                "it has no header",
+                "Begin it with /* … */ that holds description, day, key, columns",
+            )
+        above = "\n" * text.count(
+            "\n", 0, found.start(1)
+        )  # so that lines are counted as in the file
         header = _Header.model_validate(tomllib.loads(above + found[1]))
     except tomllib.TOMLDecodeError as error:
         raise _refused(path, f"its header is not TOML: {error}", "Correct the header") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise _refused(path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8") from None
+        raise _refused(
+            path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8"
+        ) from None
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
         raise _refused(path, f"its header: {reasons}", "Correct the header") from None
@@ -131,12 +147,24 @@ def _contract(path: Path, header: _Header) -> Contract:
     )
     for name, window in header.inputs.items():
         if {*window.joined} - {*header.inputs} or (window.joined and not window.by):
-            raise ValueError(f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to join by")
+            raise ValueError(
+                f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to "
+                "join by"
+            )
     columns = tuple(_column(name, declared, header) for name, declared in header.columns.items())
     waits = any(w.as_known for w in header.inputs.values())
     rules = tuple(_rule(name, declared) for name, declared in header.rules.items())
     key = tuple(header.key)
-    return Contract(path.stem, header.description, columns, header.day, key, inputs, waits_for_cut=waits, rules=rules)
+    return Contract(
+        path.stem,
+        header.description,
+        columns,
+        header.day,
+        key,
+        inputs,
+        waits_for_cut=waits,
+        rules=rules,
+    )
 
 
 def _column(name: str, declared: str, header: _Header) -> Column:
@@ -150,9 +178,16 @@ def _column(name: str, declared: str, header: _Header) -> Column:
 
 
 def _rule(name: str, declared: str | _Rule) -> Rule:
-    """Parse `EXPRESSION [-- description]`, or take its parts; the name stands for a missing description."""
+    """Parse `EXPRESSION [-- description]`, or take its parts; the name stands for a missing
+    description."""
     if isinstance(declared, _Rule):
-        return Rule(name, declared.expression, declared.description or name, tuple(declared.per), declared.only_warns)
+        return Rule(
+            name,
+            declared.expression,
+            declared.description or name,
+            tuple(declared.per),
+            declared.only_warns,
+        )
     expression, _, description = declared.partition("--")
     return Rule(name, expression.strip(), description.strip() or name)
 
@@ -164,25 +199,35 @@ def _transform_of(
     day = f"`{header.day}`"
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-        """The query over the inputs, each as known at the cuts, and joined to another, where the header says so."""
+        """The query over the inputs, each as known at the cuts, and joined to another, where the
+        header says so."""
         from backfill_assets.pipeline.transforms.spread import spread_join
         from backfill_assets.pipeline.transforms.staging import as_known
 
         seen = {
-            name: as_known(frames[name], chunk.days, window.before, grace) if window.as_known else frames[name]
+            name: as_known(frames[name], chunk.days, window.before, grace)
+            if window.as_known
+            else frames[name]
             for name, window in header.inputs.items()
         }
         for wanted in contract.inputs:
             for right, alike in header.inputs[wanted.table].joined.items():
-                other = seen[right].withColumnsRenamed({theirs: ours for ours, theirs in alike.items()})
+                other = seen[right].withColumnsRenamed(
+                    {theirs: ours for ours, theirs in alike.items()}
+                )
                 choice = replace(wanted, by=(*wanted.by, *alike))
                 seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
         first, last = _literal(chunk.days.start), _literal(chunk.days.last)
-        of_chunk = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
+        of_chunk = {
+            "first_day": chunk.days.start,
+            "last_day": chunk.days.last,
+            "frontier": chunk.frontier,
+        }
         filled = _free(contract.name, _filled(query, {**header.parameters, **of_chunk}), seen)
         filled = filled.replace("{", "{{").replace("}", "}}")
         text = (
-            f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} BETWEEN {first} AND {last}"
+            f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} "
+            f"BETWEEN {first} AND {last}"
         )
         return next(iter(seen.values())).sparkSession.sql(text, None, **seen)
 
@@ -190,27 +235,43 @@ def _transform_of(
 
 
 def _free(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
-    """The query without what the session decides, by the types of columns that all frames give alike."""
+    """The query without what the session decides, by the types of columns that all frames give
+    alike."""
     from backfill_assets.landing.session_free import fault, freed, unborne
 
     found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
     names = Counter(name for name, _ in found)
     types = {name: kind for name, kind in found if names[name] == 1}
     unknown = unborne(query, names)
-    why = f"no column of its inputs is named {unknown[0]}: the engine would give its session's" if unknown else ""
+    why = (
+        f"no column of its inputs is named {unknown[0]}: the engine would give its session's"
+        if unknown
+        else ""
+    )
     if why := why or fault(query, types):
-        raise ContractBroken(f"the transform of {table}", why, NOT_RUN, "Take days and times from the chunk or columns")
+        raise ContractBroken(
+            f"the transform of {table}",
+            why,
+            NOT_RUN,
+            "Take days and times from the chunk or columns",
+        )
     return freed(query, types, strict=True)
 
 
 def _filled(query: str, values: Mapping[str, object]) -> str:
-    """The query with its parameters as literals: a server of Spark Connect takes either parameters or frames."""
+    """The query with its parameters as literals: a server of Spark Connect takes either parameters
+    or frames."""
     import sqlglot
 
     parts, done, tokens = [], 0, sqlglot.tokenize(query, read="spark")
     for colon, name in itertools.pairwise(tokens):
         stands_alone = colon.start == 0 or not re.match(r"[\w)\]`:]", query[colon.start - 1])
-        if colon.text == ":" and stands_alone and name.start == colon.end + 1 and name.text in values:
+        if (
+            colon.text == ":"
+            and stands_alone
+            and name.start == colon.end + 1
+            and name.text in values
+        ):
             parts += [query[done : colon.start], _literal(values[name.text])]
             done = name.end + 1
     return "".join([*parts, query[done:]])

@@ -21,18 +21,25 @@ from backfill_assets.pipeline.daily.training import training
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
-    """raw, staging, features, features_as_known, labels, training: each reads only tables before it.
+    """raw, staging, features, features_as_known, labels, training: each reads only tables before
+    it.
 
-    Where sources have names there is a raw and a staging of each, and `[features]` and `[labels]` choose theirs.
-    Raises SettingsError where they do not, where the payload lacks a column of the built-in features, and for a faulty
-    expression.
+    Where sources have names there is a raw and a staging of each, and `[features]` and `[labels]`
+    choose theirs. Raises SettingsError where they do not, where the payload lacks a column of the
+    built-in features, and for a faulty expression.
     """
     settings = unrecorded(settings)
     windows = windows_of(settings)
     now = features(windows)
     known = features_as_known(windows, now)
     outcomes = labels(settings, known.contract)
-    return *delivered(settings), now, known, outcomes, training(windows, known.contract, outcomes.contract)
+    return (
+        *delivered(settings),
+        now,
+        known,
+        outcomes,
+        training(windows, known.contract, outcomes.contract),
+    )
 
 
 def delivered(settings: LakeSettings) -> tuple[Table, ...]:
@@ -50,7 +57,13 @@ class _View:
 
     __slots__ = ("__weakref__", "_noted", "_path", "_section", "_views")
 
-    def __init__(self, section: BaseModel, path: str, noted: dict[str, Any], views: "list[weakref.ref[_View]]") -> None:
+    def __init__(
+        self,
+        section: BaseModel,
+        path: str,
+        noted: dict[str, Any],
+        views: "list[weakref.ref[_View]]",
+    ) -> None:
         self._section, self._path, self._noted, self._views = section, path, noted, views
         views.append(weakref.ref(self))
 
@@ -66,7 +79,9 @@ class _View:
         elif isinstance(found, BaseModel):
             return _View(found, f"{self._path}{name}.", self._noted, self._views)
         else:
-            self._noted[self._path + name] = self._section.model_dump(mode="json", include={name})[name]
+            self._noted[self._path + name] = self._section.model_dump(mode="json", include={name})[
+                name
+            ]
         return found
 
     def __iter__(self) -> Iterator[Any]:
@@ -89,9 +104,12 @@ class _View:
         self._noted[self._path + ALL] = self._section.model_dump(mode="json", exclude_defaults=True)
 
 
-def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Call `tables(settings)`; return its tables and the values that it read, by their names in `lake.toml`. A section
-    that something still holds afterwards, such as a transform, counts as read as a whole."""
+def recorded(
+    tables: Callable[[LakeSettings], Any], settings: LakeSettings
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Call `tables(settings)`; return its tables and the values that it read, by their names in
+    `lake.toml`. A section that something still holds afterwards, such as a transform, counts as
+    read as a whole."""
     noted: dict[str, Any] = {}
     views: list[weakref.ref[_View]] = []
     given = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
@@ -103,5 +121,6 @@ def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> t
 
 
 def unrecorded(settings: Any) -> Any:
-    """The settings without the view: this package's own tables name the settings that reach their content."""
+    """The settings without the view: this package's own tables name the settings that reach their
+    content."""
     return settings._section if type(settings) is _View else settings

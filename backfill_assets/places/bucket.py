@@ -1,8 +1,9 @@
 """An object store that fills the port `Place` (S3, Azure, Google Cloud).
 
-Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`), and files on this
-machine (`local_copies`). An object is whole when it is seen and durable when it is written, so nothing is synced but
-what engines prepare on this machine. A name that is a whole address leads to another bucket (`anywhere`).
+Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`),
+and files on this machine (`local_copies`). An object is whole when it is seen and durable when it
+is written, so nothing is synced but what engines prepare on this machine. A name that is a whole
+address leads to another bucket (`anywhere`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -24,13 +25,15 @@ from backfill_assets.places.store_errors import OddKeys
 
 AT_ONCE = 8  # files that are sent
 NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
-THEIRS = ".theirs"  # beside this machine's folders of lakes: the same for places in buckets that are no lake's
+# Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
+THEIRS = ".theirs"
 ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
 Filling = TypeVar("Filling", bound=type[Any])
 
 
 def anywhere(filling: Filling) -> Filling:
-    """A filling of the port whose verbs that read find a name that is a whole address in whatever bucket it lies."""
+    """A filling of the port whose verbs that read find a name that is a whole address in whatever
+    bucket it lies."""
     for name in ANYWHERE:
         setattr(filling, name, _found_anywhere(getattr(filling, name)))
     return filling
@@ -55,16 +58,19 @@ def theirs(bucket: str) -> "Bucket":
 @anywhere
 @dataclass(frozen=True)
 class Bucket:
-    """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the environment alone.
+    """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the
+    environment alone.
 
-    What engines prepare on this machine is seen by `below`, `names`, `tokens`, `token`, `open` and `local` of its
-    processes before it is sent.
+    What engines prepare on this machine is seen by `below`, `names`, `tokens`, `token`, `open` and
+    `local` of its processes before it is sent.
     """
 
     address: str  # of the lake: scheme, bucket and prefix
     machine: str  # the folder of this machine for what is prepared and for copies
     folder: str = ""  # below the address
-    called: str = ""  # what a table is called in a lake that adopted it; "": as the last part of its address
+    called: str = (
+        ""  # what a table is called in a lake that adopted it; "": as the last part of its address
+    )
 
     @property
     def name(self) -> str:
@@ -87,7 +93,9 @@ class Bucket:
         return f"{self.folder}/{name}".strip("/")
 
     def _key(self, name: str) -> str:
-        return f"{self.address.partition('://')[2].partition('/')[2]}/{self._below(name)}".strip("/")
+        return f"{self.address.partition('://')[2].partition('/')[2]}/{self._below(name)}".strip(
+            "/"
+        )
 
     @property
     def _objects(self) -> Objects:
@@ -106,12 +114,18 @@ class Bucket:
     def names(self, folder: str = "") -> list[str]:
         """As the port says: one listing."""
         cut = len(folder) + 1 if folder else 0
-        return [*self._objects.names(self._key(folder)) | {n[cut:].partition("/")[0] for n in self._waiting(folder)}]
+        return [
+            *self._objects.names(self._key(folder))
+            | {n[cut:].partition("/")[0] for n in self._waiting(folder)}
+        ]
 
     def below(self, folder: str = "") -> list[str]:
-        """As the port says: one listing, and a request for each empty object. Hadoop's S3A leaves one in place of a
-        folder that it emptied, which is listed without its "/" and not found so: it is none of the files."""
-        return sorted(n for n, token in self.tokens(folder).items() if token.size or self.token(n) is not None)
+        """As the port says: one listing, and a request for each empty object. Hadoop's S3A leaves
+        one in place of a folder that it emptied, which is listed without its "/" and not found so:
+        it is none of the files."""
+        return sorted(
+            n for n, token in self.tokens(folder).items() if token.size or self.token(n) is not None
+        )
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says: a request for each thousand."""
@@ -121,7 +135,11 @@ class Bucket:
         except OddKeys as error:
             raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
         tokens = {key[cut:]: token for key, token in found.items()}
-        waiting = {name: token for name in self._waiting(folder) if name > after and (token := self.token(name))}
+        waiting = {
+            name: token
+            for name in self._waiting(folder)
+            if name > after and (token := self.token(name))
+        }
         return tokens | waiting
 
     def token(self, name: str) -> Token | None:
@@ -137,13 +155,23 @@ class Bucket:
             return self._local.prepared(below).open("rb")
         if at_hand and (copy := self._local.found(below)) is not None:
             return copy.open("rb")
-        return self._objects.open_at_end(self._key(name)) if at_end else self._objects.open(self._key(name))
+        return (
+            self._objects.open_at_end(self._key(name))
+            if at_end
+            else self._objects.open(self._key(name))
+        )
 
     def write(
-        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
         is_private: bool = False,
-    ) -> Token:  # fmt: skip
-        """As the port says, also if the answer is lost. Who may read an object is the bucket's own matter."""
+    ) -> Token:
+        """As the port says, also if the answer is lost. Who may read an object is the bucket's own
+        matter."""
         return self._objects.write(self._key(name), content, if_absent, if_unchanged)
 
     def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
@@ -159,7 +187,11 @@ class Bucket:
         """As the port says: within the store where both lie in it."""
         above, _, source_name = source_name.rpartition("/")
         source = source.at(above)
-        if isinstance(source, Bucket) and source._objects == self._objects and not source._is_waiting(source_name):
+        if (
+            isinstance(source, Bucket)
+            and source._objects == self._objects
+            and not source._is_waiting(source_name)
+        ):
             self._objects.copy(self._key(name), source._key(source_name))
             return
         with source.open(source_name) as opened:
@@ -169,12 +201,15 @@ class Bucket:
         return self._local.waiting(self._below(name)) is not None
 
     def point(self, name: str, theirs: Path) -> None:
-        """A file is copied. A folder is refused by BackfillError: no object stands for files that lie elsewhere."""
+        """A file is copied. A folder is refused by BackfillError: no object stands for files that
+        lie elsewhere."""
         if theirs.is_dir():
             raise BackfillError(
-                f"the lake {self.address}", f"{theirs} is a folder, to which a bucket cannot point",
-                "Nothing was written", "Keep a lake with tables of others in a folder",
-            )  # fmt: skip
+                f"the lake {self.address}",
+                f"{theirs} is a folder, to which a bucket cannot point",
+                "Nothing was written",
+                "Keep a lake with tables of others in a folder",
+            )
         self._objects.send(self._key(name), theirs)
 
     def delete(self, name: str) -> None:
@@ -208,7 +243,9 @@ class Bucket:
         self._objects.send(self._key(name), self._local.prepared(self._below(name)))
         self._local.sent(self._below(name))
 
-    def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> AbstractContextManager[None]:
+    def lock(
+        self, name: str, what: str, seconds: float = LOCK_SECONDS
+    ) -> AbstractContextManager[None]:
         """As the port says: a lease, which ends half a minute after its process."""
         return leases.lease(self, name, what, seconds)
 
@@ -236,7 +273,8 @@ class Bucket:
         return f"{self.address}/{self._below(name)}".rstrip("/")
 
     def local(self, name: str = "") -> Path:
-        """As the port says: what is prepared, else a copy, which is fetched once. Not for a name that is replaced."""
+        """As the port says: what is prepared, else a copy, which is fetched once. Not for a name
+        that is replaced."""
         below = self._below(name)
         if not below:
             return self._local.prepared("")
@@ -246,5 +284,6 @@ class Bucket:
         return self._local.receive(below, blocks, size)
 
     def prepared(self, folder: str) -> Path:
-        """As the port says: a folder of this machine; its files are sent by `sync` and `sync_new`."""
+        """As the port says: a folder of this machine; its files are sent by `sync` and
+        `sync_new`."""
         return self._local.made(self._local.prepared(self._below(folder)))

@@ -1,4 +1,5 @@
-"""The folder that fills the port `Place`: the only module that opens, lists, syncs, links, locks and deletes its files.
+"""The folder that fills the port `Place`: the only module that opens, lists, syncs, links, locks
+and deletes its files.
 
 Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
 """
@@ -19,7 +20,16 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import LOCK_SECONDS, AlreadyThere, Changed, Gone, Held, LockedMarker, Place, Token
+from backfill_assets.core.place import (
+    LOCK_SECONDS,
+    AlreadyThere,
+    Changed,
+    Gone,
+    Held,
+    LockedMarker,
+    Place,
+    Token,
+)
 from backfill_assets.places import leases
 from backfill_assets.places.bucket import anywhere
 
@@ -31,8 +41,8 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 @anywhere
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a file system. A write is a file beside its place that is renamed, or linked where none may be there;
-    locks are the kernel's."""
+    """A folder of a file system. A write is a file beside its place that is renamed, or linked
+    where none may be there; locks are the kernel's."""
 
     path: str  # absolute
     is_store: bool = field(default=False, init=False, compare=False)  # as the port says
@@ -71,7 +81,11 @@ class Folder:
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says."""
-        return {name: token for name in self.below(folder) if name > after and (token := self.token(name))}
+        return {
+            name: token
+            for name in self.below(folder)
+            if name > after and (token := self.token(name))
+        }
 
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""
@@ -81,7 +95,8 @@ class Folder:
             return None
 
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
-        """As the port says. Raises OSError for what is no regular file: a pipe would never be read to its end."""
+        """As the port says. Raises OSError for what is no regular file: a pipe would never be read
+        to its end."""
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -93,10 +108,16 @@ class Folder:
         raise OSError(errno.EINVAL, "it is no regular file", path)
 
     def write(
-        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
         is_private: bool = False,
-    ) -> Token:  # fmt: skip
-        """As the port says. Whoever names no condition, and other programs, are not kept from writing in between."""
+    ) -> Token:
+        """As the port says. Whoever names no condition, and other programs, are not kept from
+        writing in between."""
         path = self._made(name)
         part = f"{path}.{uuid.uuid4().hex}"
         rights = 0o600 if is_private else 0o666  # less the umask
@@ -138,7 +159,9 @@ class Folder:
         except ABSENT:
             raise _condition(Changed, errno.ESTALE, path) from None
         try:
-            fcntl.flock(known, fcntl.LOCK_EX)  # of the file that is to go: who comes next finds another token
+            fcntl.flock(
+                known, fcntl.LOCK_EX
+            )  # of the file that is to go: who comes next finds another token
             if self.token(name) != before:
                 raise _condition(Changed, errno.ESTALE, path)
             os.replace(part, path)
@@ -214,16 +237,19 @@ class Folder:
             lock.acquire(timeout=seconds)
         except Timeout:
             raise Held(
-                what, f"another process has held its lock for {seconds:.0f} s", "Nothing was written",
+                what,
+                f"another process has held its lock for {seconds:.0f} s",
+                "Nothing was written",
                 f"Find it with `fuser {path}`, then run again",
-            ) from None  # fmt: skip
+            ) from None
         try:
             yield
         finally:
             lock.release()
 
     def hold(self, name: str) -> LockedMarker:
-        """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in between."""
+        """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in
+        between."""
         path = self._made(name)
         while True:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -249,7 +275,8 @@ class Folder:
                 os.close(descriptor)
 
     def held(self, names: Iterable[str]) -> frozenset[str]:
-        """As the port says. The kernel knows of a lock only what is locked by it, through the same mount."""
+        """As the port says. The kernel knows of a lock only what is locked by it, through the same
+        mount."""
         return leases.held(self, (name for name in names if not self._is_known_free(name)))
 
     def _is_known_free(self, name: str) -> bool:
@@ -266,10 +293,11 @@ class Folder:
         """As the port says."""
         if os.path.realpath(self._path(folder)) != f"{os.path.realpath(self.path)}/{folder}":
             raise BackfillError(
-                f"the folder {self._path(folder)}", f"a link leads out of {self.path}",
+                f"the folder {self._path(folder)}",
+                f"a link leads out of {self.path}",
                 "What a killed write left was not removed",
                 "No link of this package stands there: find out who made it, and remove it",
-            )  # fmt: skip
+            )
 
     def file_fault(self, name: str) -> str:
         """As the port says."""
@@ -303,7 +331,8 @@ def _token(status: os.stat_result) -> Token:
 
 
 def _kernel_of(found: os.stat_result) -> bytes:
-    """Which kernel keeps the locks of a file, and through which mount; empty where the system does not say."""
+    """Which kernel keeps the locks of a file, and through which mount; empty where the system does
+    not say."""
     with suppress(OSError):
         return f"{BOOT_ID.read_text().strip()} {found.st_dev}".encode()
     return b""
@@ -327,8 +356,9 @@ def _below(path: str, prefix: str) -> Iterator[str]:
 
 
 def odd_below(root: Path) -> Iterator[str]:
-    """The names, from `root`, of what lies at any depth below that folder and is neither a folder nor a regular file:
-    links, pipes, sockets and devices, in no order. `Folder.below` leaves links out; nobody goes through one here."""
+    """The names, from `root`, of what lies at any depth below that folder and is neither a folder
+    nor a regular file: links, pipes, sockets and devices, in no order. `Folder.below` leaves links
+    out; nobody goes through one here."""
     for folder, subfolders, files in os.walk(root):
         for path in (f"{folder}/{name}" for name in (*subfolders, *files)):
             mode = os.lstat(path).st_mode
@@ -338,7 +368,11 @@ def odd_below(root: Path) -> Iterator[str]:
 
 def paths_below(root: Path) -> list[Path]:
     """Every folder and file at any depth below a folder, in no order; no link is followed."""
-    return [Path(folder, name) for folder, subfolders, files in os.walk(root) for name in (*subfolders, *files)]
+    return [
+        Path(folder, name)
+        for folder, subfolders, files in os.walk(root)
+        for name in (*subfolders, *files)
+    ]
 
 
 def _folders(name: str) -> Iterator[str]:

@@ -1,9 +1,11 @@
-"""Leases: locks and markers of a place that no kernel frees, as files that their holders write again and again.
+"""Leases: locks and markers of a place that no kernel frees, as files that their holders write
+again and again.
 
-Not here: where the files lie (`bucket`), and what a lock protects. Whoever dies stops writing, and after `seconds` by
-the store's clock the lease is another's. A lease may be lost at any moment, so a lock only spares waiting. A marker of
-a write is safe: `staged` becomes `committing` by its writer or `dead` by a sweeper, each only if the file is the one
-that was read, and a write that is dead commits nothing.
+Not here: where the files lie (`bucket`), and what a lock protects. Whoever dies stops writing, and
+after `seconds` by the store's clock the lease is another's. A lease may be lost at any moment, so a
+lock only spares waiting. A marker of a write is safe: `staged` becomes `committing` by its writer
+or `dead` by a sweeper, each only if the file is the one that was read, and a write that is dead
+commits nothing.
 """
 
 import json
@@ -19,7 +21,16 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import TransientError
-from backfill_assets.core.place import LOCKS, SHOWN_SECONDS, AlreadyThere, Changed, Held, Place, Token, read_json
+from backfill_assets.core.place import (
+    LOCKS,
+    SHOWN_SECONDS,
+    AlreadyThere,
+    Changed,
+    Held,
+    Place,
+    Token,
+    read_json,
+)
 
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
@@ -44,23 +55,33 @@ class Lease:
     token: Token
     body: dict[str, Any]
     is_lost: bool = False
-    _tried: set[str] = field(default_factory=set)  # nonces of writes of which nobody knows whether they were done
-    _seen: float = field(default_factory=time.monotonic)  # the last time that the file was surely ours
+    _tried: set[str] = field(
+        default_factory=set
+    )  # nonces of writes of which nobody knows whether they were done
+    _seen: float = field(
+        default_factory=time.monotonic
+    )  # the last time that the file was surely ours
     _ended: threading.Event = field(default_factory=threading.Event)
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
         """Begin to renew it."""
-        threading.Thread(target=self._renew_often, name=f"lease of {self.name}", daemon=True).start()
+        threading.Thread(
+            target=self._renew_often, name=f"lease of {self.name}", daemon=True
+        ).start()
 
     def _renew_often(self) -> None:
         while not self._ended.wait(self.seconds / 3):
-            with suppress(OSError), self._one:  # a store that does not answer now may do so at the next turn
+            with (
+                suppress(OSError),
+                self._one,
+            ):  # a store that does not answer now may do so at the next turn
                 if self._ended.is_set() or not self.renew():
                     return
 
     def renew(self, **news: object) -> bool:
-        """Write it again, with `news` in its body. Returns whether it is still ours; raises OSError."""
+        """Write it again, with `news` in its body. Returns whether it is still ours; raises
+        OSError."""
         began, body = time.monotonic(), {**self.body, **news, "nonce": uuid.uuid4().hex}
         self._tried.add(body["nonce"])
         try:
@@ -74,7 +95,8 @@ class Lease:
         return True
 
     def _is_own(self) -> bool:
-        """Whether an earlier write of this lease, whose answer was lost, made the file that is there."""
+        """Whether an earlier write of this lease, whose answer was lost, made the file that is
+        there."""
         token, body = self.place.token(self.name), read_json(self.place, self.name)
         if token is None or body.get("nonce") not in self._tried:
             return False
@@ -95,13 +117,20 @@ class Lease:
     def committing(self, version: int) -> None:
         """As the port's `WriteHold` says."""
         with self._one:
-            if self._ended.is_set() or self.is_lost or not self.renew(state=COMMITTING, version=version):
+            if (
+                self._ended.is_set()
+                or self.is_lost
+                or not self.renew(state=COMMITTING, version=version)
+            ):
                 self.is_lost = True
                 raise Swept(
                     f"the write {self.name.rpartition('/')[2]}",
-                    f"it had not shown itself for {self.seconds:.0f} s, so another process took it for dead and "
-                    "removed its files", "Nothing was written", "Run again",
-                )  # fmt: skip
+                    f"it had not shown itself for {self.seconds:.0f} s, so another process took "
+                    "it for dead and "
+                    "removed its files",
+                    "Nothing was written",
+                    "Run again",
+                )
 
     def __call__(self, is_deleted: bool = False) -> None:
         """As the port's `WriteHold` says."""
@@ -112,7 +141,8 @@ class Lease:
 
 
 def patience(place: Place) -> float:
-    """Seconds after which a lock is free that a process held which died before, or that a look holds for a moment."""
+    """Seconds after which a lock is free that a process held which died before, or that a look
+    holds for a moment."""
     of_the_dead = LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
     return LOOK_SECONDS + (of_the_dead if place.is_store else 0)
 
@@ -146,16 +176,19 @@ def _acquired(place: Place, name: str, what: str, seconds: float) -> Lease:
 def _held(place: Place, name: str, what: str, seconds: float) -> Held:
     owner = read_json(place, name).get("owner", "another process")
     return Held(
-        what, f"{owner} has held its lock for {seconds:.0f} s", "Nothing was written",
-        f"Look what that process does, then run again; a lock of a process that died ends by itself after "
+        what,
+        f"{owner} has held its lock for {seconds:.0f} s",
+        "Nothing was written",
+        "Look what that process does, then run again; a lock of a process that died ends by "
+        "itself after "
         f"{LOCK_LEASE_SECONDS:.0f} s",
-    )  # fmt: skip
+    )
 
 
 @dataclass
 class LeaseWatch:
-    """A lease of somebody, looked at until it is over: by the store's clock at the first look, then by how long it
-    stays the same."""
+    """A lease of somebody, looked at until it is over: by the store's clock at the first look, then
+    by how long it stays the same."""
 
     place: Place
     name: str
@@ -185,7 +218,8 @@ class LeaseWatch:
 
 
 def server_time(place: Place) -> float:
-    """The store's time (seconds since 1970), whatever this machine's clock says: of a file that is written now."""
+    """The store's time (seconds since 1970), whatever this machine's clock says: of a file that is
+    written now."""
     place.write(CLOCK, uuid.uuid4().hex.encode())
     token = place.token(CLOCK)
     return utc_now().timestamp() if token is None else token.changed_at
@@ -210,7 +244,8 @@ def hold(place: Place, name: str) -> Lease:
 
 
 def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
-    """The markers as the port says; each is dead before it is named, so that its writer commits nothing."""
+    """The markers as the port says; each is dead before it is named, so that its writer commits
+    nothing."""
     clock = None
     for name in sorted(place.names(folder)):
         watch = LeaseWatch(place, f"{folder}/{name}", clock)
@@ -231,8 +266,8 @@ def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) ->
 
 
 def clear(place: Place) -> None:
-    """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose holder shows itself
-    meanwhile stays."""
+    """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose
+    holder shows itself meanwhile stays."""
     clock = None
     for name in sorted(f"{LOCKS}/{name}" for name in place.names(LOCKS) if name.endswith(".lock")):
         watch = LeaseWatch(place, name, clock)

@@ -1,10 +1,12 @@
-"""Files of a bucket on this machine: what engines prepare before it is sent, and copies of what was sent or fetched.
+"""Files of a bucket on this machine: what engines prepare before it is sent, and copies of what was
+sent or fetched.
 
-Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines take the day of a
-file from its folder. A file that may be written to waits to be sent; one that may only be read equals its object, which
-is never replaced. Nothing fetched is synced, so a power cut may take bytes of it: the time of its last change tells
-how many there are (`_keep`). Programs of one user of this machine share the folder, which nobody else may enter,
-whatever the umask is; it may be deleted while none of them runs.
+Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines
+take the day of a file from its folder. A file that may be written to waits to be sent; one that may
+only be read equals its object, which is never replaced. Nothing fetched is synced, so a power cut
+may take bytes of it: the time of its last change tells how many there are (`_keep`). Programs of
+one user of this machine share the folder, which nobody else may enter, whatever the umask is; it
+may be deleted while none of them runs.
 """
 
 import errno
@@ -46,7 +48,8 @@ class LocalCopies:
 
     @property
     def _own(self) -> Path:
-        """The folder, closed to others. Raises SettingsError where it is another user's: what lies there is his."""
+        """The folder, closed to others. Raises SettingsError where it is another user's: what lies
+        there is his."""
         refuse_others(folder := Path(self.folder), STATE_VARIABLE)
         return folder
 
@@ -79,7 +82,8 @@ class LocalCopies:
         return [name for name in found if self.waiting(name)]
 
     def found(self, name: str) -> Path | None:
-        """The prepared file or folder of a name, else the copy of its object; None if it has neither whole."""
+        """The prepared file or folder of a name, else the copy of its object; None if it has
+        neither whole."""
         for path in (self.prepared(name), self.copied(name)):
             with suppress(FileNotFoundError, NotADirectoryError):
                 status = path.stat()
@@ -99,7 +103,8 @@ class LocalCopies:
             os.link(path, copy)
 
     def take(self, name: str, finished: Path) -> None:
-        """Make a file of the same file system, which was sent, the copy of its object; else delete it."""
+        """Make a file of the same file system, which was sent, the copy of its object; else delete
+        it."""
         copy = self.copied(name)
         self.made(copy.parent)
         _keep(finished, finished.stat().st_size)
@@ -110,8 +115,8 @@ class LocalCopies:
         self.trim()
 
     def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
-        """Write the copy of an object of so many bytes. Raises StoreLost if others arrive, and TransientError if the
-        disk is full or somebody deletes the folder meanwhile."""
+        """Write the copy of an object of so many bytes. Raises StoreLost if others arrive, and
+        TransientError if the disk is full or somebody deletes the folder meanwhile."""
         copy = self.copied(name)
         part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
         try:
@@ -127,7 +132,9 @@ class LocalCopies:
         except OSError as error:
             if error.errno not in _UNKEPT:
                 raise
-            raise self._unkept(_UNKEPT[error.errno]) from None  # so that the error names this folder's disk
+            raise self._unkept(
+                _UNKEPT[error.errno]
+            ) from None  # so that the error names this folder's disk
         finally:
             part.unlink(missing_ok=True)
         self.trim()
@@ -135,13 +142,16 @@ class LocalCopies:
 
     def _unkept(self, why: str) -> TransientError:
         return TransientError(
-            f"this machine's copies of the bucket's files, {self.folder}", why,
+            f"this machine's copies of the bucket's files, {self.folder}",
+            why,
             "The copy was not kept; what the bucket holds is unchanged",
-            "Free space there, or let BACKFILL_ASSETS_STATE name a folder on a larger disk, and run again",
-        )  # fmt: skip
+            "Free space there, or let BACKFILL_ASSETS_STATE name a folder on a larger disk, and "
+            "run again",
+        )
 
     def forget(self, name: str) -> bool:
-        """Delete the files of a name on this machine. Returns whether it waited to be sent, so that it is no object."""
+        """Delete the files of a name on this machine. Returns whether it waited to be sent, so that
+        it is no object."""
         waited = self.waiting(name) is not None
         for path in (self.prepared(name), self.copied(name)):
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -163,13 +173,15 @@ class LocalCopies:
             folder = folder.rpartition("/")[0]
 
     def trim(self) -> None:
-        """Delete the copies that were used longest ago if there are too many bytes of them, and what is left of killed
-        processes. It looks once in ten minutes."""
+        """Delete the copies that were used longest ago if there are too many bytes of them, and
+        what is left of killed processes. It looks once in ten minutes."""
         looked, now = Path(self.folder, TRIMMED), time.time()
         with suppress(FileNotFoundError):
             if now - looked.stat().st_mtime < TRIM_EVERY_SECONDS:
                 return
-        with suppress(OSError):  # the disk is full, which deleting mends; or somebody deleted the folder
+        with suppress(
+            OSError
+        ):  # the disk is full, which deleting mends; or somebody deleted the folder
             looked.touch()
         for path in _files(self.prepared("")):
             if (found := _status(path)) and (
@@ -178,7 +190,11 @@ class LocalCopies:
                 else now - found.st_atime > IN_USE_SECONDS
             ):
                 Path(path).unlink(missing_ok=True)
-        copies = [(found.st_atime, found.st_size, p) for p in _files(self.copied("")) if (found := _status(p))]
+        copies = [
+            (found.st_atime, found.st_size, p)
+            for p in _files(self.copied(""))
+            if (found := _status(p))
+        ]
         over = sum(size for _, size, _ in copies) - self.most_bytes
         for used, size, path in sorted(copies):
             if over <= 0 or now - used < IN_USE_SECONDS:
@@ -188,7 +204,8 @@ class LocalCopies:
 
 
 def _keep(path: Path, size: int) -> None:
-    """Let a file of so many bytes only be read, be used now, and tell its size by the time of its last change."""
+    """Let a file of so many bytes only be read, be used now, and tell its size by the time of its
+    last change."""
     path.chmod(0o400)
     os.utime(path, (time.time(), size % MARKS))
 

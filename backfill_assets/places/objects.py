@@ -1,8 +1,9 @@
 """Requests to an object store by obstore: the objects of one bucket by their keys.
 
-Not here: the names of a place, and files on this machine (`bucket`); what answers mean (`store_errors`). Objects carry
-the nonce of the write that made them: a write whose answer was lost, and which meets its own object when it is
-repeated, knows it by that. ETags do not tell equal bodies apart.
+Not here: the names of a place, and files on this machine (`bucket`); what answers mean
+(`store_errors`). Objects carry the nonce of the write that made them: a write whose answer was
+lost, and which meets its own object when it is repeated, knows it by that. ETags do not tell equal
+bodies apart.
 """
 
 import io
@@ -29,19 +30,25 @@ if TYPE_CHECKING:
 OF_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")  # what the store's client reads
 RETRY_SECONDS = 30.0  # so long the client repeats one request: stores say SlowDown for seconds
 RETRIES = 1000  # more than it makes in that time: the time is the limit
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.1), timedelta(seconds=3)  # between two of its tries
+FIRST_PAUSE, LONGEST_PAUSE = (
+    timedelta(seconds=0.1),
+    timedelta(seconds=3),
+)  # between two of its tries
 AGAIN = 5  # times that a write is tried which meets another's request
 PAGE = 1000  # objects of one listing request
 READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
-END_BYTES = 64 << 10  # of a request for the end of an object: Parquet's readers look there for a footer first
+END_BYTES = (
+    64 << 10
+)  # of a request for the end of an object: Parquet's readers look there for a footer first
 PART_BYTES = 16 << 20  # of a large file that is sent in parts
 NONCE = "nonce"
 
 
 @dataclass(frozen=True)
 class Objects:
-    """The objects of a bucket, e.g. `s3://bucket`. Each verb is one request, repeated by the client where the store
-    asks for it; raises the conditions of the port and what `store_errors` says. Keys have no `/` at their ends."""
+    """The objects of a bucket, e.g. `s3://bucket`. Each verb is one request, repeated by the client
+    where the store asks for it; raises the conditions of the port and what `store_errors` says.
+    Keys have no `/` at their ends."""
 
     bucket: str
     retries: int = RETRIES
@@ -50,11 +57,16 @@ class Objects:
     def _store(self) -> "ObjectStore":
         if _process() != os.getpid():
             raise BackfillError(
-                self.bucket, "this process was forked from one that had used a store, and lacks its client's threads",
-                "Nothing was read or written", "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
-            )  # fmt: skip
+                self.bucket,
+                "this process was forked from one that had used a store, and lacks its client's "
+                "threads",
+                "Nothing was read or written",
+                "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
+            )
         return _opened(
-            self.bucket, self.retries, tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT)))
+            self.bucket,
+            self.retries,
+            tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT))),
         )
 
     def uri(self, key: str) -> str:
@@ -69,13 +81,17 @@ class Objects:
         return {path.rstrip("/").rpartition("/")[2] for path in paths}
 
     def tokens(self, key: str, after: str = "") -> dict[str, Token]:
-        """The objects at any depth below a key whose keys come after one; a request for each thousand. Raises OddKeys,
-        which has the others, where some keys are no paths."""
+        """The objects at any depth below a key whose keys come after one; a request for each
+        thousand. Raises OddKeys, which has the others, where some keys are no paths."""
         prefix = f"{key}/" if key else ""
         try:
             with answered(self.uri(key)):
-                pages = _api().list(self._store, prefix or None, offset=after or None, chunk_size=PAGE)
-                return {o["path"]: _token(o) for page in pages for o in page if o["path"] > after}  # Azurite lists all
+                pages = _api().list(
+                    self._store, prefix or None, offset=after or None, chunk_size=PAGE
+                )
+                return {
+                    o["path"]: _token(o) for page in pages for o in page if o["path"] > after
+                }  # Azurite lists all
         except OddKeys as error:
             if (found := list_all(self.bucket, prefix, after)) is not None:
                 error.listed(found)
@@ -98,8 +114,12 @@ class Objects:
         return io.BufferedReader(_Ranges(self, key, found.meta), READ_BYTES)
 
     def open_at_end(self, key: str) -> BufferedReader:
-        """As `open`, for a reader of the end: one request for its last bytes, others for what else is read."""
-        store, others = self._store, _api().exceptions  # Azure takes no such range, and an empty object has no end
+        """As `open`, for a reader of the end: one request for its last bytes, others for what else
+        is read."""
+        store, others = (
+            self._store,
+            _api().exceptions,
+        )  # Azure takes no such range, and an empty object has no end
         with answered(self.uri(key)), suppress(others.NotSupportedError, others.GenericError):
             found = _api().get(store, key, options={"range": {"suffix": END_BYTES}})
             content = _Ranges(self, key, found.meta, bytes(found.bytes()), found.range[0])
@@ -123,18 +143,25 @@ class Objects:
             yield from blocks
 
     def write(self, key: str, content: bytes, if_absent: bool, if_unchanged: Token | None) -> Token:
-        """Write an object, under the condition that the port names; true also where an answer is lost."""
+        """Write an object, under the condition that the port names; true also where an answer is
+        lost."""
         nonce, mode = uuid.uuid4().hex, "create" if if_absent else "overwrite"
         put_mode: Any = mode if if_unchanged is None else _version(if_unchanged)
         try:
-            done = self._put(key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False)
+            done = self._put(
+                key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
+            )
         except (AlreadyThere, Changed) as error:
             if (own := self._own(key, nonce)) is not None:
                 return own
-            if isinstance(error, ChangedAfterAll):  # perhaps ours was the content before the one that is there
+            if isinstance(
+                error, ChangedAfterAll
+            ):  # perhaps ours was the content before the one that is there
                 raise lost(self.uri(key)) from None
             raise
-        return Token((_mark(done["e_tag"]),), len(content), utc_now().timestamp(), done["version"] or "")
+        return Token(
+            (_mark(done["e_tag"]),), len(content), utc_now().timestamp(), done["version"] or ""
+        )
 
     def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
@@ -149,7 +176,8 @@ class Objects:
             return dict(_api().put(self._store, key, content, **how))
 
     def _own(self, key: str, nonce: str) -> Token | None:
-        """The token of the object if the write with this nonce made it: its first answer was lost."""
+        """The token of the object if the write with this nonce made it: its first answer was
+        lost."""
         try:
             with answered(self.uri(key)):
                 found = _api().get(self._store, key, options={"head": True})
@@ -181,9 +209,19 @@ class _Ranges(io.RawIOBase):
     """An object, read in ranges of one content; its bytes from `known` on are here already."""
 
     def __init__(
-        self, objects: Objects, key: str, meta: Mapping[str, Any], content: bytes = b"", known: int | None = None
+        self,
+        objects: Objects,
+        key: str,
+        meta: Mapping[str, Any],
+        content: bytes = b"",
+        known: int | None = None,
     ) -> None:
-        self._objects, self._key, self._size, self._e_tag = objects, key, meta["size"], meta["e_tag"] or ""
+        self._objects, self._key, self._size, self._e_tag = (
+            objects,
+            key,
+            meta["size"],
+            meta["e_tag"] or "",
+        )
         self._content, self._known, self._at = content, self._size if known is None else known, 0
 
     def readable(self) -> bool:
@@ -220,9 +258,11 @@ def _api() -> Any:
         import obstore
     except ModuleNotFoundError:
         raise SettingsError(
-            "a lake in a bucket", "the client of object stores is not installed", "Nothing was done",
+            "a lake in a bucket",
+            "the client of object stores is not installed",
+            "Nothing was done",
             "Run `pip install 'backfill-assets[stores]'`",
-        ) from None  # fmt: skip
+        ) from None
     return obstore
 
 
@@ -239,12 +279,21 @@ def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
     from obstore.store import from_url
 
     pauses = {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2}
-    retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRY_SECONDS), "backoff": pauses}
+    retry: Any = {
+        "max_retries": retries,
+        "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+        "backoff": pauses,
+    }
     return from_url(bucket, retry_config=retry)
 
 
 def _token(meta: Mapping[str, Any]) -> Token:
-    return Token((_mark(meta["e_tag"]),), meta["size"], meta["last_modified"].timestamp(), meta["version"] or "")
+    return Token(
+        (_mark(meta["e_tag"]),),
+        meta["size"],
+        meta["last_modified"].timestamp(),
+        meta["version"] or "",
+    )
 
 
 def _mark(e_tag: str | None) -> str:
@@ -254,4 +303,8 @@ def _mark(e_tag: str | None) -> str:
 
 def _version(token: Token) -> dict[str, str]:
     """What a conditional put names: S3 and Azure look at the ETag, Google at the version."""
-    return {name: part for name, part in (("e_tag", str(token.mark[0])), ("version", token.version)) if part}
+    return {
+        name: part
+        for name, part in (("e_tag", str(token.mark[0])), ("version", token.version))
+        if part
+    }

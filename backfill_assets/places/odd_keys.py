@@ -1,7 +1,9 @@
-"""Objects of S3 beside keys that its client takes for no path (`a//b`, `..`, control signs): a listing of our own.
+"""Objects of S3 beside keys that its client takes for no path (`a//b`, `..`, control signs): a
+listing of our own.
 
-The client ends a whole listing at the first such key, so that one stray object kept all others from being read. Not
-here: all other requests (`objects`), and stores of another kind, whose listings stay refused by the key's name.
+The client ends a whole listing at the first such key, so that one stray object kept all others from
+being read. Not here: all other requests (`objects`), and stores of another kind, whose listings
+stay refused by the key's name.
 """
 
 import hashlib
@@ -22,8 +24,9 @@ NOTHING = hashlib.sha256(b"").hexdigest()
 
 
 def list_all(bucket: str, prefix: str, after: str) -> dict[str, Token] | None:
-    """The objects below a prefix of a bucket (`s3://NAME`) whose keys come after one, whatever their keys; None where
-    the environment has no key to sign a request with, or the store does not answer it."""
+    """The objects below a prefix of a bucket (`s3://NAME`) whose keys come after one, whatever
+    their keys; None where the environment has no key to sign a request with, or the store does not
+    answer it."""
     if not bucket.startswith("s3://") or not os.environ.get("AWS_ACCESS_KEY_ID"):
         return None
     try:
@@ -33,13 +36,20 @@ def list_all(bucket: str, prefix: str, after: str) -> dict[str, Token] | None:
 
 
 def _pages(bucket: str, prefix: str, after: str) -> Iterator[tuple[str, Token]]:
-    asked = {"list-type": "2", "encoding-type": "url", "prefix": prefix} | ({"start-after": after} if after else {})
+    asked = {"list-type": "2", "encoding-type": "url", "prefix": prefix} | (
+        {"start-after": after} if after else {}
+    )
     for _ in range(MOST_PAGES):
         page = ElementTree.fromstring(_answer(bucket, asked))  # noqa: S314  # of the person's own store
         is_quoted = _text(page, "EncodingType") == "url"
         for found in page.iterfind("{*}Contents"):
             key = _text(found, "Key")
-            yield (unquote_plus(key, errors="surrogateescape") if is_quoted else key).removesuffix("/"), _token(found)
+            yield (
+                (unquote_plus(key, errors="surrogateescape") if is_quoted else key).removesuffix(
+                    "/"
+                ),
+                _token(found),
+            )
         if _text(page, "IsTruncated") != "true":
             return
         asked["continuation-token"] = _text(page, "NextContinuationToken")
@@ -71,20 +81,24 @@ def _answer(bucket: str, asked: Mapping[str, str]) -> bytes:
 
 
 def signed(host: str, path: str, query: str, region: str, now: datetime) -> dict[str, str]:
-    """The headers of a GET request of a moment in UTC, signed by the environment's key as AWS asks for (Signature
-    Version 4)."""
+    """The headers of a GET request of a moment in UTC, signed by the environment's key as AWS asks
+    for (Signature Version 4)."""
     moment, day = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"
     headers = {"host": host, "x-amz-content-sha256": NOTHING, "x-amz-date": moment}
     if token := os.environ.get("AWS_SESSION_TOKEN"):
         headers["x-amz-security-token"] = token
     names = ";".join(sorted(headers))
     listed = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    asked = hashlib.sha256("\n".join(["GET", quote(path), query, listed, names, NOTHING]).encode()).hexdigest()
+    asked = hashlib.sha256(
+        "\n".join(["GET", quote(path), query, listed, names, NOTHING]).encode()
+    ).hexdigest()
     scope = f"{day}/{region}/s3/aws4_request"
     key = f"AWS4{os.environ['AWS_SECRET_ACCESS_KEY']}".encode()
     for part in (day, region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
-    signature = hmac.digest(key, f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{asked}".encode(), "sha256").hex()
+    signature = hmac.digest(
+        key, f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{asked}".encode(), "sha256"
+    ).hex()
     credential = f"Credential={os.environ['AWS_ACCESS_KEY_ID']}/{scope}"
     signed = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
     return {**headers, "Authorization": signed}

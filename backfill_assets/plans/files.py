@@ -1,8 +1,9 @@
-"""The plans of a lake as files (`.plans/ID.json`), the marks beside them, and the locks of runners and chunks.
+"""The plans of a lake as files (`.plans/ID.json`), the marks beside them, and the locks of runners
+and chunks.
 
-Elsewhere: how far a plan is, which receipts show (`progress`). A mark (`started`, `paused`, `waiting`, `stopped`,
-`ended`) holds a plan back or ends it; it never says that a chunk is done. The kernel frees a lock when its process
-ends.
+Elsewhere: how far a plan is, which receipts show (`progress`). A mark (`started`, `paused`,
+`waiting`, `stopped`, `ended`) holds a plan back or ends it; it never says that a chunk is done. The
+kernel frees a lock when its process ends.
 """
 
 import contextlib
@@ -17,7 +18,15 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, GateRefused, TransientError, UnknownName
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import LOCKS, AlreadyThere, Held, exists, read, read_json, write_json
+from backfill_assets.core.place import (
+    LOCKS,
+    AlreadyThere,
+    Held,
+    exists,
+    read,
+    read_json,
+    write_json,
+)
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.whole import CANDIDATES
 from backfill_assets.places.leases import patience
@@ -29,18 +38,23 @@ Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
 HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
-CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
+CHUNKS, CONTROLS = (
+    "chunks",
+    "controls",
+)  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
 FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 
 
 def new_id(now: datetime) -> str:
-    """An id for a plan made at that instant: sorts by time, and differs from other ids of the same second."""
+    """An id for a plan made at that instant: sorts by time, and differs from other ids of the same
+    second."""
     return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
 
 
 def keep_plan(lake: Lake, plan: Plan) -> None:
-    """Write the plan's file atomically; raises BackfillError if it exists, or if an active plan has days of it."""
+    """Write the plan's file atomically; raises BackfillError if it exists, or if an active plan has
+    days of it."""
     refuse_overlap(lake, plan)
     try:
         lake.place.write(_name(plan.id, "json"), plan_json(plan).encode(), if_absent=True)
@@ -49,15 +63,22 @@ def keep_plan(lake: Lake, plan: Plan) -> None:
 
 
 def find_plan(lake: Lake, named: str) -> Plan:
-    """The plan with this id, or the only one whose id begins so; raises UnknownName for none or several."""
+    """The plan with this id, or the only one whose id begins so; raises UnknownName for none or
+    several."""
     ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
     if named in ids:
         ids = [named]
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        candidates = [c for c in lake.place.names(CANDIDATES) if c[0] != "."] if named and not ids else []
+        candidates = (
+            [c for c in lake.place.names(CANDIDATES) if c[0] != "."] if named and not ids else []
+        )
         names = [c for c in candidates if any(i.startswith(named) for i in plan_ids(lake, c))]
-        fix = f"Say --target {names[0]}: its candidate has it" if names else "See `backfill-assets plan list`"
+        fix = (
+            f"Say --target {names[0]}: its candidate has it"
+            if names
+            else "See `backfill-assets plan list`"
+        )
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(read(lake.place, _name(ids[0], "json")).decode())
 
@@ -65,7 +86,9 @@ def find_plan(lake: Lake, named: str) -> Plan:
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
     """The ids of all plans of the lake, or of a candidate of it, oldest first."""
     folder = f"{CANDIDATES}/{candidate}/{FOLDER}" if candidate else FOLDER
-    stems = (name.removesuffix(".json") for name in lake.place.names(folder) if name.endswith(".json"))
+    stems = (
+        name.removesuffix(".json") for name in lake.place.names(folder) if name.endswith(".json")
+    )
     return sorted(stem for stem in stems if ID.fullmatch(stem))
 
 
@@ -99,11 +122,14 @@ def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
 
 
 def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
-    """What `run --accept` let pass: the write ids of chunks by number, broken values by control, and `Acceptance`s."""
+    """What `run --accept` let pass: the write ids of chunks by number, broken values by control,
+    and `Acceptance`s."""
     return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(lake.place, _name(plan.id, "accepted"))
 
 
-def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
+def keep_accepted(
+    lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]
+) -> None:
     """Record that a person accepted a chunk as these writes left it, with these broken controls."""
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
@@ -121,7 +147,10 @@ class Acceptance:
     reason: str
 
     def __str__(self) -> str:
-        return f"{', '.join(self.what)} accepted by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+        return (
+            f"{', '.join(self.what)} accepted by {self.by} at "
+            f"{self.at}{f': {self.reason}' if self.reason else ''}"
+        )
 
 
 def acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
@@ -147,33 +176,45 @@ class Resumption:
 
     def __str__(self) -> str:
         after = f" after chunk {self.chunk}" if self.chunk else ""
-        return f"resumed{after} by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+        return (
+            f"resumed{after} by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+        )
 
 
 def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
-    return tuple(Resumption(**r) for r in read_json(lake.place, _name(plan.id, "resumed")).get("times", ()))
+    return tuple(
+        Resumption(**r) for r in read_json(lake.place, _name(plan.id, "resumed")).get("times", ())
+    )
 
 
 def resume(lake: Lake, plan: Plan, reason: str) -> None:
-    """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it waits for a person
-    who has looked, and no reason is given."""
+    """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it
+    waits for a person who has looked, and no reason is given."""
     with plan_lock(lake):
         if not any(marked(lake, plan.id, name) is not None for name in HOLDS):
             return
         if not reason and marked(lake, plan.id, "waiting") is not None:
             culprit = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
-            raise plan.error(culprit, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
+            raise plan.error(
+                culprit,
+                "It still waits",
+                f"Say `backfill-assets plan resume {plan.id} --reason WHY`",
+            )
         at = utc_now().isoformat(timespec="seconds")
-        times = [*resumed(lake, plan), Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk"))]
+        times = [
+            *resumed(lake, plan),
+            Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk")),
+        ]
         write_json(lake.place, _name(plan.id, "resumed"), {"times": [asdict(t) for t in times]})
         for name in HOLDS:
             unmark(lake, plan.id, name)
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
-    """The state of a plan by its marks: `new`, `active`, `paused`, `waiting` (at its `stop_after`), `stopped` (its last
-    run ended early with a reason), `finished` or `cancelled`. A plan whose runner was killed is `active`."""
+    """The state of a plan by its marks: `new`, `active`, `paused`, `waiting` (at its `stop_after`),
+    `stopped` (its last run ended early with a reason), `finished` or `cancelled`. A plan whose
+    runner was killed is `active`."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
@@ -187,7 +228,8 @@ def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
 
 
 def active_plans(lake: Lake) -> list[Plan]:
-    """The plans that were started and neither finished nor cancelled, oldest first. Their days are left to them."""
+    """The plans that were started and neither finished nor cancelled, oldest first. Their days are
+    left to them."""
     started = [i for i in plan_ids(lake) if exists(lake.place, _name(i, "started"))]
     return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
 
@@ -208,20 +250,33 @@ def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> li
 
 
 def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
-    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and which command frees
-    them. `also_idle`: also plans whose runner was killed."""
+    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and
+    which command frees them. `also_idle`: also plans whose runner was killed."""
     lines = {}
     for plan in active_plans(lake):
         state = state_of(lake, plan)
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
             continue
         gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
-        refused_by = f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`" if gate else ""
-        why = f" ({refused_by or why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
+        refused_by = (
+            f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`"
+            if gate
+            else ""
+        )
+        why = (
+            f" ({refused_by or why_waiting(lake, plan, state)})"
+            if state in WAITING
+            else " and no process runs it"
+        )
         step = going_on(lake, plan, state)
-        steps = f"{step}`" if step.startswith("run") else f"{step}`, then `backfill-assets run {plan.id}`"
+        steps = (
+            f"{step}`"
+            if step.startswith("run")
+            else f"{step}`, then `backfill-assets run {plan.id}`"
+        )
         lines[plan.id] = (
-            f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
+            f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of "
+            f"{', '.join(plan.tables)} until it "
             f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
         )
     return lines
@@ -238,15 +293,21 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
-    """Raise if another active plan has days of the same tables; a plan that is not kept yet is named by its days."""
+    """Raise if another active plan has days of the same tables; a plan that is not kept yet is
+    named by its days."""
     kept = exists(lake.place, _name(plan.id, "json"))
-    what, nothing = (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
+    what, nothing = (
+        (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
+    )
     for other in active_plans(lake):
         shared = ", ".join(sorted(set(other.tables) & set(plan.tables)))
         days = sorted(set(other.days) & set(plan.days))
         if other.id != plan.id and shared and days:
             why = f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {shared}"
-            fix = f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`"
+            fix = (
+                f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel "
+                f"{other.id}`"
+            )
             raise BackfillError(what, why, f"Nothing was {nothing}", fix)
 
 
@@ -278,8 +339,8 @@ def is_running(lake: Lake, plan: Plan) -> bool:
 def plan_lock(
     lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = None, seconds: float = FOR_EVER
 ) -> contextlib.AbstractContextManager[None]:
-    """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan. Raises Held if another
-    process has it for so many seconds."""
+    """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan.
+    Raises Held if another process has it for so many seconds."""
     name, what = (f"plan-{plan.id}", f"the plan {plan.id}") if plan else ("plans", "the plans")
     file = f"{name}-chunk-{chunk.number}.lock" if chunk else f"{name}.lock"
     return lake.place.lock(f"{LOCKS}/{file}", what, seconds)
@@ -287,13 +348,17 @@ def plan_lock(
 
 @contextlib.contextmanager
 def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
-    """Set the mark `stopped` with the error that ends the block, so that a person looks, and with the chunk whose
-    `gate` refused. A kill sets no mark."""
+    """Set the mark `stopped` with the error that ends the block, so that a person looks, and with
+    the chunk whose `gate` refused. A kill sets no mark."""
     try:
         yield
     except BaseException as error:
         facts = error.facts if isinstance(error, GateRefused) else {}
         text = str(error) if isinstance(error, Exception) else "it was interrupted"
-        with contextlib.suppress(TransientError):  # of a store that does not answer: `error` says more
-            mark(lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts)
+        with contextlib.suppress(
+            TransientError
+        ):  # of a store that does not answer: `error` says more
+            mark(
+                lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts
+            )
         raise

@@ -1,7 +1,8 @@
-"""A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight and prices.
+"""A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight
+and prices.
 
-Elsewhere: making a plan (`backfill.plan`), its file (`files`), how it is run (`policy`). Fields that older
-files lack have defaults; unknown keys of a file are ignored.
+Elsewhere: making a plan (`backfill.plan`), its file (`files`), how it is run (`policy`). Fields
+that older files lack have defaults; unknown keys of a file are ignored.
 """
 
 import json
@@ -17,7 +18,14 @@ from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, keep_good_tags
+from backfill_assets.core.plans import (
+    CHUNK_TAG,
+    CODE_TAG,
+    MODE_TAG,
+    PLAN_TAG,
+    DayMove,
+    keep_good_tags,
+)
 from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
 
@@ -30,7 +38,8 @@ class ChunkKind(StrEnum):
 
     CANARY = "canary"  # made first, alone: what is wrong everywhere shows here
     CHUNK = "chunk"
-    BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
+    # Last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges).
+    BOUNDARY = "seams"
 
     @property
     def shown(self) -> str:
@@ -75,10 +84,14 @@ class Price:
         """The sum of prices, with the smallest number of past writes; nothing of no parts."""
         found = list(parts)
         cpu = [p.cpu for p in found if p.cpu is not None]
-        seconds, least, most = (sum(getattr(p, name) for p in found) for name in ("seconds", "least", "most"))
+        seconds, least, most = (
+            sum(getattr(p, name) for p in found) for name in ("seconds", "least", "most")
+        )
         rows, size = sum(p.rows for p in found), sum(p.bytes for p in found)
         writes = min((p.writes for p in found), default=0)
-        return cls(seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None)
+        return cls(
+            seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None
+        )
 
 
 @dataclass(frozen=True)
@@ -115,14 +128,15 @@ class PlanCode:
 
 @dataclass(frozen=True)
 class PlanLook:
-    """Preview of a diff under today's settings: days with moved rows, also outside the range, and days per downstream
-    table that follow through its windows."""
+    """Preview of a diff under today's settings: days with moved rows, also outside the range, and
+    days per downstream table that follow through its windows."""
 
     moves: tuple[DayMove, ...] = ()
     follows: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
 
     def most_changed(self, days: DayRange, tables: Collection[str]) -> DayRange | None:
-        """The first of `days` on which most rows of `tables` (where none of them moves: of any) move; None: no row."""
+        """The first of `days` on which most rows of `tables` (where none of them moves: of any)
+        move; None: no row."""
         rows: Counter[date] = Counter()
         for m in [m for m in self.moves if m.table in tables] or self.moves:
             rows[m.day] += (m.gains + m.loses + m.changes) * (m.day in days)
@@ -171,7 +185,10 @@ class Plan:
         """A line saying that no day needs a rebuild; empty if some do, or are held."""
         if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
             return ""
-        return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
+        return (
+            f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes "
+            "them all the same)"
+        )
 
     @property
     def has_boundary(self) -> bool:
@@ -191,13 +208,19 @@ class Plan:
         """The chunk with this number; raises BackfillError if there is none."""
         if 1 <= number <= len(self.chunks):
             return self.chunks[number - 1]
-        raise self.error(f"it has no chunk {number}", "Nothing was done", f"Name one of 1 to {len(self.chunks)}")
+        raise self.error(
+            f"it has no chunk {number}", "Nothing was done", f"Name one of 1 to {len(self.chunks)}"
+        )
 
     def waves(self) -> list[tuple[PlanChunk, ...]]:
-        """The chunks that may run at once, in order: canary and boundary chunk alone, others up to `max_parallel`."""
+        """The chunks that may run at once, in order: canary and boundary chunk alone, others up to
+        `max_parallel`."""
         alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
         last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
-        others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
+        others, most = (
+            [c for c in self.chunks if c.kind is ChunkKind.CHUNK],
+            self.policy.max_parallel,
+        )
         return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
@@ -210,13 +233,17 @@ class Plan:
 
 @cache
 def _adapter() -> TypeAdapter[Plan]:
-    """Made where the first plan is read or written: it takes as long as all imports of this file."""
+    """Made where the first plan is read or written: it takes as long as all imports of this
+    file."""
     return TypeAdapter(Plan)
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares` is left out."""
-    return {k: v for k, v in _adapter().dump_python(plan, mode="json").items() if k != "shares" or v}
+    """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares`
+    is left out."""
+    return {
+        k: v for k, v in _adapter().dump_python(plan, mode="json").items() if k != "shares" or v
+    }
 
 
 def plan_json(plan: Plan) -> str:
@@ -236,4 +263,6 @@ def parse_plan(text: str) -> Plan:
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     except (ValueError, TypeError, KeyError) as error:
         why = repr(error)
-    raise BackfillError("the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan")
+    raise BackfillError(
+        "the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan"
+    )

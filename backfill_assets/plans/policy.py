@@ -1,6 +1,8 @@
-"""How a plan is run, declared once: options of `plan` and fields of the job `backfill_range` are made of these models.
+"""How a plan is run, declared once: options of `plan` and fields of the job `backfill_range` are
+made of these models.
 
-Elsewhere: the plan and its file (`model`), click's options of a model (`cli.output`), templates (`backfill.plan`).
+Elsewhere: the plan and its file (`model`), click's options of a model (`cli.output`), templates
+(`backfill.plan`).
 """
 
 from datetime import date
@@ -22,11 +24,16 @@ def _days(value: Any) -> Any:
     return from_inclusive(first, last)
 
 
-Days = Annotated[DayRange, BeforeValidator(_days), PlainSerializer(lambda days: [str(days.start), str(days.last)])]
+Days = Annotated[
+    DayRange,
+    BeforeValidator(_days),
+    PlainSerializer(lambda days: [str(days.start), str(days.last)]),
+]
 
 
 class Tolerances(BaseModel, frozen=True):
-    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All are shares."""
+    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All
+    are shares."""
 
     rows: float | None = Field(  # of days with at least 20 rows
         default=0.5,
@@ -51,10 +58,13 @@ class Tolerances(BaseModel, frozen=True):
 
 
 class PolicyOptions(BaseModel):
-    """What a person chooses of a policy, by command or in the launchpad. `json_schema_extra` is for the command."""
+    """What a person chooses of a policy, by command or in the launchpad. `json_schema_extra` is for
+    the command."""
 
     chunk: str = Field(
-        default="7d", description="How many days one run makes.", json_schema_extra={"metavar": "7d|week|month|N"}
+        default="7d",
+        description="How many days one run makes.",
+        json_schema_extra={"metavar": "7d|week|month|N"},
     )
     canary: int = Field(
         default=1,
@@ -69,26 +79,36 @@ class PolicyOptions(BaseModel):
         default=False, description="merge: keep rows that the new ones lack, instead of refusing."
     )
     max_parallel: int = Field(
-        default=1, description="Chunks at once.", json_schema_extra={"default": "by cores and memory", "range": [1]}
+        default=1,
+        description="Chunks at once.",
+        json_schema_extra={"default": "by cores and memory", "range": [1]},
     )
-    retries: int = Field(default=0, description="Of a chunk that fails.", json_schema_extra={"range": [0, 9]})
-    expect: list[str] = Field(default=[], description="What each chunk must give: 'staging.rows ±0'; again.")
+    retries: int = Field(
+        default=0, description="Of a chunk that fails.", json_schema_extra={"range": [0, 9]}
+    )
+    expect: list[str] = Field(
+        default=[], description="What each chunk must give: 'staging.rows ±0'; again."
+    )
     stop_after: str = Field(
         default="",
         description="Wait there for `plan resume`: run ends with 3.",
         json_schema_extra={"metavar": "canary|chunk|DAY"},
     )
     force: bool = Field(default=False, description="Make even what is known to be right.")
-    keep_good_days: bool = Field(default=False, description="Write the days that pass though others are refused.")
+    keep_good_days: bool = Field(
+        default=False, description="Write the days that pass though others are refused."
+    )
 
 
 class Policy(PolicyOptions):
-    """How a plan is run. A chunk with days that are refused although `keep_good_days` is set has its other days written
-    before the plan stops there."""
+    """How a plan is run. A chunk with days that are refused although `keep_good_days` is set has
+    its other days written before the plan stops there."""
 
     model_config = ConfigDict(frozen=True)
 
-    on_failure: Literal["stop", "rollback"] = "stop"  # a failed gate leaves the chunk as it is, or rolls it back
+    on_failure: Literal["stop", "rollback"] = (
+        "stop"  # a failed gate leaves the chunk as it is, or rolls it back
+    )
     template: str = ""
     tolerances: Tolerances = Tolerances()
     canary_days: Days | None = None  # None: the `canary` days at the end at which the work begins
@@ -96,7 +116,9 @@ class Policy(PolicyOptions):
     @model_validator(mode="after")
     def _within_bounds(self) -> "Policy":
         if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
-            raise ValueError(f"canary and retries are at least 0, max_parallel at least 1, got {self}")
+            raise ValueError(
+                f"canary and retries are at least 0, max_parallel at least 1, got {self}"
+            )
         return self
 
     @property

@@ -1,7 +1,8 @@
-"""How far a plan is, read from receipts: per chunk what it wrote and replaced, its state, its price and real figures.
+"""How far a plan is, read from receipts: per chunk what it wrote and replaced, its state, its price
+and real figures.
 
-Elsewhere: marks and locks (`files`), the gate's rules (`backfill.gate`). No state of a chunk is stored: a kill loses
-nothing, and a rerun goes on where the plan stood.
+Elsewhere: marks and locks (`files`), the gate's rules (`backfill.gate`). No state of a chunk is
+stored: a kill loses nothing, and a rerun goes on where the plan stood.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -43,7 +44,8 @@ class ChunkState(StrEnum):
 
 @dataclass
 class ChunkWrites:
-    """A chunk's writes of one table: receipts by version, ascending, and the days' entries after them."""
+    """A chunk's writes of one table: receipts by version, ascending, and the days' entries after
+    them."""
 
     receipts: dict[int, Receipt] = field(default_factory=dict)
     after: dict[date, DayEntry] = field(default_factory=dict)
@@ -64,12 +66,17 @@ class PlanWrites:
     """A plan's writes of one table per chunk."""
 
     chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
-    put_back: Mapping[int, int] = field(default_factory=dict)  # version of the newest rollback or release of a chunk
+    put_back: Mapping[int, int] = field(
+        default_factory=dict
+    )  # version of the newest rollback or release of a chunk
 
     @property
     def base(self) -> int:
         """The table's version before the plan's first write; -1: there was no table."""
-        return min((version for own in self.chunks.values() for version in own.receipts), default=0) - 1
+        return (
+            min((version for own in self.chunks.values() for version in own.receipts), default=0)
+            - 1
+        )
 
     def of(self, chunk: int) -> ChunkWrites:
         """The writes of a chunk."""
@@ -81,7 +88,12 @@ class PlanWrites:
 
     def ids(self, chunk: int | None = None) -> set[str]:
         """The write ids of a chunk; without one, of all."""
-        return {i for number, writes in self.chunks.items() if chunk in (None, number) for i in writes.ids}
+        return {
+            i
+            for number, writes in self.chunks.items()
+            if chunk in (None, number)
+            for i in writes.ids
+        }
 
 
 def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
@@ -101,17 +113,20 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
 
 
 def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
-    """A plan's writes of one table, from the commits since the plan was made; of a table that was moved away and made
-    anew since, from all."""
+    """A plan's writes of one table, from the commits since the plan was made; of a table that was
+    moved away and made anew since, from all."""
     commits = [*lake.store.commits(table, max(plan.pins.versions.get(table, -1), 0) - 1)]
     if not commits or commits[0].at > plan.created:
         commits = [*lake.store.commits(table)]
     return plan_writes(plan.id, ((c.version, c.receipt) for c in commits if c.receipt))
 
 
-def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[Lake, int, Mapping[date, DayEntry]]:
-    """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no table) and partition
-    records: the table before the plan's first write; of a candidate, the table as it stands in the lake beside it."""
+def held_against(
+    lake: Lake, contract: Contract, writes: PlanWrites
+) -> tuple[Lake, int, Mapping[date, DayEntry]]:
+    """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no
+    table) and partition records: the table before the plan's first write; of a candidate, the table
+    as it stands in the lake beside it."""
     standing, version = (lake, writes.base) if lake.base_lake is None else (lake.base_lake, None)
     view = standing.store.view(contract.name, contract.day_column, version)
     return standing, view.version, {day: receipt.entry for day, receipt in view.latest.items()}
@@ -160,13 +175,19 @@ class ChunkProgress:
         """The chunk as JSON values."""
         price, took = self.price, self.took
         return {
-            "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
-            "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
+            "number": self.chunk.number,
+            "from": str(self.chunk.days.start),
+            "to": str(self.chunk.days.last),
+            "kind": self.chunk.kind.value,
+            "state": self.state.value,
+            "todo": dict(self.todo),
             "expected_s": [price.least, price.seconds, price.most] if price else None,
-            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
-            "expected_bytes": price.bytes if price else None, "kept": took.kept if took else 0,
+            "expected_cpu_s": price.cpu if price else None,
+            "expected_rows": price.rows if price else None,
+            "expected_bytes": price.bytes if price else None,
+            "kept": took.kept if took else 0,
             **(took.to_dict() if took else dict.fromkeys(("seconds", "cpu_s", "rows", "bytes"))),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -185,21 +206,28 @@ class Progress:
 
     @property
     def is_done(self) -> bool:
-        """Whether every chunk is done; a chunk of a finished plan that was rolled back since is not."""
+        """Whether every chunk is done; a chunk of a finished plan that was rolled back since is
+        not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
     def took(self, *tables: str) -> Took | None:
-        """The real figures of the plan's writes of these tables so far (none: all); None without any write."""
-        return Took.of(w for t in tables or self.writes if t in self.writes for w in self.writes[t].chunks.values())
+        """The real figures of the plan's writes of these tables so far (none: all); None without
+        any write."""
+        return Took.of(
+            w
+            for t in tables or self.writes
+            if t in self.writes
+            for w in self.writes[t].chunks.values()
+        )
 
     def write_ids(self, chunk: PlanChunk) -> list[str]:
         """The ids of a chunk's writes, ascending."""
         return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
 
     def seconds_left(self, chunk: PlanChunk) -> float:
-        """Expected seconds for `chunk` and later unfinished chunks, scaled by actual/expected of finished ones. The
-        first finished chunk, which may have started an engine, counts only if it is the only one, less
-        `COLD_SECONDS`."""
+        """Expected seconds for `chunk` and later unfinished chunks, scaled by actual/expected of
+        finished ones. The first finished chunk, which may have started an engine, counts only if it
+        is the only one, less `COLD_SECONDS`."""
         done = [
             (c.took.seconds, c.price.seconds)
             for c in self.chunks
@@ -207,15 +235,21 @@ class Progress:
         ]
         timed = done[1:] or [(max(spent - COLD_SECONDS, price), price) for spent, price in done]
         pace = sum(spent for spent, _ in timed) / sum(price for _, price in timed) if timed else 1.0
-        remaining = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+        remaining = [
+            c
+            for c in self.chunks
+            if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number
+        ]
         return pace * sum(c.price.seconds for c in remaining if c.price)
 
     def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
-        """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
+        """Per table, upstream first, the days of the chunk that are still to be made; tables
+        without such are left out.
 
-        A day is made if the plan wrote it last, or if it is known to be right; only the boundary chunk's own writes
-        count for the boundary chunk. A day of raw is made once its ledger names it, because tables made from the ledger
-        would lack it before. Held days are never among them.
+        A day is made if the plan wrote it last, or if it is known to be right; only the boundary
+        chunk's own writes count for the boundary chunk. A day of raw is made once its ledger names
+        it, because tables made from the ledger would lack it before. Held days are never among
+        them.
         """
         number = chunk.number if chunk.kind is ChunkKind.BOUNDARY else None
         ids = {table: self.writes[table].ids(number) for table in self.plan.tables}
@@ -224,58 +258,88 @@ class Progress:
         def is_made(table: str, day: date) -> bool:
             """Whether nothing is left to do for the day."""
             receipt = self.states.latest(table, day)
-            if receipt is not None and receipt.write_id in ids[table] and self.states.is_whole(table, day, receipt):
+            if (
+                receipt is not None
+                and receipt.write_id in ids[table]
+                and self.states.is_whole(table, day, receipt)
+            ):
                 return True
             if self.states.of(table, day) is State.HELD:
                 return True
             return not forced and self.states.is_settled(table, day, self.plan.policy.mode.upserts)
 
-        todo = {table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables}
+        todo = {
+            table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables
+        }
         return {table: days for table, days in todo.items() if days}
 
     def written(self, todo: Mapping[str, Collection[date]]) -> frozenset[str]:
-        """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before raw's ledger named
-        them, and need not write them again, even by force."""
-        latest = {table: [self.states.latest(table, d) for d in days] for table, days in todo.items()}
+        """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before
+        raw's ledger named them, and need not write them again, even by force."""
+        latest = {
+            table: [self.states.latest(table, d) for d in days] for table, days in todo.items()
+        }
         ids = {table: self.writes[table].ids() for table in todo}
-        return frozenset(t for t, own in latest.items() if all(s is not None and s.write_id in ids[t] for s in own))
+        return frozenset(
+            t
+            for t, own in latest.items()
+            if all(s is not None and s.write_id in ids[t] for s in own)
+        )
 
     def gate_is_passed(self, chunk: PlanChunk) -> bool:
-        """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for it, wrote."""
+        """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for
+        it, wrote."""
         waves = self.plan.waves()
         own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
         later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
         proofs = []
         for own in self.writes.values():
-            newest = max((w.last for number, w in own.chunks.items() if number in later), default=None)
-            # A chunk made again after a rollback has a newer write than they: its gate has not judged that one yet.
+            newest = max(
+                (w.last for number, w in own.chunks.items() if number in later), default=None
+            )
+            # A chunk made again after a rollback has a newer write than they: its gate has not
+            # judged that one yet.
             proofs += [newest > own.of(chunk.number).last] if newest is not None else []
         return bool(proofs) and all(proofs)
 
     def held_days(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table the held days of the chunk: put back by a rollback, and not released."""
-        held_days = {t: [d for d in chunk.days if self.states.of(t, d) is State.HELD] for t in self.plan.tables}
+        held_days = {
+            t: [d for d in chunk.days if self.states.of(t, d) is State.HELD]
+            for t in self.plan.tables
+        }
         return {table: days for table, days in held_days.items() if days}
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
-    """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any more."""
+    """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any
+    more."""
     if gone := [t for t in plan.tables if t not in {c.name for c in pipeline.contracts}]:
         fix = f"Bring its file back, or `backfill-assets plan cancel {plan.id}`"
-        raise plan.error(f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix)
+        raise plan.error(
+            f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix
+        )
     writes = {table: writes_of_plan(lake, plan, table) for table in plan.tables}
     state = state_of(lake, plan)
-    states, why = pipeline.states(read_view(lake, pipeline.contracts)), why_waiting(lake, plan, state)
-    current = Progress(plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan))
+    states, why = (
+        pipeline.states(read_view(lake, pipeline.contracts)),
+        why_waiting(lake, plan, state),
+    )
+    current = Progress(
+        plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan)
+    )
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
-        waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
+        waits = chunk.kind is ChunkKind.BOUNDARY and any(
+            c.state is not ChunkState.DONE for c in chunks
+        )
         chunks.append(_chunk(current, chunk, waits))
     return replace(current, chunks=tuple(chunks), going_on=going_on(lake, plan, state))
 
 
 def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
-    """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
+    """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once
+    all else is made."""
     number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
     is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held_days(chunk))
     # Days of a finished plan that became stale since are for the sensors or `catch-up`.
@@ -288,4 +352,6 @@ def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
         state = ChunkState.BEGUN if any(number in w.chunks for w in writes) else ChunkState.PENDING
     left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
     took = Took.of(w.of(number) for w in writes)
-    return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took)
+    return ChunkProgress(
+        chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took
+    )

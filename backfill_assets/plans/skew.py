@@ -1,6 +1,8 @@
-"""Skew of the days that a plan reads: rows with the most frequent key, and without a key, as receipts counted them.
+"""Skew of the days that a plan reads: rows with the most frequent key, and without a key, as
+receipts counted them.
 
-Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key (`pipeline`).
+Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key
+(`pipeline`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +20,15 @@ from backfill_assets.lake.session import LakeSession
 
 PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
 UNEVEN = 2  # times an even share, below which a plan takes hardly longer
-Reads = Mapping[str, Mapping[str, Sequence[DayRange]]]  # per table to write: the days of each table that it reads
+Reads = Mapping[
+    str, Mapping[str, Sequence[DayRange]]
+]  # per table to write: the days of each table that it reads
 
 
 @dataclass(frozen=True)
 class KeyShare:
-    """How many rows of a day of `table`, which a plan reads, have one key. Days are judged by the most frequent key."""
+    """How many rows of a day of `table`, which a plan reads, have one key. Days are judged by the
+    most frequent key."""
 
     table: str
     by: tuple[str, ...]  # the columns of the key
@@ -40,32 +45,51 @@ class KeyShare:
     beyond: tuple[date, ...] = ()  # the days that exceed `bound`
 
     def __str__(self) -> str:
-        greatest = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
+        greatest = (
+            f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
+        )
         without_key = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
         slowest = max(1.0, self.group / self.rows * self.tasks)
         cost = (
-            f"; so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share" if slowest >= UNEVEN else ""
+            f"; so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share"
+            if slowest >= UNEVEN
+            else ""
         )
-        unknown = f"; unknown of {self.unknown} day(s), written before this was kept" if self.unknown else ""
+        unknown = (
+            f"; unknown of {self.unknown} day(s), written before this was kept"
+            if self.unknown
+            else ""
+        )
         whose = f"{', '.join(self.readers)}; {self.choice}".removesuffix("; ")
-        return f"{self.table} by {', '.join(self.by)} ({whose}): {greatest}{without_key}{cost}{unknown}"
+        return (
+            f"{self.table} by {', '.join(self.by)} ({whose}): "
+            f"{greatest}{without_key}{cost}{unknown}"
+        )
 
 
 def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:
-    """Return one share per table that is read, key and choice; none of keys without any known day."""
+    """Return one share per table that is read, key and choice; none of keys without any known
+    day."""
     groups: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
     for reader, spans in reads.items():
         for wanted in states.contracts[reader].inputs:
-            if wanted.by and key_name(wanted.by) in map(key_name, states.contracts[wanted.table].read_by):
+            if wanted.by and key_name(wanted.by) in map(
+                key_name, states.contracts[wanted.table].read_by
+            ):
                 group = (wanted.table, key_name(wanted.by), wanted.spread)
                 _, readers, days = groups.setdefault(group, (wanted, {}, set()))
                 readers[reader] = None
                 days |= {d for span in spans.get(wanted.table, ()) for d in span}
-    shares = (_key_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in groups.values())
+    shares = (
+        _key_share(lake, states, wanted, tuple(readers), days)
+        for wanted, readers, days in groups.values()
+    )
     return tuple(share for share in shares if share is not None)
 
 
-def _key_share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:
+def _key_share(
+    lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]
+) -> KeyShare | None:
     latest, key = states.view.table(wanted.table).latest, key_name(wanted.by)
     written = {d: latest[d].entry for d in sorted(days) if d in latest and latest[d].entry.rows}
     known = {d: e for d, e in written.items() if key in counted_most(e.counts)}
@@ -77,17 +101,35 @@ def _key_share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ..
     heavy = {d: 1 if wanted.finer else _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
     _, most, nulls = _rows(known[day], wanted)
     return KeyShare(
-        wanted.table, wanted.by, readers, wanted.spread, day, known[day].rows, heavy[day], most, nulls,
-        tasks(LakeSession(lake).engine), len(written) - len(known), bound,
-        tuple(d for d, rows in heavy.items() if bound is not None and is_skewed(rows, known[d].rows, bound)),
-    )  # fmt: skip
+        wanted.table,
+        wanted.by,
+        readers,
+        wanted.spread,
+        day,
+        known[day].rows,
+        heavy[day],
+        most,
+        nulls,
+        tasks(LakeSession(lake).engine),
+        len(written) - len(known),
+        bound,
+        tuple(
+            d
+            for d, rows in heavy.items()
+            if bound is not None and is_skewed(rows, known[d].rows, bound)
+        ),
+    )
 
 
 def _rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
-    """Rows of the largest group, rows with the most frequent key, and rows without a key. Rows without a key are no
-    group where they are computed apart; of several key columns, the column that is NULL most often counts."""
+    """Rows of the largest group, rows with the most frequent key, and rows without a key. Rows
+    without a key are no group where they are computed apart; of several key columns, the column
+    that is NULL most often counts."""
     nulls = counted_nulls(entry.counts)
-    most, none = counted_most(entry.counts)[key_name(wanted.by)], max((nulls.get(c, 0) for c in wanted.by), default=0)
+    most, none = (
+        counted_most(entry.counts)[key_name(wanted.by)],
+        max((nulls.get(c, 0) for c in wanted.by), default=0),
+    )
     return most if wanted.isolate_nulls else max(most, none), most, none
 
 

@@ -1,6 +1,8 @@
-"""A plan may work by the pipeline file as git knows it at a commit; where there is no such file it is refused.
+"""A plan may work by the pipeline file as git knows it at a commit; where there is no such file it
+is refused.
 
-Tested here: `backfill.code` with a real repository. Not tested here: runs by older code (`cli/test_plan.py`).
+Tested here: `backfill.code` with a real repository. Not tested here: runs by older code
+(`cli/test_plan.py`).
 """
 
 import os
@@ -32,7 +34,9 @@ IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit
 
 def git(folder: Path, *words: str) -> str:
     """What git says in that folder."""
-    done = subprocess.run(("git", *IDENTITY, *words), cwd=folder, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ("git", *IDENTITY, *words), cwd=folder, check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
@@ -48,7 +52,9 @@ def lake(tmp_path: Path) -> Any:
         if number == 1:
             git(there.root, "tag", "good")
     named = SimpleNamespace(tables="pipeline.py:tables", sql=None)
-    return SimpleNamespace(root=there.root, place=place_of(there.root), settings=SimpleNamespace(pipeline=named))
+    return SimpleNamespace(
+        root=there.root, place=place_of(there.root), settings=SimpleNamespace(pipeline=named)
+    )
 
 
 def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any) -> None:
@@ -75,7 +81,9 @@ def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any)
         (None, "good", "they are those of this product"),
     ],
 )
-def test_what_has_no_older_version_is_refused_unchanged(lake: Any, named: str | None, ref: str, told: str) -> None:
+def test_what_has_no_older_version_is_refused_unchanged(
+    lake: Any, named: str | None, ref: str, told: str
+) -> None:
     lake.settings.pipeline.tables = named
     before = versions_of(lake)
     with pytest.raises(BackfillError, match=told):
@@ -93,11 +101,22 @@ def committed(lake: Any, **files: str) -> None:
     git(lake.root, "commit", "-q", "-m", "one more")
 
 
-def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_all(lake: Any) -> None:
-    committed(lake, pipeline_py="import sums, json\n", sums_py="from parts import one\n", parts__one_py="ONE = 1\n")
+def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_all(
+    lake: Any,
+) -> None:
+    committed(
+        lake,
+        pipeline_py="import sums, json\n",
+        sums_py="from parts import one\n",
+        parts__one_py="ONE = 1\n",
+    )
     older = pin_code(lake, "HEAD", reached)
     frozen = (lake.root / older.tables.partition(":")[0]).parent
-    assert {str(p.relative_to(frozen)) for p in frozen.rglob("*.py")} == {"pipeline.py", "sums.py", "parts/one.py"}
+    assert {str(p.relative_to(frozen)) for p in frozen.rglob("*.py")} == {
+        "pipeline.py",
+        "sums.py",
+        "parts/one.py",
+    }
     committed(lake, parts__one_py="ONE = 2\n")
     newer = pin_code(lake, "HEAD", reached)
     assert (frozen / "parts/one.py").read_text() == "ONE = 1\n"
@@ -134,18 +153,24 @@ def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) ->
 
 
 @pytest.mark.parametrize("way", ["relative", "absolute", "link", "sql"])
-def test_the_files_may_lie_in_another_repository_than_the_lake(lake: Any, tmp_path: Path, way: str) -> None:
+def test_the_files_may_lie_in_another_repository_than_the_lake(
+    lake: Any, tmp_path: Path, way: str
+) -> None:
     other = SimpleNamespace(root=tmp_path / "other", place=place_of(tmp_path / "other"))
     other.root.mkdir()
     git(other.root, "init", "-q")
-    committed(other, src__tables_py="import sums\n", src__sums_py="SUM = 'old'\n", sql__a_sql="-- old")
+    committed(
+        other, src__tables_py="import sums\n", src__sums_py="SUM = 'old'\n", sql__a_sql="-- old"
+    )
     git(other.root, "tag", "good")
     committed(other, src__sums_py="SUM = 'new'\n", sql__a_sql="-- new")
     named = {"relative": "../../other/src/tables.py", "absolute": str(other.root / "src/tables.py")}
     if way == "link":
         (lake.root / "pipeline.py").unlink()
         (lake.root / "pipeline.py").symlink_to(other.root / "src/tables.py")
-    lake.settings.pipeline.tables = f"{named.get(way, 'pipeline.py')}:tables" if way != "sql" else None
+    lake.settings.pipeline.tables = (
+        f"{named.get(way, 'pipeline.py')}:tables" if way != "sql" else None
+    )
     lake.settings.pipeline.sql = "../../other/sql/*.sql" if way == "sql" else None
     code = pin_code(lake, "good", reached)
     assert code.commit == git(other.root, "rev-parse", "good")
@@ -153,7 +178,10 @@ def test_the_files_may_lie_in_another_repository_than_the_lake(lake: Any, tmp_pa
         assert [p.read_text() for p in lake.root.glob(code.sql)] == ["-- old"]
     else:
         frozen = lake.root / code.tables.partition(":")[0]
-        assert (frozen.read_text(), frozen.with_name("sums.py").read_text()) == ("import sums\n", "SUM = 'old'\n")
+        assert (frozen.read_text(), frozen.with_name("sums.py").read_text()) == (
+            "import sums\n",
+            "SUM = 'old'\n",
+        )
         lake.settings.pipeline.sql = "../../repository/lake/sql/*.sql"
         with pytest.raises(BackfillError, match="they lie in 2 git repositories"):
             pin_code(lake, "good", reached)
@@ -184,4 +212,6 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
         refuse_moved(plan, lake, older, older.states(view))
     git(root, "checkout", "-q", "HEAD~1")
     same = chosen_pipeline(open_lake(root))
-    assert same.codes["totals"] == older.codes["totals"], "checked out, the same files are the same code"
+    assert same.codes["totals"] == older.codes["totals"], (
+        "checked out, the same files are the same code"
+    )

@@ -1,6 +1,8 @@
-"""Known totals of lake.toml in a plan: a control that breaks on the way stops it, one that the plan mends does not.
+"""Known totals of lake.toml in a plan: a control that breaks on the way stops it, one that the plan
+mends does not.
 
-Tested here: the controls of `backfill.gate` and `plan_run`. Not tested here: judging (`test_reconcile_controls.py`).
+Tested here: the controls of `backfill.gate` and `plan_run`. Not tested here: judging
+(`test_reconcile_controls.py`).
 """
 
 from dataclasses import replace
@@ -48,7 +50,9 @@ def unknown(day: date) -> list[dict[str, Any]]:
     return [row | {"entity": None} for row in good_rows(day)]
 
 
-def controlled(root: Path, query: str = SUMS, expected: str = EVERY, rows: Transform = good_rows) -> Made:
+def controlled(
+    root: Path, query: str = SUMS, expected: str = EVERY, rows: Transform = good_rows
+) -> Made:
     """A lake with days of staging, and the control `value` over them."""
     lake, pipeline = bare_staging(root)
     write_by_hand(lake, pipeline, DAYS, rows)
@@ -75,13 +79,18 @@ def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_p
     with pytest.raises(GateRefused, match=r"chunk 4 .* 1 value\(s\) differ"):
         run_plan(lambda: opened, plan, worker)
     assert progress(*opened, plan).going_on == f"run {plan.id} --accept 4"
-    assert f"(by the gate of chunk 4: see `backfill-assets plan show {plan.id}`)" in held_back(lake)[plan.id]
+    assert (
+        f"(by the gate of chunk 4: see `backfill-assets plan show {plan.id}`)"
+        in held_back(lake)[plan.id]
+    )
     assert f"`backfill-assets run {plan.id} --accept 4`, or" in held_back(lake)[plan.id]
     assert "differ" not in held_back(lake)[plan.id]
     assert run_plan(lambda: opened, plan, worker, accepted=4).state == "finished"
     roll_back(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
     release(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
-    assert run_plan(lambda: opened, plan, worker).is_done, "the control is as broken as it was accepted"
+    assert run_plan(lambda: opened, plan, worker).is_done, (
+        "the control is as broken as it was accepted"
+    )
     assert [o.broken for o in last_outcomes(lake)] == [1]
 
 
@@ -90,17 +99,23 @@ def test_an_accepted_chunk_is_not_judged_again_after_a_stop(tmp_path: Path) -> N
     plan = planned(*lake, stop_after="chunk")
     with pytest.raises(GateRefused, match="chunk 1 "):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled))
-    assert run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled), accepted=1).state == "waiting"
+    assert (
+        run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled), accepted=1).state == "waiting"
+    )
     resume(lake[0], plan, "looked")
     with pytest.raises(GateRefused, match="chunk 2 "):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled))
 
 
-def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(tmp_path: Path) -> None:
+def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = controlled(tmp_path, 'SELECT 1 AS "all", 2 AS value FROM features', "3")
     beside = replace(lake, shared=tmp_path, own=frozenset({"staging"}))
     plan = planned(beside, pipeline)
-    assert run_plan(lambda: (beside, pipeline), plan, HandWorker(beside, pipeline)).state == "finished"
+    assert (
+        run_plan(lambda: (beside, pipeline), plan, HandWorker(beside, pipeline)).state == "finished"
+    )
 
     def over(where: Lake, query: str, expected: str = "1", table: str = "staging") -> list[str]:
         controls = {"value": ControlSettings(query=query, expected=expected)}
@@ -108,12 +123,19 @@ def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(tmp
         return controls_over(replace(where, settings=settings), pipeline, [table])
 
     made_of_it = "SELECT value FROM features"
-    assert [over(lake, query) for query in (made_of_it, "SELECT value FROM nowhere", "SELECT FROM")] == [["value"]] * 3
-    assert (over(beside, made_of_it, "features"), over(beside, made_of_it, table="features")) == ([], ["value"])
+    assert [
+        over(lake, query) for query in (made_of_it, "SELECT value FROM nowhere", "SELECT FROM")
+    ] == [["value"]] * 3
+    assert (over(beside, made_of_it, "features"), over(beside, made_of_it, table="features")) == (
+        [],
+        ["value"],
+    )
     assert over(beside, made_of_it, "duckdb:SELECT * FROM staging") == ["value"]
 
 
-def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_it(tmp_path: Path) -> None:
+def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_it(
+    tmp_path: Path,
+) -> None:
     lake = controlled(tmp_path)
     write_by_hand(*lake, DAYS, doubled)
     plan = planned(*lake)
@@ -121,14 +143,20 @@ def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_
     assert [o.holds for o in last_outcomes(lake[0])] == [True]
     still = planned(*lake)
     write_by_hand(*lake, DAYS, doubled)
-    with pytest.raises(GateRefused, match=rf"the gate of chunk {len(still.chunks)} .* 10 value\(s\) differ"):
+    with pytest.raises(
+        GateRefused, match=rf"the gate of chunk {len(still.chunks)} .* 10 value\(s\) differ"
+    ):
         run_plan(lambda: lake, still, HandWorker(*lake, rows=doubled))
 
 
-def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(tmp_path: Path) -> None:
+def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(
+    tmp_path: Path,
+) -> None:
     every = ", ".join(f"(DATE '{day}', {DAY_SUM})" for day in DAYS)
     known = SUMS.replace("GROUP", "WHERE entity IS NOT NULL GROUP")
-    lake = controlled(tmp_path, known, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)", unknown)
+    lake = controlled(
+        tmp_path, known, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)", unknown
+    )
     assert run_plan(lambda: lake, planned(*lake), HandWorker(*lake)).state == "finished"
     assert [o.holds for o in last_outcomes(lake[0])] == [True]
 
@@ -136,7 +164,9 @@ def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(
 def test_under_a_candidate_days_that_it_does_not_build_are_the_lakes(tmp_path: Path) -> None:
     every = ", ".join(f"(DATE '{day}', {DAY_SUM})" for day in DAYS)
     query = SUMS.replace("GROUP", "WHERE (SELECT count(*) FROM total) > 0 GROUP")
-    lake, pipeline = controlled(tmp_path, query, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)")
+    lake, pipeline = controlled(
+        tmp_path, query, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)"
+    )
     total = replace(pipeline.table("staging").contract, name="total")
     publish_by_hand(lake, total, good_rows(DAYS.start))
     made = create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,))
@@ -150,9 +180,16 @@ def test_under_a_candidate_days_that_it_does_not_build_are_the_lakes(tmp_path: P
 
 @pytest.mark.parametrize(
     ("query", "expected", "why"),
-    [("SELECT 1 AS day, 2 AS value FROM nothing", EVERY, "nothing"), (SUMS, "totals.csv", "totals.csv")],
+    [
+        ("SELECT 1 AS day, 2 AS value FROM nothing", EVERY, "nothing"),
+        (SUMS, "totals.csv", "totals.csv"),
+    ],
 )
-def test_a_control_that_cannot_be_judged_stops_the_plan(tmp_path: Path, query: str, expected: str, why: str) -> None:
+def test_a_control_that_cannot_be_judged_stops_the_plan(
+    tmp_path: Path, query: str, expected: str, why: str
+) -> None:
     lake = controlled(tmp_path, query, expected)
-    with pytest.raises(GateRefused, match=rf"the gate of chunk 1 .* value: could not be judged: .*{why}"):
+    with pytest.raises(
+        GateRefused, match=rf"the gate of chunk 1 .* value: could not be judged: .*{why}"
+    ):
         run_plan(lambda: lake, planned(*lake), HandWorker(*lake))

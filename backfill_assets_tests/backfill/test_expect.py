@@ -1,7 +1,8 @@
-"""Expected values of a fix: what is no expectation is refused when planned, and what is not met stops the plan.
+"""Expected values of a fix: what is no expectation is refused when planned, and what is not met
+stops the plan.
 
-Tested here: `backfill.expect`, by itself and through `run_plan`. Not tested here: bounds of single days
-(`backfill/test_gate.py`).
+Tested here: `backfill.expect`, by itself and through `run_plan`. Not tested here: bounds of single
+days (`backfill/test_gate.py`).
 """
 
 from datetime import date
@@ -16,7 +17,14 @@ from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.plans.policy import Tolerances
-from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, good_rows, planned, write_by_hand
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    bare_staging,
+    good_rows,
+    planned,
+    write_by_hand,
+)
 from backfill_assets_tests.operations.synthetic import Made
 from backfill_assets_tests.pipeline.built_in import contract
 
@@ -33,9 +41,14 @@ def lake(tmp_path: Path, storages: None) -> Made:
 
 
 def corrected(day: date) -> list[dict[str, Any]]:
-    """The same rows; of half of them the value is ten more, and one of three entities is unknown."""
+    """The same rows; of half of them the value is ten more, and one of three entities is
+    unknown."""
     return [
-        row | {"value": row["value"] + 10 * (row["seq"] % 2), "entity": row["entity"] if row["seq"] % 3 else None}
+        row
+        | {
+            "value": row["value"] + 10 * (row["seq"] % 2),
+            "entity": row["entity"] if row["seq"] % 3 else None,
+        }
         for row in good_rows(day)
     ]
 
@@ -43,15 +56,27 @@ def corrected(day: date) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "text",
     [
-        "staging.rows ±0", "staging.rows +-1%", "staging.keys = 30", "share_changed(staging.value) between 0.4 and 0.6",
-        "mean(staging.value) ±40%", "sum(staging.value) = 585", "nulls(staging.entity) <= 10",
-        "nulls(staging.entity) >= 10", "distinct(staging.entity) ±1", "share_changed(staging.flag) = 0",
+        "staging.rows ±0",
+        "staging.rows +-1%",
+        "staging.keys = 30",
+        "share_changed(staging.value) between 0.4 and 0.6",
+        "mean(staging.value) ±40%",
+        "sum(staging.value) = 585",
+        "nulls(staging.entity) <= 10",
+        "nulls(staging.entity) >= 10",
+        "distinct(staging.entity) ±1",
+        "share_changed(staging.flag) = 0",
     ],
-)  # fmt: skip
+)
 def test_what_is_met_passes_and_its_figures_are_reported(lake: Made, text: str) -> None:
     by = HandWorker(*lake, rows=corrected)
     plan = planned(
-        *lake, tolerances=ANY, expect=(text,), chunk="1d", canary=0, days=DayRange(DAYS.start, DAYS.start + ONE_DAY)
+        *lake,
+        tolerances=ANY,
+        expect=(text,),
+        chunk="1d",
+        canary=0,
+        days=DayRange(DAYS.start, DAYS.start + ONE_DAY),
     )
     assert run_plan(lambda: lake, plan, by).state == "finished"
     assert any(line.startswith(f"chunk 1: expected {text}: ") for line in by.lines)
@@ -68,19 +93,26 @@ def test_what_is_met_passes_and_its_figures_are_reported(lake: Made, text: str) 
         ("distinct(staging.entity) between 5 and 9", "3 before, 2 now"),
     ],
 )
-def test_what_is_not_met_stops_the_plan_with_the_figures(lake: Made, text: str, figures: str) -> None:
+def test_what_is_not_met_stops_the_plan_with_the_figures(
+    lake: Made, text: str, figures: str
+) -> None:
     plan = planned(*lake, tolerances=ANY, expect=(text,))
     with pytest.raises(GateRefused) as refused:
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected))
     told = str(refused.value)
-    assert f"1 finding(s) on staging {DAYS.start}: staging {DAYS.start} expectation: expected {text}: {figures}" in told
+    assert (
+        f"1 finding(s) on staging {DAYS.start}: staging {DAYS.start} expectation: expected "
+        f"{text}: {figures}" in told
+    )
     assert f"`backfill-assets run {plan.id} --accept 1` if it is as it should be" in told
     with pytest.raises(GateRefused, match="the gate of chunk 2"):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected), accepted=1)
 
 
 def test_before_is_the_version_before_the_plan_also_after_it_stopped(lake: Made) -> None:
-    plan = planned(*lake, tolerances=ANY, expect=("share_changed(staging.value) = 0.5",), chunk="31d")
+    plan = planned(
+        *lake, tolerances=ANY, expect=("share_changed(staging.value) = 0.5",), chunk="31d"
+    )
     with pytest.raises(BackfillError, match="the server is gone"):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected, fails_at=2))
     by = HandWorker(*lake, rows=corrected)
@@ -101,25 +133,43 @@ def test_a_figure_without_rows_is_not_as_expected(tmp_path: Path) -> None:
     [
         ("staging.rows ±0", 2**60, 2**60 + 1, False),
         ("sum(staging.value) ±0", Fraction(10**30), Fraction(10**30) + Fraction(1, 10**6), False),
-        ("mean(staging.value) ±0", 0.1 + 0.2, 0.3, True), ("mean(staging.value) ±0", 0.3, 0.3001, False),
-        ("mean(staging.value) <= 1", 0.3, float("nan"), False), ("mean(staging.value) ±1", None, None, True),
-        ("staging.rows ±10%", 0, 1, False), ("staging.rows +/- 10%", -100, -110, True),
+        ("mean(staging.value) ±0", 0.1 + 0.2, 0.3, True),
+        ("mean(staging.value) ±0", 0.3, 0.3001, False),
+        ("mean(staging.value) <= 1", 0.3, float("nan"), False),
+        ("mean(staging.value) ±1", None, None, True),
+        ("staging.rows ±10%", 0, 1, False),
+        ("staging.rows +/- 10%", -100, -110, True),
     ],
-)  # fmt: skip
-def test_counts_are_compared_exactly_and_floats_nearly(text: str, before: Figure, now: Figure, holds: bool) -> None:
+)
+def test_counts_are_compared_exactly_and_floats_nearly(
+    text: str, before: Figure, now: Figure, holds: bool
+) -> None:
     assert parse_expectation(text, [STAGING]).holds(before, now) is holds
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("rows ±0", "it is not FIGURE BOUND. Nothing was planned. Write FIGURE BOUND: TABLE.rows, TABLE.keys"),
-        ("stagin.rows ±0", "stagin is none of the plan's tables. Nothing was planned. Name one of staging"),
+        (
+            "rows ±0",
+            "it is not FIGURE BOUND. Nothing was planned. Write FIGURE BOUND: TABLE.rows, "
+            "TABLE.keys",
+        ),
+        (
+            "stagin.rows ±0",
+            "stagin is none of the plan's tables. Nothing was planned. Name one of staging",
+        ),
         ("staging.size ±0", "size is no figure of a table"),
         ("median(staging.value) = 1", "median is no figure of a column"),
-        ("mean(staging.valu) = 1", "staging has no column valu. Nothing was planned. Name one of event_key, "),
+        (
+            "mean(staging.valu) = 1",
+            "staging has no column valu. Nothing was planned. Name one of event_key, ",
+        ),
         ("mean(staging.entity) = 1", "entity is no number"),
-        ("share_changed(staging.event_key) = 1", "rows are matched by event_key, so that it never changes"),
+        (
+            "share_changed(staging.event_key) = 1",
+            "rows are matched by event_key, so that it never changes",
+        ),
         ("share_changed(staging.value) ±0", "it is a comparison with before already"),
         ("staging.rows ±-1", "a negative distance holds never"),
         ("staging.rows between 5 and 1", "nothing lies between 5 and 1"),
@@ -138,7 +188,11 @@ def test_expectations_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fix.toml"
     file.write_text('expect = ["staging.rows ±0", "staging.keys ±1%"]')
     assert read_expectations(file) == ("staging.rows ±0", "staging.keys ±1%")
-    wrong = {"expect = 1": "does not say what", 'expects = ["a"]': "does not say", "expect =": "no TOML"}
+    wrong = {
+        "expect = 1": "does not say what",
+        'expects = ["a"]': "does not say",
+        "expect =": "no TOML",
+    }
     for text, told in wrong.items():
         file.write_text(text)
         with pytest.raises(BackfillError, match=told):

@@ -1,7 +1,9 @@
-"""A failed gate: a faulty transform in chunk 4, what stands then and what does not, and what is said of it.
+"""A failed gate: a faulty transform in chunk 4, what stands then and what does not, and what is
+said of it.
 
-Tested here: `backfill.gate` behind `run_plan`, with a worker that writes without an engine and without the
-checks that would have refused some of these rows before. Not tested here: the order of chunks (`backfill/test_run.py`).
+Tested here: `backfill.gate` behind `run_plan`, with a worker that writes without an engine and
+without the checks that would have refused some of these rows before. Not tested here: the order of
+chunks (`backfill/test_run.py`).
 """
 
 from collections.abc import Callable
@@ -71,9 +73,15 @@ def _spread(rows: Rows) -> Rows:
     ("fault", "figures"),
     [
         (_doubled, "staging 2024-03-03 unique_key: 30 row(s) repeat a key"),
-        (_without_entity, "staging 2024-03-03 profile: 100% of entity is NULL, usually 0% (max_null_jump = 0.2)"),
+        (
+            _without_entity,
+            "staging 2024-03-03 profile: 100% of entity is NULL, usually 0% (max_null_jump = 0.2)",
+        ),
         (_more, "staging 2024-03-03 means: the mean of value was 14.5, is 24.5 (69%, allowed 30%)"),
-        (_spread, "staging 2024-03-03 profile: the values of value drifted: population stability index"),
+        (
+            _spread,
+            "staging 2024-03-03 profile: the values of value drifted: population stability index",
+        ),
     ],
     ids=["duplicates", "a NULL spike", "a shift of a day", "a shift whose totals match"],
 )
@@ -88,19 +96,27 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
     plan = planned(lake, pipeline, chunk="2d", tolerances=bounds, on_failure="rollback")
     fourth = plan.chunk(4)
     assert BAD in fourth.days
-    by = HandWorker(lake, pipeline, lambda day: fault(corrected(day)) if day == BAD else corrected(day))
+    by = HandWorker(
+        lake, pipeline, lambda day: fault(corrected(day)) if day == BAD else corrected(day)
+    )
     with pytest.raises(BackfillError) as refused:
         run_plan(lambda: (lake, pipeline), plan, by)
     assert f"the gate of chunk 4 ({fourth.days})" in str(refused.value)
     assert figures in str(refused.value)
     assert "was put back and is held" in str(refused.value)
     now = {d: p.fingerprint for d, p in audit_table(lake, contract).items() if d is not None}
-    assert {d for d in now if now[d] != old[d]} == {d for n in (1, 2, 3) for d in plan.chunk(n).days}
+    assert {d for d in now if now[d] != old[d]} == {
+        d for n in (1, 2, 3) for d in plan.chunk(n).days
+    }
     assert [c.state for c in progress(lake, pipeline, plan).chunks][:5] == [
-        *[ChunkState.DONE] * 3, ChunkState.HELD, ChunkState.PENDING,
-    ]  # fmt: skip
+        *[ChunkState.DONE] * 3,
+        ChunkState.HELD,
+        ChunkState.PENDING,
+    ]
     before = versions(staging)
-    with pytest.raises(BackfillError, match=r"a rollback put back and holds 2024-03-02..2024-03-03 of staging"):
+    with pytest.raises(
+        BackfillError, match=r"a rollback put back and holds 2024-03-02..2024-03-03 of staging"
+    ):
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))
     assert versions(staging) == before
 
@@ -114,10 +130,15 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
         (lambda rows: rows[:29], "expected staging.rows ±0: 30 before, 29 now"),
     ],
 )
-def test_a_candidate_is_held_against_the_lake(tmp_path: Path, fault: Callable[[Rows], Rows], figures: str) -> None:
+def test_a_candidate_is_held_against_the_lake(
+    tmp_path: Path, fault: Callable[[Rows], Rows], figures: str
+) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    candidate, days = create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,)), DayRange(START, BAD)
+    candidate, days = (
+        create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,)),
+        DayRange(START, BAD),
+    )
     by = HandWorker(candidate, pipeline, lambda day: fault(good_rows(day)))
     write_by_hand(candidate, pipeline, days, by.rows)
     bounds = Tolerances(rows=0.5, means=0.3)
@@ -136,21 +157,27 @@ def test_without_rollback_the_chunk_stays_until_someone_has_looked(tmp_path: Pat
         return corrected(day) * (2 if day == BAD else 1)
 
     for _ in range(2):  # the gate is judged anew by every run
-        with pytest.raises(BackfillError, match=f"go on with `backfill-assets run {plan.id} --accept 4`"):
+        with pytest.raises(
+            BackfillError, match=f"go on with `backfill-assets run {plan.id} --accept 4`"
+        ):
             run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, doubled))
     by = HandWorker(lake, pipeline, corrected)
     run_plan(lambda: (lake, pipeline), plan, by, accepted=4)
     assert by.told[0] == f"made {plan.chunk(5).days}"
 
 
-def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tmp_path: Path) -> None:
+def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(
+    tmp_path: Path,
+) -> None:
     """A killed plan that goes on may rebuild days of its boundary chunk with an earlier one."""
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
     plan = planned(lake, pipeline, chunk="2d")
     second, third = plan.chunk(2), plan.chunk(3)
     tags = ChunkWork(plan, second, plan.tables, second.days).tags
-    write_by_hand(lake, pipeline, DayRange(second.days.start, third.days.end), corrected, PLAN_REASON, tags)
+    write_by_hand(
+        lake, pipeline, DayRange(second.days.start, third.days.end), corrected, PLAN_REASON, tags
+    )
     tags = ChunkWork(plan, third, plan.tables, third.days).tags
     write_by_hand(lake, pipeline, third.days, lambda day: _more(corrected(day)), PLAN_REASON, tags)
     now = progress(lake, pipeline, plan)
@@ -160,9 +187,18 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tm
     assert judge(lake, pipeline, second, now) == []
 
 
-def chunk_wrote(lake: Lake, pipeline: Pipeline, plan: Plan, number: int, days: DayRange, rows: Transform) -> Progress:
+def chunk_wrote(
+    lake: Lake, pipeline: Pipeline, plan: Plan, number: int, days: DayRange, rows: Transform
+) -> Progress:
     """Days written in the name of a chunk, and the plan's progress after that."""
-    write_by_hand(lake, pipeline, days, rows, PLAN_REASON, ChunkWork(plan, plan.chunk(number), plan.tables, days).tags)
+    write_by_hand(
+        lake,
+        pipeline,
+        days,
+        rows,
+        PLAN_REASON,
+        ChunkWork(plan, plan.chunk(number), plan.tables, days).tags,
+    )
     return progress(lake, pipeline, plan)
 
 
@@ -174,12 +210,21 @@ def unfinished(day: date) -> Rows:
     return [row | {"entity": None, "value": 900} for row in good_rows(day)[:25]]
 
 
-def test_a_plan_over_days_that_were_never_loaded_compares_nothing_with_its_own_unfinished_rows(tmp_path: Path) -> None:
+def test_a_plan_over_days_that_were_never_loaded_compares_nothing_with_its_own_unfinished_rows(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline, chunk="2d", tolerances=STRICT)
     third, last = plan.chunk(3), plan.chunks[-1]
     chunk_wrote(lake, pipeline, plan, 3, third.days, lambda day: unfinished(day)[:1])
-    chunk_wrote(lake, pipeline, plan, last.number, DayRange(third.days.start, third.days.start + ONE_DAY), unfinished)
+    chunk_wrote(
+        lake,
+        pipeline,
+        plan,
+        last.number,
+        DayRange(third.days.start, third.days.start + ONE_DAY),
+        unfinished,
+    )
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, good_rows)
     assert judge(lake, pipeline, last, now) == []
 
@@ -190,21 +235,37 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     plan = planned(lake, pipeline, chunk="2d", tolerances=STRICT.model_copy(update={"drift": None}))
     third, last = plan.chunk(3), plan.chunks[-1]
     chunk_wrote(lake, pipeline, plan, 3, third.days, unfinished)
-    now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day)))
+    now = chunk_wrote(
+        lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day))
+    )
     found = judge(lake, pipeline, last, now)
-    assert [f.message for f in found] == ["the mean of value was 14.5, is 24.5 (69%, allowed 30%)"] * 2
-    now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12])
-    assert [f.message for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
+    assert [f.message for f in found] == [
+        "the mean of value was 14.5, is 24.5 (69%, allowed 30%)"
+    ] * 2
+    now = chunk_wrote(
+        lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12]
+    )
+    assert [f.message for f in judge(lake, pipeline, last, now)] == [
+        "30 rows before, 12 now (60%, allowed 50%)"
+    ] * 2
 
 
-def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why(tmp_path: Path) -> None:
+def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    plan, by = planned(lake, pipeline), HandWorker(lake, pipeline, lambda day: _without_entity(good_rows(day)))
+    plan, by = (
+        planned(lake, pipeline),
+        HandWorker(lake, pipeline, lambda day: _without_entity(good_rows(day))),
+    )
     with pytest.raises(BackfillError) as refused:
         run_plan(lambda: (lake, pipeline), plan, by)
     bound = "staging.entity.max_null_jump"
-    lift = f"or lift these bounds for all chunks with `backfill-assets run {plan.id} --accept {bound} --reason WHY`"
+    lift = (
+        f"or lift these bounds for all chunks with `backfill-assets run {plan.id} --accept "
+        f"{bound} --reason WHY`"
+    )
     assert lift in str(refused.value)
     keep_acceptance(lake, plan, [bound], "entities are gone by law")
     done = run_plan(lambda: (lake, pipeline), plan, by)
@@ -221,13 +282,19 @@ def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why
     again = planned(lake, pipeline, force=True)
     keep_acceptance(lake, again, ["chunk 1"], "")
     keep_acceptance(lake, again, [bound], "law")
-    make_alone(lambda: (lake, pipeline), ChunkWork(again, again.chunk(1), again.tables, again.chunk(1).days), make)
+    make_alone(
+        lambda: (lake, pipeline),
+        ChunkWork(again, again.chunk(1), again.tables, again.chunk(1).days),
+        make,
+    )
     assert [note.partition(" by ")[0] for note in notes] == [f"tests; {bound} accepted"], (
         "receipts have it in their note"
     )
 
 
-@pytest.mark.parametrize("name", ["staging", "staging.max_null_jump", "staging.nix.max_drift", "raw.max_row_change"])
+@pytest.mark.parametrize(
+    "name", ["staging", "staging.max_null_jump", "staging.nix.max_drift", "raw.max_row_change"]
+)
 def test_what_is_no_bound_of_a_plan_cannot_be_lifted(tmp_path: Path, name: str) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)

@@ -1,7 +1,9 @@
-"""Layers against each other in the gate: a row that a transform lost is found though receipts agree with their files.
+"""Layers against each other in the gate: a row that a transform lost is found though receipts agree
+with their files.
 
-Tested here: `backfill.gate.layers` on files of raw and staging, without an engine. Not tested here: the account
-of landed rows (`operations/test_account.py`), the query (`pipeline/transforms/test_queries.py`).
+Tested here: `backfill.gate.layers` on files of raw and staging, without an engine. Not tested here:
+the account of landed rows (`operations/test_account.py`), the query
+(`pipeline/transforms/test_queries.py`).
 """
 
 import shutil
@@ -36,11 +38,19 @@ def three(day: date) -> list[dict[str, Any]]:
     at = datetime.combine(day, time(10), tzinfo=None).astimezone()
     return [
         {
-            "seq": n, "event_key": f"{day}-{n}", "event_date": day, "event_ts": at, "version_ts": at,
-            "known_from": at, "known_until": None, "entity": "E", "value": n, "flag": 0,
+            "seq": n,
+            "event_key": f"{day}-{n}",
+            "event_date": day,
+            "event_ts": at,
+            "version_ts": at,
+            "known_from": at,
+            "known_until": None,
+            "entity": "E",
+            "value": n,
+            "flag": 0,
         }
         for n in range(3)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
@@ -51,14 +61,31 @@ def lake(tmp_path: Path) -> Made:
     raw, cells = pipeline.table("raw").contract, []
     for day in DAYS:
         for row in three(day):
-            cells.append(row | {"arrival_ts": row["event_ts"], "arrival_date": day, "op": "upsert", "source_file": "f"})
-    shutil.rmtree(there.table_place("raw").local())  # its log was written by hand and names no real file
-    staged, states = stage_by_hand(there, raw, cells), pipeline.states(read_view(there, pipeline.contracts))
+            cells.append(
+                row
+                | {
+                    "arrival_ts": row["event_ts"],
+                    "arrival_date": day,
+                    "op": "upsert",
+                    "source_file": "f",
+                }
+            )
+    shutil.rmtree(
+        there.table_place("raw").local()
+    )  # its log was written by hand and names no real file
+    staged, states = (
+        stage_by_hand(there, raw, cells),
+        pipeline.states(read_view(there, pipeline.contracts)),
+    )
     found = audit(there, staged.paths, raw)
-    entries = {d: DayEntry(found[d].rows, found[d].fingerprint, states.digests.of("raw", d)) for d in DAYS}
-    done = replace_days(there, Write(raw, staged, entries, -1, Provenance("test"), force=True), lambda days: {
-        d: entries[d].input_digest for d in days
-    })  # fmt: skip
+    entries = {
+        d: DayEntry(found[d].rows, found[d].fingerprint, states.digests.of("raw", d)) for d in DAYS
+    }
+    done = replace_days(
+        there,
+        Write(raw, staged, entries, -1, Provenance("test"), force=True),
+        lambda days: {d: entries[d].input_digest for d in days},
+    )
     ledger = there.table_place("arrivals").local()
     told = Receipt("a", "arrivals", "manual", {}, inputs={"raw": done.version})
     make_commit(ledger, len(versions(ledger)), told)
@@ -76,7 +103,9 @@ def test_a_chunk_whose_layers_agree_passes(lake: Made) -> None:
 
 
 def test_a_row_that_was_lost_between_raw_and_staging_stops_the_plan(lake: Made) -> None:
-    with pytest.raises(BackfillError, match="3 deliveries in raw are for it, 2 are here and 0 superseded"):
+    with pytest.raises(
+        BackfillError, match="3 deliveries in raw are for it, 2 are here and 0 superseded"
+    ):
         run_plan(lambda: lake, planned(*lake), worker(lake, lost=1))
 
 
@@ -89,7 +118,9 @@ def test_landed_rows_that_are_nowhere_stop_every_plan(lake: Made) -> None:
     make_commit(raw, len(versions(raw)), Receipt("w", "raw", "manual", {first: lacking}))
     ledger = there.table_place("arrivals").local()
     make_commit(
-        ledger, len(versions(ledger)), Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1})
+        ledger,
+        len(versions(ledger)),
+        Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1}),
     )
     now = progress(there, pipeline, plan)
     found = layers(there, pipeline, plan.chunk(1), now)

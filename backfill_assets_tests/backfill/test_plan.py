@@ -1,7 +1,8 @@
-"""Making plans: which days are written and why, what follows outside the range, what it costs, and what is refused.
+"""Making plans: which days are written and why, what follows outside the range, what it costs, and
+what is refused.
 
-Tested here: `backfill.plan` with its parts and the impact of a plan, on lakes without an engine. Not tested here:
-running one (`test_run.py`), finding rows that move (`load.test_moves`).
+Tested here: `backfill.plan` with its parts and the impact of a plan, on lakes without an engine.
+Not tested here: running one (`test_run.py`), finding rows that move (`load.test_moves`).
 """
 
 from dataclasses import replace
@@ -14,7 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, impacts, look_of, make_plan, price_of
+from backfill_assets.backfill.plan import (
+    TEMPLATES,
+    PlanRequest,
+    cut,
+    impacts,
+    look_of,
+    make_plan,
+    price_of,
+)
 from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
@@ -35,7 +44,9 @@ def day(number: int) -> date:
     return START + ONE_DAY * number
 
 
-def made(lake: Made, first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31) -> Plan:
+def made(
+    lake: Made, first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31
+) -> Plan:
     """A plan of these days; nothing is kept."""
     days = DayRange(day(first), day(end))
     return make_plan(*lake, PlanRequest(days, names, policy or Policy(), most_days=most_days))
@@ -55,7 +66,8 @@ def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: Ma
     assert staging.reads == {"raw": (DayRange(day(4), day(6)),)}
     assert features.days() == {day(4), day(5)}
     assert features.reads["staging"] == (DayRange(day(2), day(6)),)
-    # A trailing window of three days: the two days after the last one follow, and nothing makes them in this plan.
+    # A trailing window of three days: the two days after the last one follow, and nothing makes
+    # them in this plan.
     written = {d for i in plan.impacts for d in i.days() if i.table == "features"}
     follows = {d for span in features.follows for d in span}
     assert follows | written >= {day(4), day(5), day(6), day(7)}
@@ -82,7 +94,9 @@ def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: M
     for _ in range(10):
         entries = {day(n): DayEntry(3, "F1", "digest") for n in range(6)}
         make_commit(
-            path, len(versions(path)), Receipt(f"w{len(versions(path))}", "staging", "manual", entries, seconds=30)
+            path,
+            len(versions(path)),
+            Receipt(f"w{len(versions(path))}", "staging", "manual", entries, seconds=30),
         )
     learnt = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
     assert learnt.writes > 0
@@ -113,15 +127,26 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("policy", "tables", "most_days", "told"),
     [
-        (Policy(chunk="12d", canary=0), ["staging"], 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
+        (
+            Policy(chunk="12d", canary=0),
+            ["staging"],
+            7,
+            "12 days in one run are more than 7.*--max-chunk-days 12",
+        ),
         (Policy(keep_removed=True), ["staging"], 31, "an overwrite keeps no row of a day"),
         (Policy(chunk="fortnight"), ["staging"], 31, "is no size"),
         (Policy(canary_days=DayRange(day(12), day(13))), ["staging"], 31, "is not within the days"),
-        (Policy(write_mode="merge"), ["raw", "staging"], 31,
-         r"the table raw: its days cannot be merged: .* \(--tables staging"),
+        (
+            Policy(write_mode="merge"),
+            ["raw", "staging"],
+            31,
+            r"the table raw: its days cannot be merged: .* \(--tables staging",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_unsafe_is_refused(lake: Made, policy: Policy, tables: list[str], most_days: int, told: str) -> None:
+)
+def test_what_is_unsafe_is_refused(
+    lake: Made, policy: Policy, tables: list[str], most_days: int, told: str
+) -> None:
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=told):
         made(lake, 0, 12, *tables, policy=policy, most_days=most_days)
@@ -132,14 +157,20 @@ def test_every_template_begins_with_a_canary() -> None:
     assert all(policy.canary >= 1 and policy.template == name for name, policy in TEMPLATES.items())
 
 
-def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Receipt:
+def wrote(
+    version: int, days: int, seconds: float, cpu: float | None = None, **more: Any
+) -> Receipt:
     """The receipt of so many days of ten rows."""
     entries = {day(n): DayEntry(10, "F", "d") for n in range(days)}
-    return Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more)
+    return Receipt(
+        f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more
+    )
 
 
 @given(st.lists(st.tuples(st.integers(1, 600), st.floats(1.0, 900.0)), min_size=1, max_size=40))
-def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: list[tuple[int, float]]) -> None:
+def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(
+    writes: list[tuple[int, float]],
+) -> None:
     past = [wrote(n, *write, bytes=800) for n, write in enumerate(writes)]
     prices = [price_of(past, days) for days, _ in writes]
     assert sum(p.seconds for p in prices) == pytest.approx(sum(seconds for _, seconds in writes))
@@ -148,7 +179,9 @@ def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: li
     assert price_of(past, sum(days for days, _ in writes)).bytes == 800 * len(writes)
 
 
-def test_the_wait_for_an_engine_is_no_part_of_a_price_and_processors_are_priced_where_all_receipts_have_them() -> None:
+def test_a_wait_for_an_engine_has_no_price_and_processors_have_one_where_all_receipts_name_them() -> (
+    None
+):
     assert price_of([wrote(0, 7, 78.0, start_seconds=70.0)], 7).seconds == pytest.approx(8.0)
     assert price_of([wrote(n, 2, 4.0) for n in range(9)], 2).cpu is None
     priced = price_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 2)
@@ -159,12 +192,14 @@ def test_the_wait_for_an_engine_is_no_part_of_a_price_and_processors_are_priced_
 units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))
 orders = st.sampled_from(("ascending", "newest-first"))
 spans = st.builds(
-    lambda s, n: DayRange(s, s + ONE_DAY * n), st.dates(date(2020, 1, 1), date(2025, 1, 1)), st.integers(1, 200)
+    lambda s, n: DayRange(s, s + ONE_DAY * n),
+    st.dates(date(2020, 1, 1), date(2025, 1, 1)),
+    st.integers(1, 200),
 )
 
 
 @given(spans, units, st.integers(0, 5), orders)
-def test_chunks_hold_every_day_once_and_follow_each_other_the_canary_first_and_the_boundary_chunk_last(
+def test_chunks_hold_every_day_once_the_canary_first_and_the_boundary_chunk_last(
     days: DayRange, unit: str, canary: int, order: Order
 ) -> None:
     chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
@@ -176,11 +211,15 @@ def test_chunks_hold_every_day_once_and_follow_each_other_the_canary_first_and_t
         assert first.days.end == second.days.start
     assert (chunks[0].kind is ChunkKind.CANARY) == (canary > 0)
     assert canary == 0 or len(chunks[0].days) == min(canary, len(days))
-    assert [c.kind is ChunkKind.BOUNDARY for c in chunks] == [False] * len(worked) + [True] * (len(worked) > 1)
+    assert [c.kind is ChunkKind.BOUNDARY for c in chunks] == [False] * len(worked) + [True] * (
+        len(worked) > 1
+    )
 
 
 @given(spans, units, st.integers(0, 199), st.integers(1, 5), orders)
-def test_a_canary_within_leaves_whole_ones(days: DayRange, unit: str, begin: int, length: int, order: Order) -> None:
+def test_a_canary_within_leaves_whole_ones(
+    days: DayRange, unit: str, begin: int, length: int, order: Order
+) -> None:
     first = days.start + ONE_DAY * (begin % len(days))
     canary = DayRange(first, min(days.end, first + ONE_DAY * length))
     chunks = cut(days, Policy(chunk=unit, canary=len(canary), order=order, canary_days=canary))
@@ -192,11 +231,16 @@ def test_a_canary_within_leaves_whole_ones(days: DayRange, unit: str, begin: int
 
 def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() -> None:
     moves = [
-        DayMove("raw", day(1), 9, 0, 0), DayMove("staging", day(2), 1, 1, 0), DayMove("staging", day(3), 0, 0, 3),
+        DayMove("raw", day(1), 9, 0, 0),
+        DayMove("staging", day(2), 1, 1, 0),
+        DayMove("staging", day(3), 0, 0, 3),
         DayMove("staging", day(8), 0, 0, 99),
-    ]  # fmt: skip
+    ]
     look, days = PlanLook(tuple(moves)), DayRange(day(0), day(5))
-    found = [look.most_changed(days, tables) for tables in (["staging"], ["raw", "staging"], ["features"])]
+    found = [
+        look.most_changed(days, tables)
+        for tables in (["staging"], ["raw", "staging"], ["features"])
+    ]
     assert found == [DayRange(day(n), day(n + 1)) for n in (3, 1, 1)]
     assert PlanLook().most_changed(days, ["staging"]) is None
 
@@ -223,13 +267,20 @@ def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> 
     now, latest = states.frontier("labels"), states.view.table("labels").latest
     assert now is not None
     for frontier, why in ((now - timedelta(days=8), "matured"), (now, "stale")):
-        written = replace(states.view.table("labels"), latest={**latest, day: replace(latest[day], frontier=frontier)})
-        then = pipeline.states(replace(states.view, tables={**states.view.tables, "labels": written}))
+        written = replace(
+            states.view.table("labels"),
+            latest={**latest, day: replace(latest[day], frontier=frontier)},
+        )
+        then = pipeline.states(
+            replace(states.view, tables={**states.view.tables, "labels": written})
+        )
         (found,) = impacts(then, ("labels",), DayRange(day, day + ONE_DAY), Policy())[:1]
         assert list(found.write) == [why]
 
 
-def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told(tmp_path: Path) -> None:
+def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 12)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     moves = [DayMove("raw", START, 0, 0, 3), DayMove("staging", START + 5 * ONE_DAY, 2, 0, 0)]
@@ -242,4 +293,7 @@ def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told
     told = "\n".join(look_lines(look, days))
     assert f"beyond the range: {START + 5 * ONE_DAY} gain or lose rows too" in told
     assert f"plan --from {START} --to {START + 5 * ONE_DAY}" in told
-    assert f"look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content: {START}" in told
+    assert (
+        "look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content: "
+        f"{START}" in told
+    )

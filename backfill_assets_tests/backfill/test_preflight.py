@@ -1,7 +1,8 @@
-"""Each check of the preflight can fail, and such a plan is refused when it is run; moved pins are named by both values.
+"""Each check of the preflight can fail, and such a plan is refused when it is run; moved pins are
+named by both values.
 
-Tested here: `backfill.preflight` on tables without an engine, and points at which a plan waits. Not tested here: runs
-(`backfill/test_run.py`).
+Tested here: `backfill.preflight` on tables without an engine, and points at which a plan waits. Not
+tested here: runs (`backfill/test_run.py`).
 """
 
 from collections.abc import Callable
@@ -76,9 +77,13 @@ def rows_that_another_program_appended(lake: Lake, pipeline: Pipeline) -> Spoilt
 def a_key_of_most_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
     gates = GateSettings(tables={"staging": TableGate(max_key_share=0.4, skew="warn")})
     object.__setattr__(lake, "settings", lake.settings.model_copy(update={"gates": gates}))
-    skewed = [{**row, "entity": "E0"} if n < 17 else row for n, row in enumerate(good_rows(FIRST.start))]
+    skewed = [
+        {**row, "entity": "E0"} if n < 17 else row for n, row in enumerate(good_rows(FIRST.start))
+    ]
     write_by_hand(lake, pipeline, FIRST, lambda _: skewed)
-    told = f"staging by entity (features; NULL apart): 70% of the 30 rows of {DAYS.start} have one key"
+    told = (
+        f"staging by entity (features; NULL apart): 70% of the 30 rows of {DAYS.start} have one key"
+    )
     return told, pipeline
 
 
@@ -103,7 +108,10 @@ def _cut(lake: Lake) -> Path:
 def test_reads_of_consumers_are_tried_and_named_only_where_there_are_some(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    asked, name = PlanRequest(FIRST, ("staging",), Policy(force=True, canary=0)), "reads of consumers answer"
+    asked, name = (
+        PlanRequest(FIRST, ("staging",), Policy(force=True, canary=0)),
+        "reads of consumers answer",
+    )
     assert name not in {t.name for t in make_plan(lake, pipeline, asked).preflight}
     for column, passes in (("entity", True), ("gone", False)):
         gates = GateSettings(reads=(f"SELECT {column} FROM staging",))
@@ -148,9 +156,14 @@ def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
 PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
 
 
-def test_what_moved_is_named_with_both_values_and_newer_versions_and_other_tables_move_no_pin() -> None:
+def test_what_moved_is_named_with_both_values_and_newer_versions_and_other_tables_move_no_pin() -> (
+    None
+):
     now = replace(PINNED, codes={"staging": "c2"}, packages={"pyspark": "5"})
-    assert list(moved_pins(PINNED, now, ("staging",))) == ["the code of staging was c1, is c2", "pyspark was 4, is 5"]
+    assert list(moved_pins(PINNED, now, ("staging",))) == [
+        "the code of staging was c1, is c2",
+        "pyspark was 4, is 5",
+    ]
     now = replace(PINNED, versions={"staging": 9}, codes={"staging": "c1", "features": "new"})
     assert list(moved_pins(PINNED, now, ("staging",))) == []
 
@@ -161,15 +174,27 @@ def test_the_engine_and_its_version_are_pinned_without_its_token(tmp_path: Path)
 
     def pinned(engine: str) -> Pins:
         spark = lake.settings.spark.model_copy(update={"engine": engine})
-        return take_pins(replace(lake, settings=lake.settings.model_copy(update={"spark": spark})), pipeline, states)
+        return take_pins(
+            replace(lake, settings=lake.settings.model_copy(update={"spark": spark})),
+            pipeline,
+            states,
+        )
 
-    here, other, secret = pinned("embedded"), pinned("sc://elsewhere:15002"), pinned("sc://e/;token=t0")
+    here, other, secret = (
+        pinned("embedded"),
+        pinned("sc://elsewhere:15002"),
+        pinned("sc://e/;token=t0"),
+    )
     assert (here.packages["engine"], here.packages["pysail"]) == ("embedded", version("pysail"))
-    assert list(moved_pins(here, other, ("staging",))) == ["engine was embedded, is sc://elsewhere:15002"]
+    assert list(moved_pins(here, other, ("staging",))) == [
+        "engine was embedded, is sc://elsewhere:15002"
+    ]
     assert secret.packages["engine"] == "sc://e/;token=***", "a plan is a file"
     before = Pins({}, {}, {"engine": "sc://e/;token=t0"}, {}, None)  # as plans of before hold it
     assert list(moved_pins(before, secret, ())) == []
-    assert list(moved_pins(before, other, ())) == ["engine was sc://e/;token=***, is sc://elsewhere:15002"]
+    assert list(moved_pins(before, other, ())) == [
+        "engine was sc://e/;token=***, is sc://elsewhere:15002"
+    ]
 
 
 @pytest.fixture
@@ -192,23 +217,34 @@ def run(lake: Made, plan: Plan, **worker: Any) -> tuple[str, list[str]]:
         (str(DAYS.start + timedelta(5)), ["gate 3"]),
     ],
 )
-def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(lake: Made, stop: str, stops: list[str]) -> None:
+def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
+    lake: Made, stop: str, stops: list[str]
+) -> None:
     plan = planned(*lake, stop_after=stop)
     passed = []
     while (done := run(lake, plan))[0] == "waiting":
         passed.append(done[1][-1])
-        with pytest.raises(BackfillError, match=r"it is waiting \(chunk \d .*its gate passed, --stop-after"):
+        with pytest.raises(
+            BackfillError, match=r"it is waiting \(chunk \d .*its gate passed, --stop-after"
+        ):
             run(lake, plan)
-        with pytest.raises(BackfillError, match=r"It still waits\. Say `backfill-assets plan resume"):
+        with pytest.raises(
+            BackfillError, match=r"It still waits\. Say `backfill-assets plan resume"
+        ):
             resume(lake[0], plan, "")
-        assert f"plan resume {plan.id} --reason WHY`, then `backfill-assets run" in held_back(lake[0])[plan.id]
+        assert (
+            f"plan resume {plan.id} --reason WHY`, then `backfill-assets run"
+            in held_back(lake[0])[plan.id]
+        )
         resume(lake[0], plan, "looked")
     assert (done[0], passed) == ("finished", stops)
     assert [(r.by, r.reason, f"gate {r.chunk}") for r in resumed(lake[0], plan)] == [
         (whoami(), "looked", gate) for gate in stops
     ]
     other = planned(*lake, stop_after=str(DAYS.start + timedelta(1)), max_parallel=2)
-    assert run(lake, other) == ("waiting", ["gate 1", "gate 2", "gate 3"]), "chunks at once are all made before"
+    assert run(lake, other) == ("waiting", ["gate 1", "gate 2", "gate 3"]), (
+        "chunks at once are all made before"
+    )
 
 
 def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: Made) -> None:
@@ -224,10 +260,15 @@ def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: 
 
 @pytest.mark.parametrize(
     ("stop", "canary", "told"),
-    [("canary", 0, "the plan has no canary"), ("noon", 1, "'noon' is no point of a plan"),
-     ("2031-01-01", 1, "2031-01-01 is none of the days")],
-)  # fmt: skip
-def test_a_point_that_a_plan_has_not_is_refused(lake: Made, stop: str, canary: int, told: str) -> None:
+    [
+        ("canary", 0, "the plan has no canary"),
+        ("noon", 1, "'noon' is no point of a plan"),
+        ("2031-01-01", 1, "2031-01-01 is none of the days"),
+    ],
+)
+def test_a_point_that_a_plan_has_not_is_refused(
+    lake: Made, stop: str, canary: int, told: str
+) -> None:
     with pytest.raises(BackfillError, match=told):
         planned(*lake, stop_after=stop, canary=canary)
 
@@ -241,6 +282,10 @@ def test_a_point_that_a_plan_has_not_is_refused(lake: Made, stop: str, canary: i
         ({"engine": "sc://far:15002"}, "1: cores and memory of sc are not known here"),
     ],
 )
-def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(lake: Made, spark: dict[str, Any], told: str) -> None:
-    most, why = usual_parallel(lake[0].settings.model_copy(update={"spark": SparkSettings(**spark)}))
+def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(
+    lake: Made, spark: dict[str, Any], told: str
+) -> None:
+    most, why = usual_parallel(
+        lake[0].settings.model_copy(update={"spark": SparkSettings(**spark)})
+    )
     assert (most, why) == (int(told[0]), told)

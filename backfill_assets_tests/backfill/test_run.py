@@ -1,7 +1,8 @@
-"""Running plans: from wherever they stand, a gate after each chunk, and nothing beyond a gate that refuses.
+"""Running plans: from wherever they stand, a gate after each chunk, and nothing beyond a gate that
+refuses.
 
-Tested here: `backfill.run` with a worker that writes without an engine. Not tested here: the runs of Dagster
-behind it (`end_to_end/test_plan_at_once.py`).
+Tested here: `backfill.run` with a worker that writes without an engine. Not tested here: the runs
+of Dagster behind it (`end_to_end/test_plan_at_once.py`).
 """
 
 from dataclasses import replace
@@ -38,11 +39,22 @@ from backfill_assets_tests.operations.planning import (
 from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
-ALL = ["made 2024-02-26", "gate 1", "made 2024-02-27..2024-02-29", "gate 2", "made 2024-03-01..2024-03-03", "gate 3",
-       "made 2024-03-04..2024-03-06", "gate 4", "gate 5"]  # fmt: skip
+ALL = [
+    "made 2024-02-26",
+    "gate 1",
+    "made 2024-02-27..2024-02-29",
+    "gate 2",
+    "made 2024-03-01..2024-03-03",
+    "gate 3",
+    "made 2024-03-04..2024-03-06",
+    "gate 4",
+    "gate 5",
+]
 
 
-def run(lake: Lake, pipeline: Pipeline, plan: Plan, accepted: int = 0, **worker: Any) -> tuple[Progress, list[str]]:
+def run(
+    lake: Lake, pipeline: Pipeline, plan: Plan, accepted: int = 0, **worker: Any
+) -> tuple[Progress, list[str]]:
     """Run it by hand; what it came to, and what was done."""
     by = HandWorker(lake, pipeline, **worker)
     return run_plan(lambda: (lake, pipeline), plan, by, accepted), by.told
@@ -50,7 +62,9 @@ def run(lake: Lake, pipeline: Pipeline, plan: Plan, accepted: int = 0, **worker:
 
 def fingerprints(lake: Lake, pipeline: Pipeline) -> dict[date | None, str]:
     """What staging holds, by a reader that did not write it."""
-    return {d: p.fingerprint for d, p in audit_table(lake, pipeline.table("staging").contract).items()}
+    return {
+        d: p.fingerprint for d, p in audit_table(lake, pipeline.table("staging").contract).items()
+    }
 
 
 def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None:
@@ -72,13 +86,17 @@ def _opened(lake: Lake, pipeline: Pipeline) -> Made:
     return lake, pipeline
 
 
-def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
     run(lake, pipeline, plan)
     before = versions_of(lake)
     known = pipeline.codes["staging"]
-    moved = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
+    moved = replace(
+        pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")}
+    )
     for today in (pipeline, moved):  # what moved since is of no concern to it
         worker = HandWorker(lake, today)
         now = run_plan(partial(_opened, lake, today), plan, worker)
@@ -105,11 +123,14 @@ def test_killed_at_any_chunk_a_rerun_ends_as_if_undisturbed(
     with pytest.raises(Killed):
         run(lake, pipeline, plan, dies_at=dies_at, dies_after=dies_after)
     now, told = run(lake, pipeline, plan)
-    # Nothing is made twice, no gate is skipped: the newest is taken again until a receipt of a later chunk proves it.
+    # Nothing is made twice, no gate is skipped: the newest is taken again until a receipt of a
+    # later chunk proves it.
     assert told == ALL[max(2 * dies_at - (1 if dies_after else 3), 0) :]
     assert now.state == "finished"
     assert fingerprints(lake, pipeline) == fingerprints(undisturbed, pipeline)
-    assert len(versions(lake.table_place("staging"))) == len(versions(undisturbed.table_place("staging")))
+    assert len(versions(lake.table_place("staging"))) == len(
+        versions(undisturbed.table_place("staging"))
+    )
 
 
 def test_a_failing_run_is_tried_as_often_as_the_plan_allows_and_stops_it(tmp_path: Path) -> None:
@@ -135,7 +156,9 @@ def test_killed_among_chunks_that_run_at_once_no_gate_is_skipped(tmp_path: Path)
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline, chunk="1d", max_parallel=3)
     with pytest.raises(Killed):
-        run(lake, pipeline, plan, dies_at=4, dies_after=True)  # 2 and 3 of its wave are written, none is judged
+        run(
+            lake, pipeline, plan, dies_at=4, dies_after=True
+        )  # 2 and 3 of its wave are written, none is judged
     _, told = run(lake, pipeline, plan)
     assert told[:3] == ["gate 2", "gate 3", "gate 4"]
 
@@ -146,7 +169,10 @@ def test_days_of_another_active_plan_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run(lake, pipeline, one, dies_at=2)
     before = versions_of(lake)
-    with pytest.raises(BackfillError, match=f"the plan {one.id} is active and has 2024-02-26..2024-03-06 of staging"):
+    with pytest.raises(
+        BackfillError,
+        match=f"the plan {one.id} is active and has 2024-02-26..2024-03-06 of staging",
+    ):
         run(lake, pipeline, other)
     assert versions_of(lake) == before
     mark(lake, one.id, "ended", "cancelled")
@@ -159,8 +185,12 @@ def test_a_pin_that_moved_is_refused_with_both_digests(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run(lake, pipeline, plan, dies_at=3)
     before, known = versions_of(lake), pipeline.codes["staging"]
-    changed = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
-    with pytest.raises(BackfillError, match=f"the code of staging was {known.code_digest}, is other"):
+    changed = replace(
+        pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")}
+    )
+    with pytest.raises(
+        BackfillError, match=f"the code of staging was {known.code_digest}, is other"
+    ):
         run_plan(lambda: (lake, changed), plan, HandWorker(lake, changed))
     assert versions_of(lake) == before
 
@@ -190,29 +220,49 @@ def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Pa
     told = str(refused.value)
     assert "staging 2024-02-26 rows: 30 rows before, 3 now" in told
     assert (
-        "The chunk is written, no later one was run; putting it back failed: the table staging: 1 of 1 file(s)" in told
+        "The chunk is written, no later one was run; putting it back failed: the table staging: 1 "
+        "of 1 file(s)" in told
     )
-    assert refused.value.facts["rollback"] == f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes"
+    assert (
+        refused.value.facts["rollback"]
+        == f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes"
+    )
     assert told in (marked(lake, plan.id, "stopped") or "")
 
 
 def _first_files(lake: Lake) -> list[Path]:
-    return [p for p in lake.table_place("staging").local().rglob("*.parquet") if "event_date=2024-02-26" in p.parts]
+    return [
+        p
+        for p in lake.table_place("staging").local().rglob("*.parquet")
+        if "event_date=2024-02-26" in p.parts
+    ]
 
 
-def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(tmp_path: Path) -> None:
+def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    merging: dict[str, Any] = {"write_mode": "merge", "keep_removed": True, "tolerances": Tolerances(rows=None)}
-    now, _ = run(lake, pipeline, planned(lake, pipeline, **merging), rows=lambda day: good_rows(day)[:20])
+    merging: dict[str, Any] = {
+        "write_mode": "merge",
+        "keep_removed": True,
+        "tolerances": Tolerances(rows=None),
+    }
+    now, _ = run(
+        lake, pipeline, planned(lake, pipeline, **merging), rows=lambda day: good_rows(day)[:20]
+    )
     assert now.state == "finished"
     assert {p.rows for p in audit_table(lake, pipeline.table("staging").contract).values()} == {30}
     assert {now.states.of("staging", d) for d in DAYS} == {State.OUTDATED}
     assert [c.took.kept for c in now.chunks if c.took] == [10, 30, 30, 30]
-    receipts = [c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags]
+    receipts = [
+        c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags
+    ]
     assert {r.tags[MODE_TAG] for r in receipts} == {WriteMode.MERGE_KEEPING}
     again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
     assert (again.state, [t for t in told if t.startswith("made")]) == ("finished", [])
     over, told = run(lake, pipeline, planned(lake, pipeline, force=False))
-    assert len([t for t in told if t.startswith("made")]) == 4, "an overwrite does not take a merged day for right"
+    assert len([t for t in told if t.startswith("made")]) == 4, (
+        "an overwrite does not take a merged day for right"
+    )
     assert {over.states.of("staging", d) for d in DAYS} == {State.FRESH}

@@ -1,4 +1,5 @@
-"""Processes of chunks: begun at once, waited for, and none left when the one that began them is interrupted.
+"""Processes of chunks: begun at once, waited for, and none left when the one that began them is
+interrupted.
 
 Tested here: `backfill.work.causes_of` with programs of a line. Not tested here: chunks
 (`orchestration/test_plan_job.py`, `cli/test_run.py`).
@@ -26,15 +27,23 @@ causes_of([sleeper, sleeper])
 
 @pytest.mark.usefixtures("processes")
 def test_each_prints_its_cause_and_one_that_dies_is_named_by_its_exit_code() -> None:
-    well, fails, dies = ((sys.executable, "-c", text) for text in ("print('noise')", FAILS, "raise SystemExit(3)"))
+    well, fails, dies = (
+        (sys.executable, "-c", text) for text in ("print('noise')", FAILS, "raise SystemExit(3)")
+    )
     assert causes_of([well, fails, dies]) == [
-        "", "no disk", "its process ended with exit code 3; see its lines above",
-    ]  # fmt: skip
+        "",
+        "no disk",
+        "its process ended with exit code 3; see its lines above",
+    ]
 
 
 @pytest.mark.usefixtures("processes")
 def test_they_get_the_environment_that_is_asked_for_beside_this_processs() -> None:
-    tells = (sys.executable, "-c", "import os; print(os.environ['NAMED'], 'PATH' in os.environ); raise SystemExit(1)")
+    tells = (
+        sys.executable,
+        "-c",
+        "import os; print(os.environ['NAMED'], 'PATH' in os.environ); raise SystemExit(1)",
+    )
     assert causes_of([tells], {"NAMED": "eu/shop"}) == ["eu/shop True"]
 
 

@@ -1,6 +1,8 @@
-"""Runs and events that Dagster would hold of a lake in use, and the rule by which `maintain` deletes them.
+"""Runs and events that Dagster would hold of a lake in use, and the rule by which `maintain`
+deletes them.
 
-Lives here: the rows alone, through Dagster's API and in memory. Does not live here: runs that compute anything.
+Lives here: the rows alone, through Dagster's API and in memory. Does not live here: runs that
+compute anything.
 """
 
 import uuid
@@ -23,8 +25,8 @@ def template() -> None:
 
 @dataclass
 class DagsterRows:
-    """The runs and events that Dagster would hold of a lake's commits, written through its API in memory: `events` of
-    the runs that are there; so many runs were ever `written`."""
+    """The runs and events that Dagster would hold of a lake's commits, written through its API in
+    memory: `events` of the runs that are there; so many runs were ever `written`."""
 
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
     told: dict[str, int] = field(default_factory=dict)
@@ -46,14 +48,18 @@ class DagsterRows:
                     self._record(table.name, [*map(str, commit.receipt.days)])
 
     def _record(self, table: str, days: list[str]) -> None:
-        run = dg.DagsterRun("job", str(uuid.uuid4()), tags={LAKE_TAG: "it"}, status=dg.DagsterRunStatus.SUCCESS)
+        run = dg.DagsterRun(
+            "job", str(uuid.uuid4()), tags={LAKE_TAG: "it"}, status=dg.DagsterRunStatus.SUCCESS
+        )
         self.instance.add_run(run)
         self.events[run.run_id] = len(days)
         self.written += 1
         for partition in days:
             done = dg.AssetMaterialization(table, partition=partition)
             said = self._event.event_specific_data._replace(materialization=done)
-            self.instance.report_dagster_event(self._event._replace(event_specific_data=said), run.run_id)
+            self.instance.report_dagster_event(
+                self._event._replace(event_specific_data=said), run.run_id
+            )
 
     def prune(self, before: float) -> None:
         """Delete the runs that the job `maintain` would delete by `[retention] run_days`."""

@@ -1,7 +1,7 @@
-"""Random histories of a small lake, each held at its end against a lake that is built anew from the same files.
-Here: playing what can happen (`happenings`), some of it stopped by exceptions, and what has to hold at the end. A
-failure shows its seed, by which it is played again, and its steps. Not here: what tables must hold (`oracle`); both
-lakes are the package's own, which is the point."""
+"""Random histories of a small lake, each held at its end against a lake that is built anew from the
+same files. Here: playing what can happen (`happenings`), some of it stopped by exceptions, and what
+has to hold at the end. A failure shows its seed, by which it is played again, and its steps. Not
+here: what tables must hold (`oracle`); both lakes are the package's own, which is the point."""
 
 import json
 import shutil
@@ -18,7 +18,16 @@ from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.benchmarks.happenings import BUILT, DAYS, EVENTS, EVERY_DAY, LAST, Differs, History, plans_of
+from backfill_assets_tests.benchmarks.happenings import (
+    BUILT,
+    DAYS,
+    EVENTS,
+    EVERY_DAY,
+    LAST,
+    Differs,
+    History,
+    plans_of,
+)
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
 
@@ -27,10 +36,14 @@ ROOMS = ("lake/", "load/", "operations/")  # where exceptions are raised
 
 
 def play(history: History, steps: int) -> None:
-    """Random steps, some of them stopped by an exception at a random line, and the end. Raises Differs."""
+    """Random steps, some of them stopped by an exception at a random line, and the end. Raises
+    Differs."""
     chance = history.chance
     for happens in chance.choices([*EVENTS], [*EVENTS.values()], k=steps):
-        kind, line = chance.choice(sorted(ERRORS)), chance.randrange(1, 20_000) if chance.random() < 0.15 else 0
+        kind, line = (
+            chance.choice(sorted(ERRORS)),
+            chance.randrange(1, 20_000) if chance.random() < 0.15 else 0,
+        )
         history.story.append(f"{happens.__name__}{f', {kind} at line {line}' if line else ''}")
         history.done[happens.__name__] += 1
         with suppress(*RAISED), raising_at(line, ROOMS, ERRORS[kind]) as met:
@@ -43,12 +56,18 @@ def play(history: History, steps: int) -> None:
 
 
 def end(history: History) -> None:
-    """People settle what is theirs; then the lake is held against a new one: before a catch-up, after it, and once the
-    days that wait for people are made, too."""
+    """People settle what is theirs; then the lake is held against a new one: before a catch-up,
+    after it, and once the days that wait for people are made, too."""
     history.story.append("the end")
-    for name in ("gate", "as_of", *["late"] * bool(history.done["replayed"])):  # a new lake has no releases
+    for name in (
+        "gate",
+        "as_of",
+        *["late"] * bool(history.done["replayed"]),
+    ):  # a new lake has no releases
         history.set(name, None)
-    if history.forgotten and "_file" in history.settings["select"]:  # loads are refused: which column names the entity?
+    if (
+        history.forgotten and "_file" in history.settings["select"]
+    ):  # loads are refused: which column names the entity?
         history.set("select", SELECTS[0])
     if "called" in history.settings:
         history.say("catch-up")
@@ -83,7 +102,9 @@ def end(history: History) -> None:
 
 def forget_rest(history: History) -> None:
     """Forget what the last tries did not finish."""
-    if history.forgotten and history.settings.get("required"):  # else staging is refused, and the erasure with it
+    if history.forgotten and history.settings.get(
+        "required"
+    ):  # else staging is refused, and the erasure with it
         history.say("backfill", *EVERY_DAY, "--tables", "raw")
     for entity in history.forgotten:  # what its last try did not finish
         drops = ("--drop", "snapshots", "--drop", "candidates")
@@ -97,7 +118,8 @@ def release(history: History) -> None:
 
 
 def _settled(history: History, new: Path) -> None:
-    """A catch-up ends; fresh days are those of the new lake, all is well, and a second catch-up does nothing."""
+    """A catch-up ends; fresh days are those of the new lake, all is well, and a second catch-up
+    does nothing."""
     history.must("catch-up")
     compare(history, new, fresh_days(history))
     history.must("verify", "--deep")
@@ -106,15 +128,26 @@ def _settled(history: History, new: Path) -> None:
 
 
 def fresh_days(history: History) -> dict[str, set[date]]:
-    """Per table the days that status calls fresh and that will not change, down to tables with days that need a
-    rebuild, of which nobody knows what they will change, or that are outdated or held, as people want them."""
-    days, lake = json.loads(history.must("status", *EVERY_DAY, "--json"))["days"], open_lake(history.root)
+    """Per table the days that status calls fresh and that will not change, down to tables with days
+    that need a rebuild, of which nobody knows what they will change, or that are outdated or held,
+    as people want them."""
+    days, lake = (
+        json.loads(history.must("status", *EVERY_DAY, "--json"))["days"],
+        open_lake(history.root),
+    )
     pipeline = chosen_pipeline(lake)
-    needed, found = needed_days(pipeline.states(read_view(lake, pipeline.contracts))), dict[str, set[date]]()
+    needed, found = (
+        needed_days(pipeline.states(read_view(lake, pipeline.contracts))),
+        dict[str, set[date]](),
+    )
     for table in ("raw", *BUILT):
         mine = {date.fromisoformat(d["day"]): d for d in days if d["table"] == table}
-        found[table] = {day for day, d in mine.items() if d["state"] == "fresh" and not d["will_change"]}
-        if needed[table] or any(mine[day]["state"] != "missing" for day in mine.keys() - found[table]):
+        found[table] = {
+            day for day, d in mine.items() if d["state"] == "fresh" and not d["will_change"]
+        }
+        if needed[table] or any(
+            mine[day]["state"] != "missing" for day in mine.keys() - found[table]
+        ):
             break
     return found
 
@@ -125,7 +158,9 @@ def compare(history: History, new: Path, days: Mapping[str, set[date]]) -> None:
         mine, its = (_rows(open_lake(root), table, wanted) for root in (history.root, new))
         if differing := sorted((mine - its) + (its - mine)):
             signs = ("kept" if row in mine - its else "new " for row in differing)
-            shown = (f"  {sign} {day} {row}" for sign, (day, row) in zip(signs, differing, strict=True))
+            shown = (
+                f"  {sign} {day} {row}" for sign, (day, row) in zip(signs, differing, strict=True)
+            )
             raise Differs("\n".join((f"{table} differs:", *shown)))
 
 
@@ -137,7 +172,11 @@ def _rows(lake: Lake, table: str, days: set[date]) -> Counter[tuple[str, str]]:
         BUILT.get(table, "arrival_date"),
     )
     # Columns that were dropped are NULL.
-    found = ((str(r[column]), {k: v for k, v in r.items() if v is not None}) for r in rows if r[column] in days)
+    found = (
+        (str(r[column]), {k: v for k, v in r.items() if v is not None})
+        for r in rows
+        if r[column] in days
+    )
     return Counter(
         (day, json.dumps(row, default=str, sort_keys=True)) for day, row in found
     )  # dropped columns are NULL

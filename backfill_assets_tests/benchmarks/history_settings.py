@@ -1,5 +1,6 @@
-"""Settings that a random history of a lake may have: selects, and a payload whose columns are renamed and dropped.
-Here: `lake.toml` of a history from the settings chosen so far. Not here: when they change (`happenings`)."""
+"""Settings that a random history of a lake may have: selects, and a payload whose columns are
+renamed and dropped. Here: `lake.toml` of a history from the settings chosen so far. Not here: when
+they change (`happenings`)."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -11,18 +12,29 @@ from backfill_assets_tests.lakes import configure
 WHEN, SEQ = "cast(arrival_ts AS timestamp) AS arrival_ts, ", "cast(seq AS bigint) AS seq, "
 FLAG = "cast(flag AS int) AS flag, "
 ABOUT = "cast(event_ts AS timestamp) AS event_ts, event_key, op, " + FLAG
-REST, TWICE = ABOUT + "entity, cast(value AS bigint) AS value", "try_multiply(cast(value AS bigint), 2) AS value"
-SELECTS = (  # numbered and dated by the rows, by the files, by the path; a value from the path; another value
-    SEQ + WHEN + REST, WHEN + REST, REST, f"{WHEN}{ABOUT}_file AS entity, cast(value AS bigint) AS value",
+REST, TWICE = (
+    ABOUT + "entity, cast(value AS bigint) AS value",
+    "try_multiply(cast(value AS bigint), 2) AS value",
+)
+# Numbered and dated by the rows, by the files, by the path; a value from the path; another value.
+SELECTS = (
+    SEQ + WHEN + REST,
+    WHEN + REST,
+    REST,
+    f"{WHEN}{ABOUT}_file AS entity, cast(value AS bigint) AS value",
     f"{SEQ}{WHEN}{ABOUT}entity, {TWICE}",
-)  # fmt: skip
-NAMES = ("amount", "sold", "till")  # of a declared payload's value: before and after `entity`, all after `flag`
+)
+NAMES = (
+    "amount",
+    "sold",
+    "till",
+)  # of a declared payload's value: before and after `entity`, all after `flag`
 
 
 def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
-    """Write `lake.toml`. `chosen`: `select`, and if wanted `called` (the value's name in a declared payload), `carried`
-    (whether that has `flag`, which nothing reads), `required` (whether the value may not be NULL), `windows`, `late`,
-    `gate` and `as_of`."""
+    """Write `lake.toml`. `chosen`: `select`, and if wanted `called` (the value's name in a declared
+    payload), `carried` (whether that has `flag`, which nothing reads), `required` (whether the
+    value may not be NULL), `windows`, `late`, `gate` and `as_of`."""
     select, windows, called = chosen["select"], chosen.get("windows", [2, 3]), chosen.get("called")
     features: dict[str, Any] = {"windows_days": windows}
     labels: dict[str, Any] = {"horizon_days": 1, "maturity_days": 0}
@@ -32,15 +44,38 @@ def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
             FLAG: "flag, " if chosen["carried"] else "",
             "cast(value AS bigint)": "value",
         }  # the payload types them
-        for cast, name in {TWICE: "concat(value, '0') AS value", **untyped, " AS value": f" AS {called}"}.items():
+        for cast, name in {
+            TWICE: "concat(value, '0') AS value",
+            **untyped,
+            " AS value": f" AS {called}",
+        }.items():
             select = select.replace(cast, name)
         kind = "BIGINT NOT NULL" if chosen.get("required") else "BIGINT"
-        payload = {"payload": {"entity": "STRING", called: kind, **({"flag": "INT"} if chosen["carried"] else {})}}
-        sums = [{"name": f"sum_{days}d", "agg": "sum", "of": called, "days": days} for days in windows]
-        features, labels = {"entity": ["entity"], "columns": sums}, labels | {"label": f"sum_ahead({called}) > 3"}
+        payload = {
+            "payload": {
+                "entity": "STRING",
+                called: kind,
+                **({"flag": "INT"} if chosen["carried"] else {}),
+            }
+        }
+        sums = [
+            {"name": f"sum_{days}d", "agg": "sum", "of": called, "days": days} for days in windows
+        ]
+        features, labels = (
+            {"entity": ["entity"], "columns": sums},
+            labels | {"label": f"sum_ahead({called}) > 3"},
+        )
     late, gate = chosen.get("late"), chosen.get("gate")
     more = {"as_of": chosen["as_of"]} if chosen.get("as_of") else {}
     more |= {"lateness": {"window_days": late, "beyond": "quarantine"}} if late else {}
     more |= {"gates": {"tables": {gate: {"max_rows": 1}}}} if gate else {}
     source = {"files": "landing/**", "format": "jsonl", "select": select, **payload}
-    configure(root, start, source=source, features=features, labels=labels, spark={"engine": "sail"}, **more)
+    configure(
+        root,
+        start,
+        source=source,
+        features=features,
+        labels=labels,
+        spark={"engine": "sail"},
+        **more,
+    )

@@ -1,10 +1,13 @@
-"""A lab of skew: one key with 60 % of the rows, 30 % without a key, and what each choice against it costs per task.
+"""A lab of skew: one key with 60 % of the rows, 30 % without a key, and what each choice against it
+costs per task.
 
-Lives here: made-up versions, the same work by several choices, each held against the plain one by all its rows, and
-figures of Spark's own tasks. Does not live here: any assertion, but that every choice gives the same rows.
+Lives here: made-up versions, the same work by several choices, each held against the plain one by
+all its rows, and figures of Spark's own tasks. Does not live here: any assertion, but that every
+choice gives the same rows.
 
-Rows are spread over eight tasks that are never put together, as eight workers of a cluster would share them: an even
-share is 12.5 %. The share shown is that of the task that read most rows of any stage after a shuffle.
+Rows are spread over eight tasks that are never put together, as eight workers of a cluster would
+share them: an even share is 12.5 %. The share shown is that of the task that read most rows of any
+stage after a shuffle.
 
 usage: python -m backfill_assets_tests.benchmarks.skew [ROWS]
 """
@@ -31,7 +34,12 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings, size_confs
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session, open_session, set_confs
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
+from backfill_assets.pipeline.transforms.aggregation import (
+    Aggregation,
+    Value,
+    built_in_columns,
+    trailing,
+)
 from backfill_assets.pipeline.transforms.declared import now
 from backfill_assets.pipeline.transforms.spread import spread_join
 
@@ -42,9 +50,17 @@ Make = Callable[[], "DataFrame"]
 TASKS, SALT, EVENT_DAYS, FIRST = 8, 16, 28, date(2024, 1, 1)
 DAYS = DayRange(FIRST + ONE_DAY * 14, FIRST + ONE_DAY * EVENT_DAYS)
 ENTITIES = 100_000
-SKEWED = f"CASE WHEN id % 10 < 6 THEN 'hot' WHEN id % 10 = 9 THEN concat('e', hash(id) % {ENTITIES}) END"
-COLUMNS = (*built_in_columns((7, 14)), Aggregation("values", "distinct", Value("value", "BIGINT"), trailing(14)))
-PLAIN = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+SKEWED = (
+    f"CASE WHEN id % 10 < 6 THEN 'hot' WHEN id % 10 = 9 THEN concat('e', hash(id) % {ENTITIES}) END"
+)
+COLUMNS = (
+    *built_in_columns((7, 14)),
+    Aggregation("values", "distinct", Value("value", "BIGINT"), trailing(14)),
+)
+PLAIN = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+}
 ADAPTIVE = {
     "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1m",
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.5",
@@ -77,31 +93,57 @@ class Tried:
 
 
 def versions(spark: "SparkSession", rows: int, entity: str, folder: Path) -> "DataFrame":
-    """So many versions over EVENT_DAYS days, whose entity is this expression over `id`; kept as a file."""
+    """So many versions over EVENT_DAYS days, whose entity is this expression over `id`; kept as a
+    file."""
     day = f"date_add(DATE '{FIRST}', CAST(abs(hash(id, 2)) % {EVENT_DAYS} AS INT))"
     made = spark.range(rows).selectExpr(
-        "CAST(id AS STRING) AS event_key", f"{entity} AS entity", f"{day} AS event_date",
-        f"CAST({day} AS TIMESTAMP) AS event_ts", "abs(hash(id, 3)) % 1000L AS value",
-        "CAST(id % 2 AS INT) AS flag", f"CAST({day} AS TIMESTAMP) AS known_from",
+        "CAST(id AS STRING) AS event_key",
+        f"{entity} AS entity",
+        f"{day} AS event_date",
+        f"CAST({day} AS TIMESTAMP) AS event_ts",
+        "abs(hash(id, 3)) % 1000L AS value",
+        "CAST(id % 2 AS INT) AS flag",
+        f"CAST({day} AS TIMESTAMP) AS known_from",
         "CAST(NULL AS TIMESTAMP) AS known_until",
-    )  # fmt: skip
+    )
     made.write.parquet(str(folder))
     return spark.read.parquet(str(folder))
 
 
-def ways(spark: "SparkSession", rows: int, root: Path) -> Iterator[tuple[str, str, Make, Mapping[str, str]]]:
+def ways(
+    spark: "SparkSession", rows: int, root: Path
+) -> Iterator[tuple[str, str, Make, Mapping[str, str]]]:
     """Each work, plain first and then by choice: names, how to make it, and settings of Spark."""
     skewed = versions(spark, rows, SKEWED, root / "skewed.parquet")
     even = versions(spark, rows, f"concat('e', hash(id) % {ENTITIES})", root / "even.parquet")
-    names = spark.range(ENTITIES).selectExpr("concat('e', id) AS entity", "concat('name ', id) AS name")
+    names = spark.range(ENTITIES).selectExpr(
+        "concat('e', id) AS entity", "concat('name ', id) AS name"
+    )
     names = names.union(spark.sql("SELECT 'hot', 'name of hot'"))
     salt = F.pmod(F.xxhash64("event_key"), F.lit(SALT)).alias("salt")
-    parts = skewed.groupBy("entity", salt).agg(F.sum("value").alias("total"), F.count("*").alias("events"))
-    yield "sums per entity", "plain", lambda: skewed.groupBy("entity").agg(_total("value"), F.count("*")), {}
-    yield "", f"salt {SALT}", lambda: parts.groupBy("entity").agg(_total("total"), F.sum("events")), {}
+    parts = skewed.groupBy("entity", salt).agg(
+        F.sum("value").alias("total"), F.count("*").alias("events")
+    )
+    yield (
+        "sums per entity",
+        "plain",
+        lambda: skewed.groupBy("entity").agg(_total("value"), F.count("*")),
+        {},
+    )
+    yield (
+        "",
+        f"salt {SALT}",
+        lambda: parts.groupBy("entity").agg(_total("total"), F.sum("events")),
+        {},
+    )
     for what, frame in (("features, skewed", skewed), ("features, even keys", even)):
         yield what, "plain", partial(now, frame, DAYS, ["entity"], COLUMNS), {}
-        yield "", "by day first", partial(now, frame, DAYS, ["entity"], COLUMNS, by_day_first=True), {}
+        yield (
+            "",
+            "by day first",
+            partial(now, frame, DAYS, ["entity"], COLUMNS, by_day_first=True),
+            {},
+        )
     plain = Input("staging", by=("entity",))
     yield "join to names", "plain", lambda: spread_join(skewed, names, plain), {}
     yield "", "Spark's adaptive join", lambda: spread_join(skewed, names, plain), ADAPTIVE
@@ -110,7 +152,12 @@ def ways(spark: "SparkSession", rows: int, root: Path) -> Iterator[tuple[str, st
         chosen = Input("staging", by=("entity",), isolate_nulls=nulls, salt=salted)
         yield "", chosen.spread, partial(spread_join, skewed, names, chosen), {}
     yield "number per entity", "plain", lambda: _numbered(skewed, "entity"), {}
-    yield "number per entity and day", "another key", lambda: _numbered(skewed, "entity", "event_date"), {}
+    yield (
+        "number per entity and day",
+        "another key",
+        lambda: _numbered(skewed, "entity", "event_date"),
+        {},
+    )
 
 
 def _total(column: str) -> Column:
@@ -118,10 +165,14 @@ def _total(column: str) -> Column:
 
 
 def _numbered(frame: "DataFrame", *by: str) -> "DataFrame":
-    return frame.withColumn("number", F.row_number().over(Window.partitionBy(*by).orderBy("event_ts", "event_key")))
+    return frame.withColumn(
+        "number", F.row_number().over(Window.partitionBy(*by).orderBy("event_ts", "event_key"))
+    )
 
 
-def tried(spark: "SparkSession", rows: int, root: Path, settings: EngineSettings) -> Iterator[Tried]:
+def tried(
+    spark: "SparkSession", rows: int, root: Path, settings: EngineSettings
+) -> Iterator[Tried]:
     """Every way once to compare its rows, which warms it, and once more to measure it."""
     before: tuple[int, int] | None = None
     for number, (work, choice, make, confs) in enumerate(ways(spark, rows, root)):
@@ -142,7 +193,9 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
     found = []
     for path in sorted(p for p in folder.rglob("events_*") if p.is_file()):
-        with pa.input_stream(str(path), compression="zstd" if ".zstd" in path.name else None) as stream:
+        with pa.input_stream(
+            str(path), compression="zstd" if ".zstd" in path.name else None
+        ) as stream:
             text = io.BytesIO()
             try:
                 while block := stream.read(1 << 20):
@@ -158,11 +211,14 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def main(rows: int) -> None:
-    """A line per way: seconds, processor seconds, rows moved, the share of the busiest task, its time by the median."""
+    """A line per way: seconds, processor seconds, rows moved, the share of the busiest task, its
+    time by the median."""
     root = Path(tempfile.mkdtemp())
     logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (root / "events").as_uri()}
     (root / "events").mkdir()
-    settings = EngineSettings("local[2]", "2g", confs={**logged, "spark.sql.shuffle.partitions": str(TASKS)})
+    settings = EngineSettings(
+        "local[2]", "2g", confs={**logged, "spark.sql.shuffle.partitions": str(TASKS)}
+    )
     spark = open_session(root, settings)
     found = list(tried(spark, rows, root, settings))
     drop_session(root)
@@ -170,10 +226,15 @@ def main(rows: int) -> None:
     stages, tasks = dict[int, str](), defaultdict[int, list[Mapping[str, float]]](list)
     for event in events(root / "events"):
         if event["Event"] == "SparkListenerJobStart":
-            stages |= dict.fromkeys(event["Stage IDs"], event["Properties"].get("spark.job.tags", ""))
+            stages |= dict.fromkeys(
+                event["Stage IDs"], event["Properties"].get("spark.job.tags", "")
+            )
         elif event["Event"] == "SparkListenerTaskEnd" and (told := event.get("Task Metrics")):
             read = told["Shuffle Read Metrics"]["Total Records Read"]
-            seconds = {"run": told["Executor Run Time"] / 1e3, "cpu": told["Executor CPU Time"] / 1e9}
+            seconds = {
+                "run": told["Executor Run Time"] / 1e3,
+                "cpu": told["Executor CPU Time"] / 1e9,
+            }
             tasks[event["Stage ID"]].append({**seconds, "rows": read})
     for one in found:
         mine = [tasks[s] for s, tags in stages.items() if one.tag in tags and s in tasks]
@@ -188,7 +249,10 @@ def _tell(one: Tried, stages: list[list[Mapping[str, float]]]) -> None:
         busiest = max(moved, key=lambda stage: max(t["rows"] for t in stage))
         read, run = [t["rows"] for t in busiest], [t["run"] for t in busiest]
         total = sum(t["rows"] for stage in moved for t in stage)
-        line += f" {total:11,.0f} rows moved, busiest task {max(read) / sum(read):5.1%} ({max(read):9,.0f} rows)"
+        line += (
+            f" {total:11,.0f} rows moved, busiest task {max(read) / sum(read):5.1%} "
+            f"({max(read):9,.0f} rows)"
+        )
         line += f", {max(run):.2f} s, median {median(run):.2f} s of {len(run)}"
     print(f"{line}, {'the same rows' if one.same else 'OTHER ROWS'}", flush=True)
 

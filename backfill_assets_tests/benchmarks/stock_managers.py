@@ -1,12 +1,15 @@
-"""The cases of `dagster/idioms.py` by our IO manager and by the stock one for Delta tables, as one table.
+"""The cases of `dagster/idioms.py` by our IO manager and by the stock one for Delta tables, as one
+table.
 
-    python -m backfill_assets_tests.benchmarks.stock_managers table PYTHON_OF_OURS PYTHON_OF_THE_STOCK_ONE
+    python -m backfill_assets_tests.benchmarks.stock_managers table PYTHON_OF_OURS
+    PYTHON_OF_THE_STOCK_ONE
     python -m backfill_assets_tests.benchmarks.stock_managers ours|stock    # one column, as JSON, by this Python
 
-The stock one is `DeltaLakeIOManager` of dagster-deltalake with the type handlers of dagster-deltalake-pandas and
--polars, in an environment of its own that finds these tests on its path: `pip install dagster-deltalake-pandas
-dagster-deltalake-polars`. Ours needs polars for one case. Lives here: both managers, and the table. Does not live here:
-the cases. Not run by the suite, which puts ours to them (`dagster/test_idioms.py`).
+The stock one is `DeltaLakeIOManager` of dagster-deltalake with the type handlers of
+dagster-deltalake-pandas and -polars, in an environment of its own that finds these tests on its
+path: `pip install dagster-deltalake-pandas dagster-deltalake-polars`. Ours needs polars for one
+case. Lives here: both managers, and the table. Does not live here: the cases. Not run by the suite,
+which puts ours to them (`dagster/test_idioms.py`).
 """
 
 import json
@@ -42,7 +45,9 @@ def stock(folder: Path, instance: dg.DagsterInstance) -> World:
             return [base.handler.DeltaLakePyArrowTypeHandler(), *frames]
 
     def manager(root: Path, evolving: bool = False) -> Any:
-        return Stock(root_uri=str(root), storage_options=base.LocalConfig(), overwrite_schema=evolving)
+        return Stock(
+            root_uri=str(root), storage_options=base.LocalConfig(), overwrite_schema=evolving
+        )
 
     def path(root: Path, key: dg.AssetKey) -> Path:
         return root / (key.path[-2] if len(key.path) > 1 else "public") / key.path[-1]
@@ -66,7 +71,11 @@ def ours(folder: Path, instance: dg.DagsterInstance) -> World:
     def spark() -> Any:
         from pyspark.sql import SparkSession
 
-        return SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        return (
+            SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .getOrCreate()
+        )
 
     return World(folder, instance, manager, checks, path, spark)
 

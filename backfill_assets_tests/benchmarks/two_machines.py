@@ -1,9 +1,9 @@
-"""Two machines, as network namespaces without a shared folder, on one lake in a bucket: late data on one, a plan that
-makes everything again on the other, both killed at random; at the end the lake is what one machine makes of the same
-deliveries.
+"""Two machines, as network namespaces without a shared folder, on one lake in a bucket: late data
+on one, a plan that makes everything again on the other, both killed at random; at the end the lake
+is what one machine makes of the same deliveries.
 
-Lives here: the namespaces, the rounds, the comparison. Does not live here: kills at each step of one write
-(`end_to_end.test_bucket_stops`). Needed: root, `ip`, and versitygw on PATH.
+Lives here: the namespaces, the rounds, the comparison. Does not live here: kills at each step of
+one write (`end_to_end.test_bucket_stops`). Needed: root, `ip`, and versitygw on PATH.
 
 usage: python -m backfill_assets_tests.benchmarks.two_machines [ROUNDS [SEED]]
 """
@@ -37,7 +37,18 @@ STORE, MACHINES, PORT, BUCKET = "bfa-store", ("bfa-1", "bfa-2"), 7070, "bucket"
 SHARE_KILLED, MOST_SECONDS = 0.7, 60.0
 DAYS = ("--from", str(RULES.start), "--to", str(span(RULES).end - ONE_DAY))
 AGAIN = ("backfill", *DAYS)
-PLAN = ("plan", *DAYS, "--force", "--chunk", "3d", "--max-row-change", "1000", "--max-null-jump", "1", "--json")
+PLAN = (
+    "plan",
+    *DAYS,
+    "--force",
+    "--chunk",
+    "3d",
+    "--max-row-change",
+    "1000",
+    "--max-null-jump",
+    "1",
+    "--json",
+)
 OWN = "backfill_assets_tests.benchmarks.two_machines"
 
 
@@ -69,7 +80,12 @@ def namespaces() -> Iterator[None]:
 def environment(number: int, folder: Path) -> dict[str, str]:
     """What a machine's processes know: the way to the store, and a state folder of their own."""
     reached = StoreServer(f"http://10.99.{number}.1:{PORT}", None).environment
-    return {**os.environ, **reached, STATE_VARIABLE: str(folder / f"state {number}"), OF_LAKES: "sail"}
+    return {
+        **os.environ,
+        **reached,
+        STATE_VARIABLE: str(folder / f"state {number}"),
+        OF_LAKES: "sail",
+    }
 
 
 def started(number: int, folder: Path, *words: str) -> "subprocess.Popen[str]":
@@ -77,9 +93,13 @@ def started(number: int, folder: Path, *words: str) -> "subprocess.Popen[str]":
     inside = ["ip", "netns", "exec", MACHINES[number], sys.executable, "-m"]
     log = (folder / f"machine {number}.log").open("a")
     return subprocess.Popen(
-        [*inside, *words], env=environment(number, folder), stdout=subprocess.PIPE, stderr=log, text=True,
+        [*inside, *words],
+        env=environment(number, folder),
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def command(number: int, folder: Path, lake: str, *words: str) -> "subprocess.Popen[str]":
@@ -88,14 +108,21 @@ def command(number: int, folder: Path, lake: str, *words: str) -> "subprocess.Po
 
 
 def planned(lake: str) -> int:
-    """Go on with the plan that is not finished, else plan all days and run that; returns how `run` ended."""
+    """Go on with the plan that is not finished, else plan all days and run that; returns how `run`
+    ended."""
     product = [sys.executable, "-m", "backfill_assets"]
 
     def asked(*words: str) -> Any:
-        done = subprocess.run([*product, *words, "--lake", lake], stdout=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*product, *words, "--lake", lake], stdout=subprocess.PIPE, check=False
+        )
         return json.loads(done.stdout)
 
-    known = [p["id"] for p in asked("plan", "list", "--json") if p["state"] not in ("finished", "cancelled")]
+    known = [
+        p["id"]
+        for p in asked("plan", "list", "--json")
+        if p["state"] not in ("finished", "cancelled")
+    ]
     plan = known[-1] if known else asked(*PLAN)["id"]
     run = subprocess.run([*product, "run", plan, "--lake", lake], stdout=sys.stderr, check=False)
     print(plan, asked("plan", "show", plan, "--json")["state"], flush=True)
@@ -105,9 +132,16 @@ def planned(lake: str) -> int:
 def fingerprints(lake: str) -> Mapping[str, Mapping[str, tuple[int, str]]]:
     """Rows and fingerprint of each day with rows, by table."""
     opened = open_lake(local_root(lake))
-    found = {c.name: opened.store.view(c.name, c.day_column).latest for c in chosen_pipeline(opened).contracts}
+    found = {
+        c.name: opened.store.view(c.name, c.day_column).latest
+        for c in chosen_pipeline(opened).contracts
+    }
     return {
-        name: {str(d): (r.entry.rows, r.entry.fingerprint) for d, r in sorted(latest.items()) if r.entry.rows}
+        name: {
+            str(d): (r.entry.rows, r.entry.fingerprint)
+            for d, r in sorted(latest.items())
+            if r.entry.rows
+        }
         for name, latest in found.items()
     }
 
@@ -124,10 +158,17 @@ def raced(folder: Path, rounds: int, chance: random.Random) -> Counter[str]:
         landed = folder / "store" / BUCKET / "landing" / f"{number:03d}.jsonl"
         landed.parent.mkdir(parents=True, exist_ok=True)
         landed.write_bytes(encoded("jsonl", rows))
-        running = {"load": command(0, folder, lake, "catch-up"), "plan": started(1, folder, OWN, "plan", lake)}
+        running = {
+            "load": command(0, folder, lake, "catch-up"),
+            "plan": started(1, folder, OWN, "plan", lake),
+        }
         for name, process in running.items():
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=chance.uniform(5, MOST_SECONDS) if chance.random() < SHARE_KILLED else 900)
+                process.communicate(
+                    timeout=chance.uniform(5, MOST_SECONDS)
+                    if chance.random() < SHARE_KILLED
+                    else 900
+                )
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             ended[f"{name} {process.wait()}"] += 1
@@ -145,28 +186,58 @@ def main(rounds: str = "6", seed: str = "1") -> None:
         there = folder / "store" / BUCKET / "lake"
         there.mkdir(parents=True)
         (there / FILE_NAME).write_text(text.replace('"landing/**"', f'"s3://{BUCKET}/landing/**"'))
-        serving = ["ip", "netns", "exec", STORE, "versitygw", "--port", f":{PORT}", "posix", str(folder / "store")]
+        serving = [
+            "ip",
+            "netns",
+            "exec",
+            STORE,
+            "versitygw",
+            "--port",
+            f":{PORT}",
+            "posix",
+            str(folder / "store"),
+        ]
         keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
         server = subprocess.Popen(serving, env={**os.environ, **keys}, stdout=subprocess.DEVNULL)
         try:
             began = time.monotonic()
             ended = raced(folder, int(rounds), random.Random(seed))
-            print(f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}", flush=True)
-            print("the last plan:", started(1, folder, OWN, "plan", f"s3://{BUCKET}/lake").communicate()[0].strip())
+            print(
+                f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}",
+                flush=True,
+            )
+            print(
+                "the last plan:",
+                started(1, folder, OWN, "plan", f"s3://{BUCKET}/lake").communicate()[0].strip(),
+            )
             for number in (1, 0):  # the second run finds what only time tells
-                said, _ = command(number, folder, f"s3://{BUCKET}/lake", "catch-up", "--json").communicate()
-                print(f"catch-up on machine {number}: {json.loads(said).get('state', 'ended') if said else 'ended'}")
+                said, _ = command(
+                    number, folder, f"s3://{BUCKET}/lake", "catch-up", "--json"
+                ).communicate()
+                print(
+                    f"catch-up on machine {number}: "
+                    f"{json.loads(said).get('state', 'ended') if said else 'ended'}"
+                )
             command(1, folder, f"s3://{BUCKET}/lake", *AGAIN).communicate()
-            found = json.loads(started(1, folder, OWN, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0])
+            found = json.loads(
+                started(1, folder, OWN, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0]
+            )
             checked = command(0, folder, f"s3://{BUCKET}/lake", "verify", "--deep")
             print(checked.communicate()[0].splitlines()[-1:], checked.returncode)
         finally:
             server.terminate()
         os.environ[OF_LAKES] = "sail"
         for words in (["catch-up"], [*AGAIN]):
-            subprocess.run([sys.executable, "-m", "backfill_assets", *words, "--lake", str(one.root)], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "backfill_assets", *words, "--lake", str(one.root)],
+                check=True,
+            )
         wanted = json.loads(json.dumps(fingerprints(str(one.root))))
-        differ = {t: [d for d in of if found[t].get(d) != of[d]] for t, of in wanted.items() if found[t] != of}
+        differ = {
+            t: [d for d in of if found[t].get(d) != of[d]]
+            for t, of in wanted.items()
+            if found[t] != of
+        }
         assert not differ, differ
         print("equal:", {table: len(days) for table, days in wanted.items()})
 

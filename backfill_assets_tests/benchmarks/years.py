@@ -1,11 +1,13 @@
-"""What a lake holds after years of use: landings, late data, backfills, rollbacks, candidates, snapshots and upkeep.
+"""What a lake holds after years of use: landings, late data, backfills, rollbacks, candidates,
+snapshots and upkeep.
 
     python -m backfill_assets_tests.benchmarks.years [DAYS]
 
-Lives here: the simulation through the product's own writer, without an engine, and its figures beside their bounds.
-Commits leave the logs after `rollback_days`. Of Dagster there are the rows alone: a run per commit that names days,
-with a materialization per day, and the job's rule by which they go. Commits have the times at which they were made;
-upkeep reads a clock by which the day that lies `KEPT` simulated days back was exactly `rollback_days` ago.
+Lives here: the simulation through the product's own writer, without an engine, and its figures
+beside their bounds. Commits leave the logs after `rollback_days`. Of Dagster there are the rows
+alone: a run per commit that names days, with a materialization per day, and the job's rule by which
+they go. Commits have the times at which they were made; upkeep reads a clock by which the day that
+lies `KEPT` simulated days back was exactly `rollback_days` ago.
 """
 
 import resource
@@ -41,17 +43,24 @@ if TYPE_CHECKING:
     from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows
 
 SHOWN = (10, 40, 100, 200, 300, 400)
-LATE_EVERY, SCATTER_EVERY, PLAN_EVERY, SNAPSHOT_EVERY, ROLLBACK_EVERY, UPKEEP_EVERY, CANDIDATE_EVERY = (
-    3, 5, 10, 20, 30, 30, 50,
-)  # fmt: skip
+(
+    LATE_EVERY,
+    SCATTER_EVERY,
+    PLAN_EVERY,
+    SNAPSHOT_EVERY,
+    ROLLBACK_EVERY,
+    UPKEEP_EVERY,
+    CANDIDATE_EVERY,
+) = (3, 5, 10, 20, 30, 30, 50)
 COMMITS_A_DAY, LIVE_FILES_A_DAY, BYTES_PER_COMMIT = 9, 3, 8000  # of all tables together
 EVENTS_PER_RUN = 4  # on average: late data and plans write several days
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A lake on one day: data files, those of the newest versions, commits, bytes of all files, runs of Dagster and
-    their events, and the processor seconds of `status` in a process of its own."""
+    """A lake on one day: data files, those of the newest versions, commits, bytes of all files,
+    runs of Dagster and their events, and the processor seconds of `status` in a process of its
+    own."""
 
     day: int
     files: int
@@ -75,7 +84,9 @@ class Years:
 
     def __post_init__(self) -> None:
         """Begin without rows of Dagster."""
-        from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows  # `status` is timed without
+        from backfill_assets_tests.benchmarks.dagster_rows import (
+            DagsterRows,
+        )  # `status` is timed without
 
         self.dagster = DagsterRows()
 
@@ -91,7 +102,9 @@ class Years:
         if number % SNAPSHOT_EVERY == 0:
             days = DayRange(day(number - 5), day(number))
             create_snapshot(
-                self.made.lake, self.made.pipeline, SnapshotRequest(f"s{number}", ["staging"], days, unfit="take")
+                self.made.lake,
+                self.made.pipeline,
+                SnapshotRequest(f"s{number}", ["staging"], days, unfit="take"),
             )
         if number % CANDIDATE_EVERY == 0:
             self._publish(number)
@@ -102,12 +115,24 @@ class Years:
     def _land(self, number: int, late: int | None) -> None:
         version = self.made.write("raw", {number: 1})
         rows = [arrival(day(number), f"F-{number}")]
-        rows += [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}] if late is not None else []
-        said = receipt("arrivals", {day(number): DayEntry(len(rows), f"F-{number}", "")}, inputs={"raw": version})
+        rows += (
+            [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}]
+            if late is not None
+            else []
+        )
+        said = receipt(
+            "arrivals",
+            {day(number): DayEntry(len(rows), f"F-{number}", "")},
+            inputs={"raw": version},
+        )
         path = self.made.lake.table_place(ARRIVALS.name).local()
         month = rows[0]["arrival_month"]  # of which a load writes all rows again
         if path.exists():
-            rows += DeltaTable(path).to_pyarrow_table(filters=[("arrival_month", "=", month)]).to_pylist()
+            rows += (
+                DeltaTable(path)
+                .to_pyarrow_table(filters=[("arrival_month", "=", month)])
+                .to_pylist()
+            )
         write_rows(path, ARRIVALS, rows, said, f"arrival_month = '{month}'")
         self.made.write("staging", {number: 1, **({late: number} if late is not None else {})})
         again = range(late, late + WINDOW - 1) if late is not None else ()
@@ -139,24 +164,39 @@ class Years:
     def figures(self, number: int) -> Figures:
         """The figures of today."""
         tables = self.made.lake.root / "tables"
-        everything = [p for p in self.made.lake.root.rglob("*") if p.is_file() and ".snapshots" not in p.parts]
+        everything = [
+            p for p in self.made.lake.root.rglob("*") if p.is_file() and ".snapshots" not in p.parts
+        ]
         names = ("raw", *BUILT)
         live = sum(len(self.made.lake.store.data_files(self.made.contract(t))) for t in names)
         return Figures(
-            number, sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything), live,
+            number,
+            sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything),
+            live,
             sum(len(versions(t)) for t in tables.iterdir()),
-            sum(p.stat().st_size for p in everything), self.dagster.instance.get_runs_count(),
-            sum(self.dagster.events.values()), seconds_of_status(self.made.root),
-        )  # fmt: skip
+            sum(p.stat().st_size for p in everything),
+            self.dagster.instance.get_runs_count(),
+            sum(self.dagster.events.values()),
+            seconds_of_status(self.made.root),
+        )
 
     def broken(self, number: int) -> list[str]:
-        """What does not work any more of all that was promised: rollbacks of plans, snapshots, rows."""
-        found = [f"{d.object}: {d.what}" for d in examine_snapshots(self.made.lake) if d.level is not Level.OK]
+        """What does not work any more of all that was promised: rollbacks of plans, snapshots,
+        rows."""
+        found = [
+            f"{d.object}: {d.what}"
+            for d in examine_snapshots(self.made.lake)
+            if d.level is not Level.OK
+        ]
         for plan, of in self.plans.items():
             if of > number - self.kept and of % ROLLBACK_EVERY:
-                preview(self.made.lake, self.made.pipeline, RollbackRequest(plan=plan, over_newer=True))
+                preview(
+                    self.made.lake, self.made.pipeline, RollbackRequest(plan=plan, over_newer=True)
+                )
         values = self.made.values("staging")
-        return found + ([] if len(values) == number + 1 else [f"{len(values)} of {number + 1} days have rows"])
+        return found + (
+            [] if len(values) == number + 1 else [f"{len(values)} of {number + 1} days have rows"]
+        )
 
 
 def beyond(found: Figures) -> list[str]:
@@ -164,16 +204,19 @@ def beyond(found: Figures) -> list[str]:
     live = found.day * LIVE_FILES_A_DAY + 30
     kept = (90 + UPKEEP_EVERY) * COMMITS_A_DAY
     bounds = {
-        "files": (found.files, live + kept), "live": (found.live, live),
-        "runs": (found.runs, live + kept), "events": (found.events, EVENTS_PER_RUN * (live + kept)),
+        "files": (found.files, live + kept),
+        "live": (found.live, live),
+        "runs": (found.runs, live + kept),
+        "events": (found.events, EVENTS_PER_RUN * (live + kept)),
         "commits": (found.commits, found.day * COMMITS_A_DAY + 30),
         "bytes": (found.bytes, (found.day * COMMITS_A_DAY + 30) * BYTES_PER_COMMIT),
-    }  # fmt: skip
+    }
     return [f"{name}: {now}, bound {bound}" for name, (now, bound) in bounds.items() if now > bound]
 
 
 def simulate(root: Path, days: int, kept: int = 90) -> Iterator[tuple[Years, Figures]]:
-    """Use a new lake for so many days; the lake and its figures on some of them, and on the last."""
+    """Use a new lake for so many days; the lake and its figures on some of them, and on the
+    last."""
     years = Years(Planned(root), kept)
     for number in range(DAYS, days):
         years.live_through(number)
@@ -182,7 +225,8 @@ def simulate(root: Path, days: int, kept: int = 90) -> Iterator[tuple[Years, Fig
 
 
 def seconds_of_status(root: Path) -> float:
-    """The processor seconds that a process of its own needs to show all states, its start included."""
+    """The processor seconds that a process of its own needs to show all states, its start
+    included."""
     words = [sys.executable, "-m", "backfill_assets_tests.benchmarks.years", "status", str(root)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(words, check=True)
@@ -191,7 +235,8 @@ def seconds_of_status(root: Path) -> float:
 
 
 def main(days: int) -> int:
-    """Print the figures, `status` on the last day beside the first, and what is beyond its bound or broken (then 1)."""
+    """Print the figures, `status` on the last day beside the first, and what is beyond its bound or
+    broken (then 1)."""
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         root, known = Path(folder) / "lake", list[Figures]()
@@ -203,8 +248,14 @@ def main(days: int) -> int:
             print(f"{figures}{found.runs:7}{found.events:8}{found.status_s:10.2f}", flush=True)
             wrong = [*beyond(found), *years.broken(found.day)]
             failed |= bool(wrong)
-            print("; ".join(wrong) or "      within all bounds; snapshots and the rollbacks of kept plans work")
-        print(f"status takes {known[-1].status_s / known[0].status_s:.1f} times as long as on day {known[0].day + 1}")
+            print(
+                "; ".join(wrong)
+                or "      within all bounds; snapshots and the rollbacks of kept plans work"
+            )
+        print(
+            f"status takes {known[-1].status_s / known[0].status_s:.1f} times as long as on day "
+            f"{known[0].day + 1}"
+        )
     return int(failed)
 
 

@@ -1,6 +1,6 @@
 """Fixtures that the tests in a browser share.
-Here: Chromium and a running site, one for the room, and a tab on it. Not here: what they do (`ui`, `site`). A module
-that leaves days other than it found them has a site of its own."""
+Here: Chromium and a running site, one for the room, and a tab on it. Not here: what they do (`ui`,
+`site`). A module that leaves days other than it found them has a site of its own."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
-Here: starting and stopping it. Not here: the clicks (`ui`). The lake is made by the command that the README names,
-so that what is looked at is what a newcomer sees; once in a process and on the engine that is quicker
-(`cli.test_demo` has it made on Spark), every site has a copy of its own."""
+"""`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person
+does. Here: starting and stopping it. Not here: the clicks (`ui`). The lake is made by the command
+that the README names, so that what is looked at is what a newcomer sees; once in a process and on
+the engine that is quicker (`cli.test_demo` has it made on Spark), every site has a copy of its
+own."""
 
 import os
 import shutil
@@ -46,7 +47,12 @@ def site(folder: Path) -> Iterator[Site]:
     command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
     with log.open("w") as written:
         dev = subprocess.Popen(
-            command, cwd=home, env=_environ(folder), stdout=written, stderr=written, start_new_session=True
+            command,
+            cwd=home,
+            env=_environ(folder),
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
         )
         try:
             made = Site(f"http://127.0.0.1:{port}", open_lake(root), log)
@@ -59,7 +65,8 @@ def site(folder: Path) -> Iterator[Site]:
 
 @dataclass(frozen=True)
 class Served:
-    """A running `backfill-assets ui`: the address that it printed, its process, and where it writes its log."""
+    """A running `backfill-assets ui`: the address that it printed, its process, and where it writes
+    its log."""
 
     url: str
     process: psutil.Popen
@@ -74,9 +81,15 @@ def served(folder: Path) -> Iterator[Served]:
     log, env = folder / "ui.log", {**_environ(folder), "DAGSTER_HOME": str(home)}
     command = [sys.executable, "-m", "backfill_assets", "ui", "--port", "0", "--lake", str(root)]
     with log.open("w") as written, as_in_a_terminal():
-        ui = psutil.Popen(command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True)
+        ui = psutil.Popen(
+            command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True
+        )
         try:
-            until(lambda: "Dagster is at" in log.read_text() or ui.poll() is not None, log, PATIENCE_SECONDS)
+            until(
+                lambda: "Dagster is at" in log.read_text() or ui.poll() is not None,
+                log,
+                PATIENCE_SECONDS,
+            )
             url = log.read_text().partition("Dagster is at ")[2].split()[0]
             until(lambda: _answers(url), log, PATIENCE_SECONDS)
             yield Served(url, ui, log)
@@ -87,20 +100,24 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 def lay_out_sample(folder: Path) -> tuple[Path, Path]:
-    """Dagster's home and the loaded sample lake, laid out in a folder from the one copy of this process."""
+    """Dagster's home and the loaded sample lake, laid out in a folder from the one copy of this
+    process."""
     keep(_load).lay_out(folder)
     return _places(folder)
 
 
 def _load(folder: Path) -> None:
-    """A loaded sample lake, which either engine goes on with, and the home in which Dagster remembers how."""
+    """A loaded sample lake, which either engine goes on with, and the home in which Dagster
+    remembers how."""
     home, root = _places(folder)
     home.mkdir(parents=True)
     shutil.copy(CHECKOUT / "dagster.yaml", home)
     demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
     env = _environ(folder) | usual_environ()
     try:
-        subprocess.run(demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+        subprocess.run(
+            demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS
+        )
     finally:
         stop_server(root, force=True)
 
@@ -112,12 +129,17 @@ def _places(folder: Path) -> tuple[Path, Path]:
 
 def _environ(folder: Path) -> dict[str, str]:
     home, root = _places(folder)
-    own = {"DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(root), "PYTHONPATH": str(CHECKOUT)}
+    own = {
+        "DAGSTER_HOME": str(home),
+        "BACKFILL_ASSETS_LAKE": str(root),
+        "PYTHONPATH": str(CHECKOUT),
+    }
     return {**os.environ, **own}
 
 
 def _stop(dev: "subprocess.Popen[bytes] | psutil.Popen") -> None:
-    """Ask it to end, then end it with its web server, daemon and runs, which share its process group."""
+    """Ask it to end, then end it with its web server, daemon and runs, which share its process
+    group."""
     os.killpg(dev.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired, psutil.TimeoutExpired):
         dev.wait(STOPPED_SECONDS)

@@ -1,5 +1,6 @@
-"""`dagster dev` itself, without a look at its pages: a run cancelled there ends within seconds, and who can reach it.
-Not here: interrupts of the command line (`end_to_end.test_interrupts`), and the pages (`test_ui`)."""
+"""`dagster dev` itself, without a look at its pages: a run cancelled there ends within seconds, and
+who can reach it. Not here: interrupts of the command line (`end_to_end.test_interrupts`), and the
+pages (`test_ui`)."""
 
 import json
 import urllib.request
@@ -20,30 +21,47 @@ MOST_SECONDS = 15.0  # ten are ours; a machine that runs other things needs some
 LAUNCH = """mutation Launch($params: ExecutionParams!) {
   launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } } }"""
 CANCEL = "mutation Cancel($run: String!) { terminateRun(runId: $run) { __typename } }"
-LOOK = "query Look($run: ID!) { runOrError(runId: $run) { ... on Run { status stats { ... on RunStatsSnapshot { stepsSucceeded } } } } }"  # noqa: E501
+LOOK = (
+    "query Look($run: ID!) { runOrError(runId: $run) { ... on Run { status stats { ... on "
+    "RunStatsSnapshot { stepsSucceeded } } } } }"
+)  # noqa: E501
 
 
 def asked(dev: Site, query: str, **variables: Any) -> Any:
     """The answer of Dagster's web server to one GraphQL query."""
     body = json.dumps({"query": query, "variables": variables}).encode()
-    request = urllib.request.Request(f"{dev.url}/graphql", body, {"Content-Type": "application/json"})  # noqa: S310
+    request = urllib.request.Request(
+        f"{dev.url}/graphql", body, {"Content-Type": "application/json"}
+    )  # noqa: S310
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
         return json.load(answer)["data"]
 
 
 @pytest.mark.slow
-def test_a_run_cancelled_in_the_ui_ends_within_seconds_and_lets_the_server_go(dagster_dev: Site) -> None:
+def test_a_run_cancelled_in_the_ui_ends_within_seconds_and_lets_the_server_go(
+    dagster_dev: Site,
+) -> None:
     days = sorted(data_files(dagster_dev.lake, "staging"))
-    tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+    tags = {
+        "dagster/asset_partition_range_start": days[0],
+        "dagster/asset_partition_range_end": days[-1],
+    }
     selector = {
-        "repositoryLocationName": "backfill_assets.definitions", "repositoryName": "__repository__",
+        "repositoryLocationName": "backfill_assets.definitions",
+        "repositoryName": "__repository__",
         "jobName": "rebuild",
-    }  # fmt: skip
-    force = {"ops": {"make_raw": {"config": {"force": True}}, "make_staging": {"config": {"force": True}}}}
+    }
+    force = {
+        "ops": {
+            "make_raw": {"config": {"force": True}},
+            "make_staging": {"config": {"force": True}},
+        }
+    }
     params = {
-        "selector": selector, "runConfigData": json.dumps(force),
+        "selector": selector,
+        "runConfigData": json.dumps(force),
         "executionMetadata": {"tags": [{"key": k, "value": str(v)} for k, v in tags.items()]},
-    }  # fmt: skip
+    }
     run = asked(dagster_dev, LAUNCH, params=params)["launchRun"]["run"]["runId"]
 
     def uses_the_server() -> bool:
@@ -55,7 +73,9 @@ def test_a_run_cancelled_in_the_ui_ends_within_seconds_and_lets_the_server_go(da
     seconds = until(lambda: not uses_the_server(), dagster_dev.log, PATIENCE_SECONDS)
     assert seconds < MOST_SECONDS
     until(
-        lambda: asked(dagster_dev, LOOK, run=run)["runOrError"]["status"] == "CANCELED", dagster_dev.log, MOST_SECONDS
+        lambda: asked(dagster_dev, LOOK, run=run)["runOrError"]["status"] == "CANCELED",
+        dagster_dev.log,
+        MOST_SECONDS,
     )
 
 
@@ -65,6 +85,10 @@ def test_nothing_that_dagster_dev_starts_listens_beyond_the_loopback(dagster_dev
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if str(dagster_dev.lake.root) in process.environ().get("BACKFILL_ASSETS_LAKE", ""):
-                found |= {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+                found |= {
+                    c.laddr.ip
+                    for c in process.net_connections("inet")
+                    if c.status == psutil.CONN_LISTEN
+                }
     assert found
     assert {ip.removeprefix("::ffff:") for ip in found} <= {"127.0.0.1", "::1"}

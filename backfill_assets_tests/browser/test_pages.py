@@ -1,5 +1,5 @@
-"""Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick with three years.
-Not here: what they say (`cli/test_report.py`, …)."""
+"""Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick
+with three years. Not here: what they say (`cli/test_report.py`, …)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -51,7 +51,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
     told = replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
     big, big_pipeline = synthetic_lake(folder / "big", YEARS_3)
-    long = LakeReport(NOW, status(big, big_pipeline), Delivered(Account(), {}), None, (), writes(big, big_pipeline))
+    long = LakeReport(
+        NOW,
+        status(big, big_pipeline),
+        Delivered(Account(), {}),
+        None,
+        (),
+        writes(big, big_pipeline),
+    )
     texts = {
         "report": html_of(report_page(told, SEEN)),
         "report of three years": html_of(report_page(long, SEEN)),
@@ -63,7 +70,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         written[name].write_text(text, encoding="utf-8")
     readable_lake(folder / "readable")
     written["reconcile"] = folder / "reconcile.html"
-    sides = ("staging", "--with", "duckdb:SELECT * FROM staging WHERE value < 9", "--sample", "2", "--sha256")
+    sides = (
+        "staging",
+        "--with",
+        "duckdb:SELECT * FROM staging WHERE value < 9",
+        "--sample",
+        "2",
+        "--sha256",
+    )
     run("reconcile", *sides, "--html", written["reconcile"], "--lake", folder / "readable")
     return written
 
@@ -82,7 +96,13 @@ def test_a_page_has_no_violation_that_an_automatic_look_finds(
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    page = opened(chromium, pages[name], color_scheme=scheme, bypass_csp=True, viewport={"width": 1200, "height": 900})
+    page = opened(
+        chromium,
+        pages[name],
+        color_scheme=scheme,
+        bypass_csp=True,
+        viewport={"width": 1200, "height": 900},
+    )
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]})
     SHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SHOTS / f"page_{name.replace(' ', '_')}_{scheme}.png", full_page=True)

@@ -1,7 +1,8 @@
 """A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
 
-Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what their runs say. Not
-tested here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`).
+Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what
+their runs say. Not tested here: single days and ranges (`test_ui`), the gates' rules
+(`backfill/test_gates.py`).
 """
 
 import re
@@ -38,7 +39,8 @@ def launchpad(job: str) -> str:
 
 
 def launch(ui: Ui, job: str, op: str, **config: str) -> None:
-    """Type into the job's launchpad in place of what it is filled in with, launch it, and wait for its end."""
+    """Type into the job's launchpad in place of what it is filled in with, launch it, and wait for
+    its end."""
     ui.go(launchpad(job))
     ui.page.locator(".CodeMirror").first.click()
     ui.page.keyboard.press("Control+A")
@@ -52,35 +54,72 @@ def launch(ui: Ui, job: str, op: str, **config: str) -> None:
 
 def test_the_launchpad_is_filled_in_and_a_plan_starts_from_it(ui: Ui, spark_server: Site) -> None:
     ui.go(launchpad("backfill_range"))
-    fields = ("start_date", "end_date", "max_parallel", "write_mode", "chunk", "canary", "retries", "note")
+    fields = (
+        "start_date",
+        "end_date",
+        "max_parallel",
+        "write_mode",
+        "chunk",
+        "canary",
+        "retries",
+        "note",
+    )
     said = ui.says(*fields)
     ui.shot("backfill_range_launchpad")
     for name in fields:
         assert name in said
     first = spark_server.lake.settings.start_date
     launch(
-        ui, "backfill_range", "run_chunks", start_date=f'"{first}"', end_date=f'"{first + ONE_DAY}"', chunk="1d",
-        tables="staging", force="true", note="from the browser",
-    )  # fmt: skip
+        ui,
+        "backfill_range",
+        "run_chunks",
+        start_date=f'"{first}"',
+        end_date=f'"{first + ONE_DAY}"',
+        chunk="1d",
+        tables="staging",
+        force="true",
+        note="from the browser",
+    )
     assert "Success" in ui.says("Success")
     ui.shot("backfill_range_done")
     ours = [p for p in plans(spark_server.lake) if p.note == "from the browser"]
     assert [state_of(spark_server.lake, p) for p in ours] == ["finished"]
 
 
-def test_an_expectation_that_does_not_hold_is_red_with_its_figures_and_a_plan_waits_where_it_was_told_to(
+def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_where_told_to(
     ui: Ui, spark_server: Site
 ) -> None:
     first = spark_server.lake.settings.start_date + ONE_DAY * 3
-    asked = {"start_date": f'"{first}"', "end_date": f'"{first + ONE_DAY}"', "chunk": "1d", "tables": "staging"}
-    launch(ui, "backfill_range", "run_chunks", **asked, force="true", expect="['staging.rows = 1']", note="too few")
+    asked = {
+        "start_date": f'"{first}"',
+        "end_date": f'"{first + ONE_DAY}"',
+        "chunk": "1d",
+        "tables": "staging",
+    }
+    launch(
+        ui,
+        "backfill_range",
+        "run_chunks",
+        **asked,
+        force="true",
+        expect="['staging.rows = 1']",
+        note="too few",
+    )
     said = ui.says("Failure", "expected staging.rows = 1")
     ui.shot("expectation_red")
     assert "expected staging.rows = 1" in said
     ours = [p for p in plans(spark_server.lake) if p.note == "too few"]
     assert [state_of(spark_server.lake, p) for p in ours] == ["stopped"]
     asked |= {"start_date": f'"{first + ONE_DAY * 2}"', "end_date": f'"{first + ONE_DAY * 3}"'}
-    launch(ui, "backfill_range", "run_chunks", **asked, force="true", stop_after="canary", note="one, then wait")
+    launch(
+        ui,
+        "backfill_range",
+        "run_chunks",
+        **asked,
+        force="true",
+        stop_after="canary",
+        note="one, then wait",
+    )
     ui.says("Success")
     ui.shot("plan_waits")
     ours = [p for p in plans(spark_server.lake) if p.note == "one, then wait"]
@@ -98,9 +137,14 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
     path.write_text(before.replace("customer AS entity", "cast(NULL AS string) AS entity"))
     try:
         launch(
-            ui, "backfill_range", "run_chunks", start_date=f'"{chosen}"', end_date=f'"{chosen + ONE_DAY}"',
-            chunk="1d", tables="raw,staging",
-        )  # fmt: skip
+            ui,
+            "backfill_range",
+            "run_chunks",
+            start_date=f'"{chosen}"',
+            end_date=f'"{chosen + ONE_DAY}"',
+            chunk="1d",
+            tables="raw,staging",
+        )
         facts = (
             "Failure",
             "the gate of chunk 1",
@@ -115,7 +159,15 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
         assert f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes" in said
         assert state_of(lake, plan) == "stopped"
         assert rows_of(spark_server, chosen) != held
-        launch(ui, "rollback", "put_days_back", plan=f'"{plan.id}"', chunk='"1"', act="true", note="the gate said no")
+        launch(
+            ui,
+            "rollback",
+            "put_days_back",
+            plan=f'"{plan.id}"',
+            chunk='"1"',
+            act="true",
+            note="the gate said no",
+        )
         assert "Success" in ui.says("Success", "a rollback, release or publish")
         ui.shot("rollback_done")
     finally:
@@ -128,5 +180,7 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
 def rows_of(made: Site, day: object) -> tuple[int, str]:
     """Rows and fingerprint that the day's receipt in staging names."""
     contracts = make_pipeline(tables(made.lake.settings)).contracts
-    entry = {str(d): r.entry for d, r in read_view(made.lake, contracts).table("staging").latest.items()}[str(day)]
+    entry = {
+        str(d): r.entry for d, r in read_view(made.lake, contracts).table("staging").latest.items()
+    }[str(day)]
     return entry.rows, entry.fingerprint

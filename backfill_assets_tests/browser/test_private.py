@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
-def test_pages_are_drawn_below_the_secret_and_hear_of_changes(chromium: "Browser", tmp_path: Path) -> None:
+def test_pages_are_drawn_below_the_secret_and_hear_of_changes(
+    chromium: "Browser", tmp_path: Path
+) -> None:
     readable_lake(tmp_path / "lake")
     with served(tmp_path) as shown:
         page, heard = chromium.new_page(), []
-        page.on("websocket", lambda socket: socket.on("framereceived", lambda _: heard.append(socket.url)))
+        page.on(
+            "websocket",
+            lambda socket: socket.on("framereceived", lambda _: heard.append(socket.url)),
+        )
         page.goto(f"{shown.url}/asset-groups")
         page.get_by_text("features_as_known").first.wait_for(timeout=120_000)
         assert page.url.startswith(shown.url)

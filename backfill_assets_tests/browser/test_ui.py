@@ -1,5 +1,6 @@
-"""A person at Dagster's pages: single days, ranges, a failing check and its repair, a late file, and the pictures.
-Not here: what the tables must hold, beyond that untouched days keep their files."""
+"""A person at Dagster's pages: single days, ranges, a failing check and its repair, a late file,
+and the pictures. Not here: what the tables must hold, beyond that untouched days keep their
+files."""
 
 import json
 import os
@@ -46,7 +47,9 @@ def gate(made: Site, lines: str) -> Iterator[None]:
         path.write_text(before)
 
 
-def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spark_server: Site) -> None:
+def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(
+    ui: Ui, spark_server: Site
+) -> None:
     chosen = day(spark_server, 9)
     ui.go("/assets/features")
     seconds = ui.launch_run(chosen)
@@ -54,14 +57,22 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     assert "Success" in ui.says("Success")
     ui.go(f"/assets/features?view=partitions&partition={chosen}")
     ui.shot("one_day_metadata")
-    ui.says(f"backfill-assets show features {chosen}", "backfill_assets/why", "backfill_assets/internals")
+    ui.says(
+        f"backfill-assets show features {chosen}",
+        "backfill_assets/why",
+        "backfill_assets/internals",
+    )
     with ui.page.context.expect_page() as opened:
         ui.page.locator("a[href^='../assets/staging?']").first.click()
     inputs = Ui(opened.value, spark_server.url)
-    inputs.says("7 Partitions Selected", "Materialized (7)", f"backfill-assets show staging {chosen}")
+    inputs.says(
+        "7 Partitions Selected", "Materialized (7)", f"backfill-assets show staging {chosen}"
+    )
     inputs.shot("one_day_inputs")
     inputs.page.close()
-    ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
+    ui.took(
+        "one day of one table, nothing to change: from the click to Success on the page", seconds
+    )
 
 
 def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
@@ -72,10 +83,15 @@ def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
 
 def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server: Site) -> None:
     ui.go(JOB)
-    ended, runs, seconds = ui.launch_backfill(f"[{day(spark_server, 0)}...{day(spark_server, SAMPLE_DAYS - 1)}]")
+    ended, runs, seconds = ui.launch_backfill(
+        f"[{day(spark_server, 0)}...{day(spark_server, SAMPLE_DAYS - 1)}]"
+    )
     ui.shot("job_range")
     assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
-    ui.took(f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end", seconds)
+    ui.took(
+        f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end",
+        seconds,
+    )
 
 
 def test_a_range_from_the_lineage_page_is_made(ui: Ui, spark_server: Site) -> None:
@@ -126,7 +142,10 @@ def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_th
     ui.page.goto(failed)
     ui.settle()
     seconds = ui.re_execute()
-    ui.took("one day of one table, computed and written again: from the click to Success on the page", seconds)
+    ui.took(
+        "one day of one table, computed and written again: from the click to Success on the page",
+        seconds,
+    )
     ui.shot("re_executed_run")
     assert "Success" in ui.says("Success")
     ui.go(CHECKS)
@@ -136,10 +155,16 @@ def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_th
     assert "more than max_rows = 1" not in ui.text()
 
 
-def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui, spark_server: Site) -> None:
+def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(
+    ui: Ui, spark_server: Site
+) -> None:
     lake, first = spark_server.lake, spark_server.lake.settings.start_date
     before = data_files(lake, "staging")
-    _deliver(lake.root / "landing", arrives=first + ONE_DAY * (SAMPLE_DAYS - 1), happened=first + ONE_DAY * 4)
+    _deliver(
+        lake.root / "landing",
+        arrives=first + ONE_DAY * (SAMPLE_DAYS - 1),
+        happened=first + ONE_DAY * 4,
+    )
 
     def settled() -> bool:
         report = status(lake, make_pipeline(tables(lake.settings)))
@@ -151,7 +176,9 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui
     assert {d for d in after if after[d] != before.get(d)} == {first + ONE_DAY * 4}
     ui.go(f"/locations/{LOCATION}/sensors/late_data")
     ui.shot("late_data_ticks")
-    assert "Rebuilds exactly the days whose inputs changed" in ui.says("Rebuilds exactly the days whose inputs changed")
+    assert "Rebuilds exactly the days whose inputs changed" in ui.says(
+        "Rebuilds exactly the days whose inputs changed"
+    )
     ui.go("/runs")
     ui.shot("late_data_runs")
     ui.took("a late file: from its landing to all tables green", seconds)
@@ -166,7 +193,8 @@ def test_a_run_that_was_killed_leaves_no_good_day_red(ui: Ui, spark_server: Site
         return bool(ui.broken_runs() - before) and ui.days_shown("features") == (SAMPLE_DAYS, 0)
 
     def judged() -> bool:
-        """No check is left as the run left it: verdicts are told after the materializations they are about."""
+        """No check is left as the run left it: verdicts are told after the materializations they
+        are about."""
         ui.go("/assets/features?view=checks")
         said = ui.text()
         return "Passed" in said and "Skipped" not in said and "Execution failed" not in said
@@ -184,8 +212,20 @@ def _kill_after_staging(made: Site) -> None:
     home = made.lake.root.parent / "home"
     env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(made.lake.root)}
     first, last = day(made, 0), day(made, SAMPLE_DAYS - 1)
-    command = [sys.executable, "-m", "backfill_assets", "backfill", "--from", first, "--to", last, "--force"]
-    run = subprocess.Popen([*command, "--tables", "staging,features"], cwd=home, env=env, stderr=subprocess.PIPE)
+    command = [
+        sys.executable,
+        "-m",
+        "backfill_assets",
+        "backfill",
+        "--from",
+        first,
+        "--to",
+        last,
+        "--force",
+    ]
+    run = subprocess.Popen(
+        [*command, "--tables", "staging,features"], cwd=home, env=env, stderr=subprocess.PIPE
+    )
     assert run.stderr is not None
     with run, run.stderr as told:
         while b"staging" not in (line := told.readline()):
@@ -197,7 +237,14 @@ def _deliver(landing: Path, arrives: date, happened: date) -> None:
     """One order more, in a file of its own, as the sample's own lines look."""
     received = f"{arrives} 20:00:00"
     row = {
-        "delivery": 10**9, "received_at": received, "version_at": received, "ordered_at": f"{happened} 12:00:00",
-        "order_id": "order-late", "op": "upsert", "customer": "customer-001", "amount": 7, "returned": 0,
-    }  # fmt: skip
+        "delivery": 10**9,
+        "received_at": received,
+        "version_at": received,
+        "ordered_at": f"{happened} 12:00:00",
+        "order_id": "order-late",
+        "op": "upsert",
+        "customer": "customer-001",
+        "amount": 7,
+        "returned": 0,
+    }
     (landing / "late.jsonl").write_text(json.dumps(row) + "\n")

@@ -1,6 +1,7 @@
-"""Dagster's pages as a person uses them: where to click, and what to wait for. Facts of Dagster 1.13's web UI.
-Here: the selectors, in one place, and the screenshots. Not here: what must be seen (`test_ui`). Names of buttons
-begin with the icon's name, so that text is matched, not accessible names."""
+"""Dagster's pages as a person uses them: where to click, and what to wait for. Facts of Dagster
+1.13's web UI. Here: the selectors, in one place, and the screenshots. Not here: what must be seen
+(`test_ui`). Names of buttons begin with the icon's name, so that text is matched, not accessible
+names."""
 
 import os
 import re
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 SHOTS = CHECKOUT / ".artifacts" / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-REQUIRED = "BACKFILL_ASSETS_BROWSER"  # set to `required` by .ci/run: a missing browser fails there, and skips elsewhere
+# Set to `required` by .ci/run: a missing browser fails there, and skips elsewhere.
+REQUIRED = "BACKFILL_ASSETS_BROWSER"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 LOCATION = "backfill_assets.definitions"
 PATIENCE_MS = 240_000
@@ -67,8 +69,9 @@ class Ui:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the network is quiet and the page says the same twice and loads nothing: on a busy machine it is
-        quiet before the page has begun to draw itself. A page with a running clock never does: it is left at that."""
+        """Wait until the network is quiet and the page says the same twice and loads nothing: on a
+        busy machine it is quiet before the page has begun to draw itself. A page with a running
+        clock never does: it is left at that."""
         self.page.wait_for_load_state("networkidle")
         last = self.text()
         for _ in range(MOST_LOOKS):
@@ -94,7 +97,8 @@ class Ui:
         return self.page.locator("body").inner_text()
 
     def says(self, *texts: str) -> str:
-        """All text of the page once it holds all of these, line breaks as blanks. Fails after `PATIENCE_MS`."""
+        """All text of the page once it holds all of these, line breaks as blanks. Fails after
+        `PATIENCE_MS`."""
         for _ in range(PATIENCE_MS // LOOK_MS):
             found = " ".join(self.text().split())
             if all(text in found for text in texts):
@@ -113,7 +117,8 @@ class Ui:
         return dialog
 
     def launch_run(self, days: str) -> float:
-        """Launch one run from the page, follow it, and give the seconds from the click to its end on the page."""
+        """Launch one run from the page, follow it, and give the seconds from the click to its end
+        on the page."""
         dialog = self.ask_for(days)
         began = time.monotonic()
         dialog.locator("button", has_text=re.compile("^.*Launch 1 run")).click()
@@ -122,9 +127,11 @@ class Ui:
         return time.monotonic() - began
 
     def launch_backfill(self, days: str) -> tuple[str, int, float]:
-        """Launch a backfill from the page; how it ended, its number of runs, and the seconds from the click to then.
+        """Launch a backfill from the page; how it ended, its number of runs, and the seconds from
+        the click to then.
 
-        Asked of the same GraphQL that the page asks: on the page the words of a state are also column headers.
+        Asked of the same GraphQL that the page asks: on the page the words of a state are also
+        column headers.
         """
         dialog = self.ask_for(days)
         began = time.monotonic()
@@ -162,10 +169,13 @@ class Ui:
         return found
 
     def re_execute(self) -> float:
-        """Run the run on this page again, all of it, and give the seconds from the click to the new one's end."""
+        """Run the run on this page again, all of it, and give the seconds from the click to the new
+        one's end."""
         before, began = self.page.url, time.monotonic()
         self.page.locator("button", has_text="Re-execute all").first.click()
-        self.page.wait_for_url(lambda url: "/runs/" in url and url.split("?")[0] != before.split("?")[0])
+        self.page.wait_for_url(
+            lambda url: "/runs/" in url and url.split("?")[0] != before.split("?")[0]
+        )
         self.ended()
         return time.monotonic() - began
 

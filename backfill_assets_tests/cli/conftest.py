@@ -1,5 +1,6 @@
-"""Lakes that several commands are tested on: a late one, one of which a chunk was made again, one to read from.
-Here: those fixtures. Not here: the lakes (`operations.late_lake`, `operations.planned`)."""
+"""Lakes that several commands are tested on: a late one, one of which a chunk was made again, one
+to read from. Here: those fixtures. Not here: the lakes (`operations.late_lake`,
+`operations.planned`)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

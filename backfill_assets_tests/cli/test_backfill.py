@@ -28,7 +28,10 @@ from backfill_assets_tests.operations.synthetic import START, Made, build, lande
     [
         (("--from", "2024-01-01", "--to", "2024-03-01"), "before the lake's first day, 2024-02-26"),
         (("--from", "2024-02-26", "--to", "9999-01-01"), "is not over yet (UTC)"),
-        (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix. Choose one of raw, "),
+        (
+            ("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"),
+            "no table nix. Choose one of raw, ",
+        ),
         (("--from", "2024-02-26", "--tables", " , "), "is named"),
         (("--days", "2024-03-01", "--days-from", "DAYS"), "--days-from says the days already"),
         (("--days-from", "nowhere"), "nowhere cannot be read"),
@@ -55,23 +58,46 @@ def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     assert chosen(None, known) == tuple(known)
 
 
-def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_needed(tmp_path: Path) -> None:
+def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_needed(
+    tmp_path: Path,
+) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 2)
-    row = landed(START, datetime.now(UTC)) | {"path": "bad.csv", "sha256": "x", "rows": 1, "bad_rows": 1}
+    row = landed(START, datetime.now(UTC)) | {
+        "path": "bad.csv",
+        "sha256": "x",
+        "rows": 1,
+        "bad_rows": 1,
+    }
     bad = row | {"usable_rows": 0, "note": "not a whole file"}
     write_rows(lake.table_place("files").local(), FILES, [bad], receipt("files", {}))
-    told = run("backfill", "--lake", lake.root, "--from", START, "--to", START, "--tables", "staging")
+    told = run(
+        "backfill", "--lake", lake.root, "--from", START, "--to", START, "--tables", "staging"
+    )
     assert told.exit_code == 0, told.output
     (line,) = [each for each in told.stderr.splitlines() if "unusable" in each]
-    assert line.startswith("quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv")
+    assert line.startswith(
+        "quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv"
+    )
 
 
 def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: Path) -> None:
     synthetic_lake(tmp_path / "lake", 3)
-    asked = ("backfill", "--lake", tmp_path / "lake", "--from", START, "--to", START, "--tables", "staging,features")
+    asked = (
+        "backfill",
+        "--lake",
+        tmp_path / "lake",
+        "--from",
+        START,
+        "--to",
+        START,
+        "--tables",
+        "staging,features",
+    )
     told = run(*asked)
     assert told.exit_code == 0, told.output
-    assert "Nothing changed: every day is as its inputs say, so that no run was made" in " ".join(told.stdout.split())
+    assert "Nothing changed: every day is as its inputs say, so that no run was made" in " ".join(
+        told.stdout.split()
+    )
     document = read(run(*asked, "--json"))
     assert document["run_id"] is None
     assert [(t["table"], t["changed"], t["rows"]) for t in document["tables"]] == [
@@ -113,18 +139,24 @@ def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made
     assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
 
 
-def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(made: Made) -> None:
+def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(
+    made: Made,
+) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
     assert foreseen(Known(lake, pipeline), ["staging"], longer).needs_engine
     assert not foreseen(Known(lake, pipeline), ["staging"], SPAN).needs_engine
     assert foreseen(Known(lake, pipeline), ["staging"], SPAN, force=True).needs_engine
-    assert not foreseen(Known(lake, pipeline), ["features"], longer).needs_engine, "its inputs were never made"
+    assert not foreseen(Known(lake, pipeline), ["features"], longer).needs_engine, (
+        "its inputs were never made"
+    )
     assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
     assert foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / f"{START}.jsonl").unlink()
-    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine, "a file that a day was made from is gone"
+    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine, (
+        "a file that a day was made from is gone"
+    )
 
 
 def asked_for(lake: Path, *args: object) -> Work:
@@ -135,27 +167,50 @@ def asked_for(lake: Path, *args: object) -> Work:
         asked.append(request)
         return RunOutcome("run", True, (), "", 0.0)
 
-    result = run("backfill", "--lake", lake, "--tables", "staging", *args, overrides=Overrides(work=work))
+    result = run(
+        "backfill", "--lake", lake, "--tables", "staging", *args, overrides=Overrides(work=work)
+    )
     assert result.exit_code == 0, result.output
     return asked[0]
 
 
 @pytest.mark.slow
-def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(tmp_path: Path) -> None:
+def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(
+    tmp_path: Path,
+) -> None:
     synthetic_lake(tmp_path, 5)
-    listed, days = tmp_path / "days.txt", some_days([START, START + ONE_DAY * 2, START + ONE_DAY * 3])
-    listed.write_text(f"# bad ones\n{START}\n\n{START + ONE_DAY * 2}..{START + ONE_DAY * 3}  # two\n")
+    listed, days = (
+        tmp_path / "days.txt",
+        some_days([START, START + ONE_DAY * 2, START + ONE_DAY * 3]),
+    )
+    listed.write_text(
+        f"# bad ones\n{START}\n\n{START + ONE_DAY * 2}..{START + ONE_DAY * 3}  # two\n"
+    )
     text = f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
-    assert asked_for(tmp_path, "--days", text).days == asked_for(tmp_path, "--days-from", listed).days == days
-    assert asked_for(tmp_path, "--days", f"{START}..{START + ONE_DAY}").days == DayRange(START, START + ONE_DAY * 2)
-    found = read(run("backfill", "--lake", tmp_path, "--tables", "staging", "--days", text, "--json"))
-    assert (found["from"], found["to"], found["success"]) == (str(START), str(START + ONE_DAY * 3), True)
+    assert (
+        asked_for(tmp_path, "--days", text).days
+        == asked_for(tmp_path, "--days-from", listed).days
+        == days
+    )
+    assert asked_for(tmp_path, "--days", f"{START}..{START + ONE_DAY}").days == DayRange(
+        START, START + ONE_DAY * 2
+    )
+    found = read(
+        run("backfill", "--lake", tmp_path, "--tables", "staging", "--days", text, "--json")
+    )
+    assert (found["from"], found["to"], found["success"]) == (
+        str(START),
+        str(START + ONE_DAY * 3),
+        True,
+    )
     assert found["days"] == f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
 
 
 def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
-    given = DeclaredTable(replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1")
+    given = DeclaredTable(
+        replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1"
+    )
     declare(place_of(lake.root), given)
     asked = Work(DayRange(START, START + ONE_DAY), ("sales",))
     assert not is_computed(lake, asked)

@@ -1,5 +1,5 @@
-"""Catching up ends, whatever days do, makes all that can be made, and says what is left and why. No engine.
-Not here: real runs and rows that count again (`end_to_end.test_late_data`)."""
+"""Catching up ends, whatever days do, makes all that can be made, and says what is left and why. No
+engine. Not here: real runs and rows that count again (`end_to_end.test_late_data`)."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,12 @@ def day(number: int) -> date:
 
 
 def stale(lake: Made, *numbers: int) -> None:
-    build(*lake, "training", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
+    build(
+        *lake,
+        "training",
+        dict.fromkeys(map(day, numbers), 3),
+        digests=dict.fromkeys(map(day, numbers), "older"),
+    )
 
 
 def caught_up(lake: Made, run: Run) -> CaughtUp:
@@ -72,7 +77,9 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: Mad
     assert not done.success
 
 
-def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_while_it_runs(lake: Made) -> None:
+def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_while_it_runs(
+    lake: Made,
+) -> None:
     stale(lake, 3)
     settings, known = lake[0].root / FILE_NAME, list[Known]()
 
@@ -81,7 +88,9 @@ def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_
         build(*lake, "training", dict.fromkeys(asked.days, 3))
         return RunOutcome("run", True, (), "", 0.0)
 
-    settings.write_text(settings.read_text().replace("windows_days = [2, 3]", "windows_days = [2, 4]"))
+    settings.write_text(
+        settings.read_text().replace("windows_days = [2, 3]", "windows_days = [2, 4]")
+    )
     with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
         until_settled(lake[0], "", "catch-up")
     assert known
@@ -121,11 +130,13 @@ def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: Made) -> No
     assert looks == ["a look"]
 
 
-def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_former_are_no_success() -> None:
+def test_days_held_back_by_files_and_unread_files_are_named_and_the_former_are_no_success() -> None:
     found = ScanReport(refused={"b.csv": "a link"}, altered=("a.csv",), blocked=frozenset({day(0)}))
     unread, file, days = findings(found)
     assert (unread, file) == ("refused    b.csv: a link", "altered    a.csv")
-    assert days.startswith(f"1 day(s) from {day(0)} are not rebuilt until the files are back, or you say")
+    assert days.startswith(
+        f"1 day(s) from {day(0)} are not rebuilt until the files are back, or you say"
+    )
     assert list(findings(ScanReport(new={"c.csv": (1, 0)}))) == []
     assert list(findings(ScanReport(ahead={"1/part": "its commit says 2099"}))) == [
         "clock      1/part: its commit says 2099"
@@ -151,7 +162,9 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     with only_runner(lake[0], plan):
         assert caught_up(lake, wrong).success, "somebody makes them"
     (killed,) = caught_up(lake, wrong).held_back
-    assert killed.startswith(f"the plan {plan.id} is active and no process runs it; nothing else makes {span}")
+    assert killed.startswith(
+        f"the plan {plan.id} is active and no process runs it; nothing else makes {span}"
+    )
     mark(lake[0], plan.id, "stopped", "its gate refused")
     done = caught_up(lake, wrong)
     assert (done.success, done.held_back) == (False, [held_back(lake[0])[plan.id]])
@@ -165,9 +178,16 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         assert f"Error: {done.held_back[0]}" in " ".join(err.split())
         assert "Nothing to do" not in out
     assert json.loads(out)["held_back"] == done.held_back
-    for waits, left, code in ((True, {}, 3), (False, {}, 1), (True, {"training": ["2024-03-01"]}, 1)):
+    for waits, left, code in (
+        (True, {}, 3),
+        (False, {}, 1),
+        (True, {"training": ["2024-03-01"]}, 1),
+    ):
         kept = CaughtUp(held_back=("the plan waits",), waits=waits, left=left)
-        with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit) as ended:
+        with (
+            click.Context(click.Command("catch-up")),
+            pytest.raises(click.exceptions.Exit) as ended,
+        ):
             report(kept)
         assert ended.value.exit_code == code
 

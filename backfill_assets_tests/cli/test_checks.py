@@ -1,5 +1,5 @@
-"""`controls`, `prove`, `drift` and `check-engine` as a person meets them: lines, JSON and the exit code.
-Not here: what is found (`operations`)."""
+"""`controls`, `prove`, `drift` and `check-engine` as a person meets them: lines, JSON and the exit
+code. Not here: what is found (`operations`)."""
 
 from pathlib import Path
 
@@ -19,9 +19,12 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["controls"], "This lake has no controls"), (["drift", "--table", "staging"], "are off")]
+    ("words", "told"),
+    [(["controls"], "This lake has no controls"), (["drift", "--table", "staging"], "are off")],
 )
-def test_the_outcome_is_one_line_and_the_exit_code_0(tmp_path: Path, words: list[str], told: str) -> None:
+def test_the_outcome_is_one_line_and_the_exit_code_0(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
     readable_lake(tmp_path)
     done = run(*words, "--lake", tmp_path)
     assert (done.exit_code, told in done.stdout) == (0, True), done.output
@@ -42,11 +45,17 @@ LOST = "files of version 1 of staging are gone"
 
 
 def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    days = (Recomputed(day(0), 1, 1), Recomputed(day(1), 1, 1, equal=False), Recomputed(day(2), 1, passed_over=LOST))
+    days = (
+        Recomputed(day(0), 1, 1),
+        Recomputed(day(1), 1, 1, equal=False),
+        Recomputed(day(2), 1, passed_over=LOST),
+    )
     differing = (DayDifference(day(1), 1, 1, 0, 0, 1, {"value": 1}),)
     samples = (SampleRow(day(1), "changed", "A", {"value": "1"}, {"value": "2"}),)
     report = EngineReport(
-        (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),), "sail"
+        (RecomputeVerdict("features", days, differing, samples),),
+        (("labels", "refused by name"),),
+        "sail",
     )
     draw(recomputed("sail", report))
     told = capsys.readouterr().out
@@ -60,7 +69,11 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "told", "code"),
     [
-        (("check-engine", "--days", "2999-01-01"), "none of these days was written. Nothing was computed", 1),
+        (
+            ("check-engine", "--days", "2999-01-01"),
+            "none of these days was written. Nothing was computed",
+            1,
+        ),
         (("check-engine", "--tables", "none"), "'none'", 2),
         (("prove", "--days", "2030-01-01"), "none of these days was written", 1),
         (("prove", "--tables", "nix"), "'nix'", 2),

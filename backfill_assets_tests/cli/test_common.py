@@ -9,7 +9,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.common import SPAN, days_options, lake_option, lake_root, print_json, say_unusable
+from backfill_assets.cli.common import (
+    SPAN,
+    days_options,
+    lake_option,
+    lake_root,
+    print_json,
+    say_unusable,
+)
 from backfill_assets.core.days import DayRange
 from backfill_assets_tests.cli.typed import commands
 from backfill_assets_tests.lakes import make_lake
@@ -31,15 +38,20 @@ def verb(days: DayRange | None) -> None:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        ("--from 2024-03-01 --to 2024-03-02", 2), ("--days 2024-03-01..2024-03-02", 2),
-        ("--partitions 2024-03-01..2024-03-02", 2), ("--from 2024-03-01", 1), ("--days 2024-03-01", 1),
+        ("--from 2024-03-01 --to 2024-03-02", 2),
+        ("--days 2024-03-01..2024-03-02", 2),
+        ("--partitions 2024-03-01..2024-03-02", 2),
+        ("--from 2024-03-01", 1),
+        ("--days 2024-03-01", 1),
     ],
-)  # fmt: skip
+)
 def test_days_are_typed_with_both_ends_included_or_once_also_as_earlier_releases_spelled_them(
     tmp_path: Path, words: str, last: int
 ) -> None:
     said = CliRunner().invoke(group, ["--lake", str(tmp_path), "verb", *words.split()])
-    assert said.output.strip() == f"{tmp_path} {DayRange(date(2024, 3, 1), date(2024, 3, last + 1))}"
+    assert (
+        said.output.strip() == f"{tmp_path} {DayRange(date(2024, 3, 1), date(2024, 3, last + 1))}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +63,9 @@ def test_days_are_typed_with_both_ends_included_or_once_also_as_earlier_releases
         ("--from 2024-03-02 --to 2024-03-01", "Give the earlier day first"),
     ],
 )
-def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(words: str, told: str) -> None:
+def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(
+    words: str, told: str
+) -> None:
     said = CliRunner().invoke(group, ["verb", *words.split()])
     assert said.exit_code == 2
     assert told in said.output
@@ -64,14 +78,18 @@ def test_every_command_spells_a_range_of_days_alike() -> None:
         options = {o: p for p in command.params if isinstance(p, click.Option) for o in p.opts}
         if any(p.type is SPAN for p in options.values()):
             spelled[name] = {
-                o for o in ("--from", "--to", "--days", "--partitions") if o in options and not options[o].hidden
+                o
+                for o in ("--from", "--to", "--days", "--partitions")
+                if o in options and not options[o].hidden
             }
     assert spelled.pop("export") == {"--days", "--to"}
     assert len(spelled) > 12
     assert {name: o for name, o in spelled.items() if o != {"--from", "--to"}} == {}
 
 
-def test_json_keeps_text_that_can_be_seen_and_escapes_what_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keeps_text_that_can_be_seen_and_escapes_what_cannot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     document = {"name": "Zürich ✓", "hidden": "a\u202eb\x1b", "day": date(2024, 3, 1)}
     print_json(document)
     said = capsys.readouterr().out
@@ -85,8 +103,15 @@ def test_json_keeps_text_that_can_be_seen_and_escapes_what_cannot(capsys: pytest
 def test_nothing_landed_is_said_only_where_no_file_lies(
     tmp_path: Path, name: str | None, told: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = make_lake(tmp_path, (), "2024-03-01", source={"files": "landing/*.csv", "format": "csv", "select": "seq"})
+    lake = make_lake(
+        tmp_path,
+        (),
+        "2024-03-01",
+        source={"files": "landing/*.csv", "format": "csv", "select": "seq"},
+    )
     if name:
         (tmp_path / "landing" / name).write_text("x")
     say_unusable(lake)
-    assert ("Nothing has landed where lake.toml says: landing/*.csv" in capsys.readouterr().err) is told
+    assert (
+        "Nothing has landed where lake.toml says: landing/*.csv" in capsys.readouterr().err
+    ) is told

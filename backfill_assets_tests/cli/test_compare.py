@@ -1,5 +1,5 @@
-"""`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be left alone.
-Not here: what is compared (`operations.test_compare`)."""
+"""`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be
+left alone. Not here: what is compared (`operations.test_compare`)."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,9 @@ def compared(made: Planned, *more: object) -> Result:
 def test_days_columns_and_samples_are_told(made: Planned, tmp_path: Path) -> None:
     told = compared(made, "--from-version", 1)
     assert told.exit_code == 0, told.output
-    assert "version 1 to 2: 2 of 8 day(s) differ: 0 row(s) added, 0 removed, 2 changed" in told.stdout
+    assert (
+        "version 1 to 2: 2 of 8 day(s) differ: 0 row(s) added, 0 removed, 2 changed" in told.stdout
+    )
     assert "value=1" in told.stdout
     page = tmp_path / "compare.html"
     found = read(compared(made, "--from-version", 1, "--json", "--html", page))
@@ -51,7 +53,9 @@ def plan_of_two_chunks(made: Planned) -> str:
     """A plan of staging and features that the lake keeps, whose canary and first chunk wrote."""
     days = DayRange(day(0), day(8))
     plan = make_plan(
-        made.lake, made.pipeline, PlanRequest(days, ("staging", "features"), Policy(chunk="3d", force=True))
+        made.lake,
+        made.pipeline,
+        PlanRequest(days, ("staging", "features"), Policy(chunk="3d", force=True)),
     )
     keep_plan(made.lake, plan)
     made.chunk(1, (0,), 7, plan.id)
@@ -60,7 +64,9 @@ def plan_of_two_chunks(made: Planned) -> str:
     return plan.id
 
 
-def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Planned, tmp_path: Path) -> None:
+def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(
+    made: Planned, tmp_path: Path
+) -> None:
     plan = plan_of_two_chunks(made)
 
     def told(*more: str) -> list[str]:
@@ -89,7 +95,9 @@ def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Pla
         (("--meant", "value"), "say --table with it, one of staging, features", 2),
     ],
 )
-def test_what_does_not_go_with_a_plan_is_refused(made: Planned, args: tuple[str, ...], told: str, code: int) -> None:
+def test_what_does_not_go_with_a_plan_is_refused(
+    made: Planned, args: tuple[str, ...], told: str, code: int
+) -> None:
     done = run("compare", "--plan", plan_of_two_chunks(made), *args, on=made)
     assert told in " ".join((done.output + str(done.exception)).split())
     assert done.exit_code == code

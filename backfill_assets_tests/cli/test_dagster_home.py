@@ -31,7 +31,8 @@ BY_FOLDER = ("run_storage:", "schedule_storage:", "local_artifact_storage:", "co
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake of programs that were installed from a wheel: there is no checkout around them, and no home is named."""
+    """A lake of programs that were installed from a wheel: there is no checkout around them, and no
+    home is named."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     return synthetic_lake(tmp_path / "lake", 1)[0]
 
@@ -44,8 +45,14 @@ def instance_in(lake: Lake) -> Iterator[dg.DagsterInstance]:
 
 
 def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
-    ours, lakes = ((p.read_text(encoding="utf-8")).split("\n\n") for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE))
-    ours = [s.replace("base_dir: .dagster/storage/history/runs", "home: { env: DAGSTER_HOME }") for s in ours]
+    ours, lakes = (
+        (p.read_text(encoding="utf-8")).split("\n\n")
+        for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE)
+    )
+    ours = [
+        s.replace("base_dir: .dagster/storage/history/runs", "home: { env: DAGSTER_HOME }")
+        for s in ours
+    ]
     assert lakes[1:] == [section for section in ours[1:] if not section.startswith(BY_FOLDER)]
 
 
@@ -64,7 +71,9 @@ def test_the_events_of_a_lake_lie_beside_its_settings_wherever_it_is_moved(insta
 def test_dagster_opens_our_event_storage_by_what_commands_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
 ) -> None:
-    (tmp_path / "dagster.yaml").write_text(EVENT_STORAGE if named_by == "doctor" else run("production").stdout)
+    (tmp_path / "dagster.yaml").write_text(
+        EVENT_STORAGE if named_by == "doctor" else run("production").stdout
+    )
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with dg.DagsterInstance.get() as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
@@ -118,7 +127,9 @@ def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -
 def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
     installed: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != installed.root)  # root may write everything
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path) != installed.root
+    )  # root may write everything
     with instance_in(installed) as instance:
         assert instance.is_ephemeral
     assert not (installed.root / ".dagster").exists()
@@ -134,7 +145,9 @@ def test_a_full_disk_under_the_storage_of_runs_is_one_line(
         monkeypatch.setenv("DAGSTER_HOME", str(home))
     full = sqlite3.OperationalError("database or disk is full")
     with (
-        pytest.raises(BackfillError, match=r"home .*: database or disk is full\. The run was not finished") as caught,
+        pytest.raises(
+            BackfillError, match=r"home .*: database or disk is full\. The run was not finished"
+        ) as caught,
         instance_in(installed),
     ):
         raise sa.exc.OperationalError("INSERT INTO event_logs", {}, full)
@@ -159,7 +172,9 @@ def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_
     assert ui_place(own, project) == (project, {}, True)
     with monkeypatch.context() as patch, silenced():
         give_away(project / "dagster.yaml", patch)
-        with instance_of(own, project=project) as instance:  # whoever wrote it might have it run anything
+        with instance_of(
+            own, project=project
+        ) as instance:  # whoever wrote it might have it run anything
             assert Path(instance.root_directory) == own.root / ".dagster"
     (project / "dagster.yaml").unlink()
     (project / "dagster.yaml").touch()
@@ -178,7 +193,9 @@ def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
         (folder := tmp_path / f"{mode}").mkdir()
         folder.chmod(mode)
         assert ui_place(installed, folder) == (
-            (folder, {LAKE_VARIABLE: str(installed.root)}, True) if named and mode == 0o755 else elsewhere
+            (folder, {LAKE_VARIABLE: str(installed.root)}, True)
+            if named and mode == 0o755
+            else elsewhere
         )
     (folder / "dagster.yaml").touch()
     monkeypatch.setenv(LAKE_VARIABLE, str(installed.root))

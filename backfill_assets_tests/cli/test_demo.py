@@ -1,6 +1,7 @@
 """The sample lake: made, kept, replaced, never confused with a person's own.
 
-Lives here: that, and the whole way on Sail, without Java. On Spark the README is run (`end_to_end.test_readme`).
+Lives here: that, and the whole way on Sail, without Java. On Spark the README is run
+(`end_to_end.test_readme`).
 """
 
 import json
@@ -25,7 +26,9 @@ TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training
 
 
 def test_a_sample_of_days_that_are_not_over_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["demo", "--to", str(utc_today()), "--lake", str(tmp_path / "new")])
+    done = CliRunner().invoke(
+        app, ["demo", "--to", str(utc_today()), "--lake", str(tmp_path / "new")]
+    )
     assert (done.exit_code, "is not over yet (UTC)" in done.output) == (2, True)
     assert not (tmp_path / "new").exists()
 
@@ -42,7 +45,11 @@ def test_a_new_sample_replaces_an_old_one(tmp_path: Path) -> None:
 
 
 def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProcess[str]":
-    env = {"DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake), **around}
+    env = {
+        "DAGSTER_HOME": str(lake.parent / "dagster"),
+        "BACKFILL_ASSETS_LAKE": str(lake),
+        **around,
+    }
     return run("-m", "backfill_assets", *args, env=env, timeout=900)
 
 
@@ -54,13 +61,20 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
     lake = tmp_path / "lake"
     make_home(tmp_path / "dagster")
     try:
-        done = _command(lake, "demo", "--days", "14", "--engine", "sail", JAVA_HOME=str(tmp_path / "no java"))
+        done = _command(
+            lake, "demo", "--days", "14", "--engine", "sail", JAVA_HOME=str(tmp_path / "no java")
+        )
         assert done.returncode == 0, done.stderr
         header, *lines = done.stdout.splitlines()
         assert header.split() == ["rows", "of", *TABLES]
         days = lines[: lines.index("")]
-        assert [d.split()[0] for d in days[-2:]] == [str(open_lake(lake).settings.start_date + 13 * ONE_DAY), "all"]
-        took = lines[lines.index(next(line for line in lines if "first run" in line)) + 1 :][: len(TABLES) + 1]
+        assert [d.split()[0] for d in days[-2:]] == [
+            str(open_lake(lake).settings.start_date + 13 * ONE_DAY),
+            "all",
+        ]
+        took = lines[lines.index(next(line for line in lines if "first run" in line)) + 1 :][
+            : len(TABLES) + 1
+        ]
         assert [line.split()[0] for line in took] == [*TABLES, "the"]
         assert all("14 of 14 changed" in line and "0 of 14 changed" in line for line in took[:-1])
         first = open_lake(lake).settings.start_date
@@ -69,6 +83,9 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
         assert lines[-1].endswith(f"plan --from {week} --to {last} --tables staging --force")
         other = _command(lake, "demo", "--engine", "embedded")
         assert (other.returncode, other.stdout) == (2, "")
-        assert "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one" in other.stderr
+        assert (
+            "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one"
+            in other.stderr
+        )
     finally:
         _command(lake, "server", "stop", "--force")

@@ -1,5 +1,5 @@
-"""`doctor`, `verify`, `checklist`, `mend` and `maintain` as a person meets them. No JVM.
-Not here: the examinations (`operations.test_doctor`) and what can go (`operations.test_maintain`)."""
+"""`doctor`, `verify`, `checklist`, `mend` and `maintain` as a person meets them. No JVM. Not here:
+the examinations (`operations.test_doctor`) and what can go (`operations.test_maintain`)."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -39,7 +39,10 @@ def test_each_item_is_ticked_or_names_what_mends_it(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "loads:"
     assert "[x] a load is seen whole or not at all" in lines
-    assert lines[lines.index("[ ] a rerun changes nothing") + 2] == "    -> backfill-assets prove --random 3"
+    assert (
+        lines[lines.index("[ ] a rerun changes nothing") + 2]
+        == "    -> backfill-assets prove --random 3"
+    )
     assert lines[-1].endswith(" of 12 hold")
     document = read(run("checklist", "--json", "--lake", lake.root))
     assert [i["holds"] for i in document["items"]].count(True) == int(lines[-1].split()[0])

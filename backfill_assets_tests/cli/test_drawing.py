@@ -1,5 +1,6 @@
-"""How things look to people: tables that fit, text that is shown and not obeyed, pages that are whole or not there.
-Not here: what commands say with it, and their pages (`test_report`, `test_lateness`)."""
+"""How things look to people: tables that fit, text that is shown and not obeyed, pages that are
+whole or not there. Not here: what commands say with it, and their pages (`test_report`,
+`test_lateness`)."""
 
 import itertools
 import stat
@@ -41,7 +42,9 @@ def test_heads_stand_above_their_cells_whatever_is_broken(
         ]
 
 
-def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_whole_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert line_width() is None
     draw_table(["day", "why"], [["2024-03-01", LONG * 9]])
@@ -82,7 +85,9 @@ TABLE = TextTable(("note", "rows"), [(HOSTILE, "7")], HOSTILE)
 
 
 def test_text_is_escaped_and_drawn_pictures_are_not() -> None:
-    section = PageSection(HOSTILE, [TABLE], [HOSTILE], [HOSTILE], [Figure("one", HOSTILE, HOSTILE, "<svg/>")])
+    section = PageSection(
+        HOSTILE, [TABLE], [HOSTILE], [HOSTILE], [Figure("one", HOSTILE, HOSTILE, "<svg/>")]
+    )
     made = html_of(Page("audit", HOSTILE, HOSTILE, [section], [HOSTILE]))
     assert HOSTILE not in made
     assert made.count("&lt;script&gt;") > 8

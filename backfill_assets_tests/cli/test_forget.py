@@ -41,7 +41,9 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
     pipeline = chosen_pipeline(lake)
     made = build(lake, pipeline, "training", {START: 3})
     gone = made.tags[PARAMETERS].replace('"labels"', '"labels_orders"')
-    earlier = replace(made, code_digest="another", settings_digest="another", tags={PARAMETERS: gone})
+    earlier = replace(
+        made, code_digest="another", settings_digest="another", tags={PARAMETERS: gone}
+    )
     make_commit(lake.tables / "training", 3, earlier)
     asked: list[Work] = []
 
@@ -49,7 +51,10 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
         asked.append(request)
         return RunOutcome("run", False, (), "it broke", 0.0)
 
-    with click.Context(click.Command("forget"), obj=Overrides(work=fails)), pytest.raises(click.exceptions.Exit):
+    with (
+        click.Context(click.Command("forget"), obj=Overrides(work=fails)),
+        pytest.raises(click.exceptions.Exit),
+    ):
         settle(ForgetRequest(lake, pipeline, Trace({"entity": "ann-77"}), "asked for"))
     assert [(r.tables, r.days, r.reason) for r in asked] == [
         (("training",), DayRange(START, START + ONE_DAY), "forget")

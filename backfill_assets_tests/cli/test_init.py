@@ -1,5 +1,6 @@
-"""`init` writes a file that the product itself accepts, and says what it saw and what not.
-Not here: the guesses (`operations.test_first_source`) and the trial load (`operations.test_first_lake`)."""
+"""`init` writes a file that the product itself accepts, and says what it saw and what not. Not
+here: the guesses (`operations.test_first_source`) and the trial load
+(`operations.test_first_lake`)."""
 
 from datetime import date
 from pathlib import Path
@@ -34,7 +35,10 @@ def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "lake.toml").read_text() == "mine"
 
 
-ORDERS = "order_id,customer_id,ordered_at,sent_at\n1,a,2024-03-01 10:00:00,2024-03-02\n2,a,2024-03-02,2024-03-03\n"
+ORDERS = (
+    "order_id,customer_id,ordered_at,sent_at\n1,a,2024-03-01 "
+    "10:00:00,2024-03-02\n2,a,2024-03-02,2024-03-03\n"
+)
 
 
 def landed(lake: Path) -> Path:
@@ -44,15 +48,22 @@ def landed(lake: Path) -> Path:
 
 
 @pytest.mark.usefixtures("spark")
-def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp_path: Path) -> None:
+def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(
+    tmp_path: Path,
+) -> None:
     result = run("init", "--lake", landed(tmp_path))
     assert result.exit_code == 0, result.output
     assert "2 row(s) of csv in 1 of 1 file(s); the first deliveries:" in result.output
     assert "No row of it would go to quarantine." in result.output
-    assert "No column says which of a key's rows is the newest. Name one as version_ts" in result.output
+    assert (
+        "No column says which of a key's rows is the newest. Name one as version_ts"
+        in result.output
+    )
     source = load_settings(tmp_path, {}).source
     assert (source.files, source.format) == ("landing/**/*.csv", "csv")
-    assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")
+    assert source.select.startswith(
+        "CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key"
+    )
 
 
 def test_every_setting_is_in_the_file() -> None:

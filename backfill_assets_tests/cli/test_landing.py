@@ -1,6 +1,7 @@
-"""`scan`, `landing accept` and `adopt` as a person meets them: a line per finding, JSON, and exit codes. No JVM.
-Not here: comparing folder and ledger (`load.test_landed_changes`), what a scan records (`load.test_scan`), and what is
-adopted (`lake/test_adopting.py`) or refused (`lake/test_adoptable.py`)."""
+"""`scan`, `landing accept` and `adopt` as a person meets them: a line per finding, JSON, and exit
+codes. No JVM. Not here: comparing folder and ledger (`load.test_landed_changes`), what a scan
+records (`load.test_scan`), and what is adopted (`lake/test_adopting.py`) or refused
+(`lake/test_adoptable.py`)."""
 
 import json
 from datetime import date
@@ -30,7 +31,9 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def test_missing_files_are_named_with_the_days_they_block_and_end_with_exit_code_1(lake: Lake) -> None:
+def test_missing_files_are_named_with_the_days_they_block_and_end_with_exit_code_1(
+    lake: Lake,
+) -> None:
     told = run("scan", "--lake", lake.root)
     assert told.exit_code == 1, told.output
     assert told.stdout.splitlines() == [
@@ -51,7 +54,8 @@ def test_files_that_are_never_read_are_named_where_nothing_else_landed(
     assert scan_as_needed(made) == frozenset()
     told = capsys.readouterr().err.replace("\n", " ")
     assert (
-        "1 landed file(s) are not read, such as link.jsonl: a symbolic link, which is never followed; `backfill" in told
+        "1 landed file(s) are not read, such as link.jsonl: a symbolic link, which is never "
+        "followed; `backfill" in told
     )
 
 
@@ -61,7 +65,9 @@ def test_what_is_accepted_is_followed_and_no_longer_in_the_way(lake: Lake) -> No
     assert told.exit_code == 0, told.output
     assert told.stdout.startswith(f"accepted   {one}: its days are stale now")
     assert json.loads(run("scan", "--json", "--lake", lake.root).stdout)["missing"] == [other]
-    assert read(run("landing", "accept", "--note", "all", "--json", "--lake", lake.root))["accepted"] == [other]
+    assert read(run("landing", "accept", "--note", "all", "--json", "--lake", lake.root))[
+        "accepted"
+    ] == [other]
     assert run("landing", "accept", "--note", "again", "--lake", lake.root).stdout == (
         "Nothing is altered or missing, or loaded against its declared totals.\n"
     )
@@ -71,7 +77,9 @@ def test_what_is_accepted_is_followed_and_no_longer_in_the_way(lake: Lake) -> No
 def test_a_path_that_is_neither_altered_nor_missing_is_told_with_exit_code_1(lake: Lake) -> None:
     told = run("landing", "accept", "--note", "why", "other.jsonl", "--lake", lake.root)
     assert told.exit_code == 1
-    assert told.stdout.startswith("unchanged  other.jsonl: neither altered nor missing, and no scan found")
+    assert told.stdout.startswith(
+        "unchanged  other.jsonl: neither altered nor missing, and no scan found"
+    )
 
 
 D1 = date(2024, 1, 1)
@@ -79,24 +87,52 @@ D1 = date(2024, 1, 1)
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    write_deltalake(tmp_path / "t", pa.table({"day": pa.array([D1], pa.date32()), "id": ["a"]}), partition_by="day")
+    write_deltalake(
+        tmp_path / "t",
+        pa.table({"day": pa.array([D1], pa.date32()), "id": ["a"]}),
+        partition_by="day",
+    )
     (tmp_path / "t").chmod(0o755)
     return tmp_path / "t"
 
 
-def test_a_lake_is_made_where_there_is_none_with_the_readers_of_the_folder(place: Path, tmp_path: Path) -> None:
-    told = run("adopt", "orders", "--from", place, "--day", "day", "--key", "id", "--lake", tmp_path / "lake")
+def test_a_lake_is_made_where_there_is_none_with_the_readers_of_the_folder(
+    place: Path, tmp_path: Path
+) -> None:
+    told = run(
+        "adopt",
+        "orders",
+        "--from",
+        place,
+        "--day",
+        "day",
+        "--key",
+        "id",
+        "--lake",
+        tmp_path / "lake",
+    )
     assert told.stdout.splitlines() == [
         "adopted    orders: 1 day(s), 2024-01-01, 1 row(s), by version 1; no file was touched",
         "from now on the asset orders makes its days, by a LakeIOManager",
     ]
     settings = look_at(tmp_path / "lake").settings
-    assert (settings.start_date, settings.assets_only, settings.access.readers) == (D1, True, "everyone")
+    assert (settings.start_date, settings.assets_only, settings.access.readers) == (
+        D1,
+        True,
+        "everyone",
+    )
 
 
 def test_json_names_the_version_days_and_rows(place: Path, tmp_path: Path) -> None:
-    told = run("adopt", "orders", "--from", place, "--day", "day", "--json", "--lake", tmp_path / "lake")
-    assert json.loads(told.stdout) == {"table": "orders", "version": 1, "days": ["2024-01-01"], "rows": 1}
+    told = run(
+        "adopt", "orders", "--from", place, "--day", "day", "--json", "--lake", tmp_path / "lake"
+    )
+    assert json.loads(told.stdout) == {
+        "table": "orders",
+        "version": 1,
+        "days": ["2024-01-01"],
+        "rows": 1,
+    }
 
 
 def test_a_name_that_no_table_has_is_wrong_usage(place: Path, tmp_path: Path) -> None:
@@ -111,13 +147,21 @@ def test_nothing_is_made_for_a_table_that_is_refused(place: Path, tmp_path: Path
     assert not (tmp_path / "lake").exists()
 
 
-def test_what_is_said_of_it_afterwards_names_who_adopted_it_and_no_frontier(place: Path, tmp_path: Path) -> None:
+def test_what_is_said_of_it_afterwards_names_who_adopted_it_and_no_frontier(
+    place: Path, tmp_path: Path
+) -> None:
     run("adopt", "orders", "--from", place, "--day", "day", "--lake", tmp_path / "lake")
     assert f"  {whoami()}  " in run("audit", "--lake", tmp_path / "lake").stdout
-    assert "frontier" not in run("status", "--lake", tmp_path / "lake").stdout, "it never loads files"
+    assert "frontier" not in run("status", "--lake", tmp_path / "lake").stdout, (
+        "it never loads files"
+    )
 
 
-def test_a_place_without_a_table_is_told_as_what_adopt_was_given(place: Path, tmp_path: Path) -> None:
-    told = run("adopt", "orders", "--from", place.parent, "--day", "day", "--lake", tmp_path / "lake")
+def test_a_place_without_a_table_is_told_as_what_adopt_was_given(
+    place: Path, tmp_path: Path
+) -> None:
+    told = run(
+        "adopt", "orders", "--from", place.parent, "--day", "day", "--lake", tmp_path / "lake"
+    )
     assert told.stderr.startswith(f"Error: the table orders: no Delta table lies in {place.parent}")
     assert "It was not adopted. Correct its place" in told.stderr

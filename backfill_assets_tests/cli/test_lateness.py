@@ -1,4 +1,5 @@
-"""`lateness` as a person meets it: tables, the page, the metrics file, and what it refuses. No JVM."""
+"""`lateness` as a person meets it: tables, the page, the metrics file, and what it refuses. No
+JVM."""
 
 import re
 from datetime import timedelta
@@ -29,7 +30,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tables_say_what_is_late_and_what_a_look_back_would_miss(root: Path) -> None:
     result = measured(root)
     assert result.exit_code == 0, result.output
-    assert f"{3 * DAYS + 1} upserts; 1 deletes apart\nfrontier: {FRONTIER:%Y-%m-%d}" in result.stdout
+    assert (
+        f"{3 * DAYS + 1} upserts; 1 deletes apart\nfrontier: {FRONTIER:%Y-%m-%d}" in result.stdout
+    )
     assert "late (a later day than the event's): 1, 4.00 %" in result.stdout
     assert "The smallest that sees 99 % of the rows: 4 day(s)." in result.stdout
     assert re.search(r"features_as_known +\S+ +\S+ +1.0 d", result.stdout)

@@ -1,5 +1,5 @@
-"""A command that reports: one answer for a terminal, a program and a file; options are declared once, and typed.
-Not here: what commands report, and drawing (`test_drawing`)."""
+"""A command that reports: one answer for a terminal, a program and a file; options are declared
+once, and typed. Not here: what commands report, and drawing (`test_drawing`)."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,9 @@ def command(broken: bool) -> Output:
     """Report."""
     section = PageSection("Rows", [TextTable(("rows",), [(7,)])])
     parts: list[Part] = ["a line", section, lambda: click.echo("drawn by hand")]
-    return Output({"rows": 7}, parts, broken, {"html": lambda file: write(file, "page"), "prometheus": never})
+    return Output(
+        {"rows": 7}, parts, broken, {"html": lambda file: write(file, "page"), "prometheus": never}
+    )
 
 
 def write(file: Path, text: str) -> None:
@@ -41,11 +43,16 @@ def never(_: Path) -> None:
 @pytest.mark.parametrize(("words", "code"), [((), 0), (("--broken",), 1)])
 def test_people_get_lines_and_sections_and_an_exit_code(words: tuple[str, ...], code: int) -> None:
     told = CliRunner().invoke(command, words)
-    assert (told.stdout.splitlines(), told.exit_code) == (["a line", "rows", "   7", "drawn by hand"], code)
+    assert (told.stdout.splitlines(), told.exit_code) == (
+        ["a line", "rows", "   7", "drawn by hand"],
+        code,
+    )
 
 
 def test_a_program_gets_the_document_alone_also_beside_a_file(tmp_path: Path) -> None:
-    told = CliRunner().invoke(command, ["--json", "--broken", "--html", str(file := tmp_path / "page.html")])
+    told = CliRunner().invoke(
+        command, ["--json", "--broken", "--html", str(file := tmp_path / "page.html")]
+    )
     assert (json.loads(told.stdout), told.exit_code, file.read_text()) == ({"rows": 7}, 1, "page")
 
 
@@ -56,10 +63,16 @@ def test_a_file_takes_the_place_of_the_terminal(tmp_path: Path) -> None:
 
 class Soup(BaseModel):
     pot: Literal["small", "large"] = Field(default="small", description="Its size.")
-    salt: int | None = Field(default=None, description="Grams.", json_schema_extra={"range": [0, 9]})
+    salt: int | None = Field(
+        default=None, description="Grams.", json_schema_extra={"range": [0, 9]}
+    )
     stir: bool = Field(default=False, description="Now and then.")
-    herbs: list[str] = Field(default=[], description="Again.", json_schema_extra={"option": "herb", "aliases": ["-h"]})
-    cooks: int = Field(default=1, description="At once.", json_schema_extra={"default": "by hunger"})
+    herbs: list[str] = Field(
+        default=[], description="Again.", json_schema_extra={"option": "herb", "aliases": ["-h"]}
+    )
+    cooks: int = Field(
+        default=1, description="At once.", json_schema_extra={"default": "by hunger"}
+    )
 
 
 def cooked(*words: str) -> tuple[dict[str, Any], str]:
@@ -94,13 +107,25 @@ def test_a_value_of_no_such_type_is_wrong_usage(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("declared", "command", "config", "request_of"),
-    [(PolicyOptions, plan, BackfillConfig, Policy), (PutBack, rollback, RollbackConfig, RollbackRequest)],
+    [
+        (PolicyOptions, plan, BackfillConfig, Policy),
+        (PutBack, rollback, RollbackConfig, RollbackRequest),
+    ],
 )
 def test_an_option_is_declared_once_for_the_command_the_launchpad_and_what_they_ask_for(
-    declared: type[BaseModel], command: click.Command, config: type[BaseModel], request_of: type[BaseModel]
+    declared: type[BaseModel],
+    command: click.Command,
+    config: type[BaseModel],
+    request_of: type[BaseModel],
 ) -> None:
-    typed = [(option.name, option.help or "") for option in command.params if isinstance(option, click.Option)]
+    typed = [
+        (option.name, option.help or "")
+        for option in command.params
+        if isinstance(option, click.Option)
+    ]
     for name, field in declared.model_fields.items():
         assert config.model_fields[name].description == field.description
         assert request_of.model_fields[name].default == field.default
-        assert any(option == name and text.startswith(field.description or "-") for option, text in typed)
+        assert any(
+            option == name and text.startswith(field.description or "-") for option, text in typed
+        )

@@ -31,19 +31,31 @@ def call(root: Path, *words: str) -> Result:
 
 def forced(root: Path, *more: str) -> Any:
     """A plan of staging on all days, as JSON."""
-    return read(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json", *more))
+    return read(
+        call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json", *more)
+    )
 
 
 def test_a_plan_is_kept_listed_and_shown_as_json_and_as_a_runbook(root: Path) -> None:
     said = forced(root, "--chunk", "3d")
     canary, first = said["chunks"][:2]
-    assert (canary["days"], first["days"]) == ([str(START)] * 2, [str(START + ONE_DAY), str(START + ONE_DAY * 3)])
+    assert (canary["days"], first["days"]) == (
+        [str(START)] * 2,
+        [str(START + ONE_DAY), str(START + ONE_DAY * 3)],
+    )
     assert [p["id"] for p in read(call(root, "plan", "list", "--json"))] == [said["id"]]
     shown = call(root, "plan", "show", said["id"][:-1])
     assert "1  2024-02-26" in shown.output
     assert f"next: backfill-assets run {said['id']}" in shown.output
     runbook = call(root, "plan", "show", said["id"], "--markdown").output
-    for part in ("# Backfill", "## Window, tables, keys", "## Preflight", "## Steps", "rollback --plan", "## Pins"):
+    for part in (
+        "# Backfill",
+        "## Window, tables, keys",
+        "## Preflight",
+        "## Steps",
+        "rollback --plan",
+        "## Pins",
+    ):
         assert part in runbook
 
 
@@ -53,8 +65,11 @@ def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
     told = f"nothing to do: {RANGE} of staging need nothing (--force makes them all the same)\n"
     assert (done.exit_code, done.output) == (0, told)
     assert read(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json")) == {
-        "id": None, "state": "nothing to do", "days": [str(START), str(LAST)], "tables": ["staging"],
-    }  # fmt: skip
+        "id": None,
+        "state": "nothing to do",
+        "days": [str(START), str(LAST)],
+        "tables": ["staging"],
+    }
     assert not (root / ".plans").exists()
     assert versions_of(open_lake(root)) == before
 
@@ -62,9 +77,13 @@ def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
 def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
     lake = synthetic_lake(root.parent / "other", 2)[0]
     before = versions_of(lake)
-    refused = call(lake.root, "plan", "--from", str(START), "--to", str(START), "--write-mode", "append")
+    refused = call(
+        lake.root, "plan", "--from", str(START), "--to", str(START), "--write-mode", "append"
+    )
     assert refused.exit_code == 2
-    assert "a backfill by append has doubled three years of sums" in " ".join(refused.output.split())
+    assert "a backfill by append has doubled three years of sums" in " ".join(
+        refused.output.split()
+    )
     assert versions_of(lake) == before
 
 
@@ -78,7 +97,9 @@ def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
         (("--partitions", RANGE, "--write-mode", "upsert"), "is not one of 'overwrite', 'merge'"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_planned_is_refused_and_says_what_to_type(
+    root: Path, words: tuple[str, ...], told: str
+) -> None:
     refused = call(root, "plan", *words)
     assert refused.exit_code == 2, refused.output
     assert told in " ".join(refused.output.split())

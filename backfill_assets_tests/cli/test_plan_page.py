@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.backfill.run import run_plan
-from backfill_assets.cli.plan_page import (
-    runbook,
-    show_progress,
-    so_far,
-    total,
-)
+from backfill_assets.cli.plan_page import runbook, show_progress, so_far, total
 from backfill_assets.plans.progress import ChunkProgress, ChunkState, Took, progress
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -24,7 +19,11 @@ def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Pa
     lake, pipeline = synthetic_lake(tmp_path, 10)
     plan = planned(lake, pipeline)
     text = runbook(progress(lake, pipeline, plan))
-    steps = [line for line in text.split("## Steps")[1].split("## ")[0].splitlines() if line.startswith("|")]
+    steps = [
+        line
+        for line in text.split("## Steps")[1].split("## ")[0].splitlines()
+        if line.startswith("|")
+    ]
     assert len({line.count("|") for line in steps}) == 1
     assert len(steps) == len(plan.chunks) + 2
     assert total(plan).rows == sum(p.rows for p in plan.prices.values())
@@ -57,11 +56,17 @@ def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None
     left = total(plan).seconds - plan.prices[1].seconds
 
     def after(seconds: float, number: int) -> ChunkProgress:
-        return replace(new.chunks[number - 1], state=ChunkState.DONE, took=Took(seconds, None, 1, None))
+        return replace(
+            new.chunks[number - 1], state=ChunkState.DONE, took=Took(seconds, None, 1, None)
+        )
 
     cold, slow = after(9.0, 1), after(10.0 + 2 * plan.prices[1].seconds, 1)
-    assert replace(new, chunks=(cold, *new.chunks[1:])).seconds_left(plan.chunks[1]) == pytest.approx(left)
-    assert replace(new, chunks=(slow, *new.chunks[1:])).seconds_left(plan.chunks[1]) == pytest.approx(2 * left)
+    assert replace(new, chunks=(cold, *new.chunks[1:])).seconds_left(
+        plan.chunks[1]
+    ) == pytest.approx(left)
+    assert replace(new, chunks=(slow, *new.chunks[1:])).seconds_left(
+        plan.chunks[1]
+    ) == pytest.approx(2 * left)
     second = replace(new, chunks=(slow, after(3 * plan.prices[2].seconds, 2), *new.chunks[2:]))
     assert second.seconds_left(plan.chunks[2]) == pytest.approx(3 * (left - plan.prices[2].seconds))
     done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))

@@ -9,7 +9,9 @@ from backfill_assets.cli.plots import svg
 from backfill_assets.core.errors import BackfillError
 
 
-def test_without_matplotlib_the_error_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as where it is not installed
     with pytest.raises(BackfillError, match=r"No page was written.*'backfill-assets\[pictures\]'"):
         svg("name", lambda axes: None)

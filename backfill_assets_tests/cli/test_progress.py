@@ -16,7 +16,10 @@ DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
     [
         (TableOutcome("raw", 3, 2, 10, 3.21), "3 days, 2 changed, 3.2 s"),
         (TableOutcome("raw", 1, 0, 10, 0.04), "1 day, 0 changed, 0.0 s"),
-        (TableOutcome("raw", 3, 0, 10, 1, rewritten=3), "3 days, 0 changed, 3 written again, 1.0 s"),
+        (
+            TableOutcome("raw", 3, 0, 10, 1, rewritten=3),
+            "3 days, 0 changed, 3 written again, 1.0 s",
+        ),
         (TableOutcome("raw", 0, 0, 0, 7, cause="the disk is full"), "failed after 7.0 s"),
     ],
 )
@@ -24,7 +27,9 @@ def test_a_table_is_told_in_one_line(outcome: TableOutcome, line: str) -> None:
     assert line_of(outcome, DAYS) == f"raw {DAYS}: {line}"
 
 
-def test_off_a_terminal_only_ends_are_told_and_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_off_a_terminal_only_ends_are_told_and_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with Lines(DAYS) as lines:
         lines.started("raw")
         lines.ended(TableOutcome("raw", 3, 2, 10, 3.2))
@@ -34,15 +39,35 @@ def test_off_a_terminal_only_ends_are_told_and_on_stderr(capsys: pytest.CaptureF
 
 
 def test_the_outcome_for_programs_tells_failures_as_such() -> None:
-    tables = (TableOutcome("raw", 3, 2, 10, 1.23456), TableOutcome("staging", 0, 0, 0, 0.5, cause="full"))
+    tables = (
+        TableOutcome("raw", 3, 2, 10, 1.23456),
+        TableOutcome("staging", 0, 0, 0, 0.5, cause="full"),
+    )
     said = RunOutcome("run-1", False, tables, "full", 2.00049).to_dict()
-    assert (said["run_id"], said["success"], said["cause"], said["seconds"]) == ("run-1", False, "full", 2.0)
+    assert (said["run_id"], said["success"], said["cause"], said["seconds"]) == (
+        "run-1",
+        False,
+        "full",
+        2.0,
+    )
     assert [(t["table"], t["unchanged"], t["failed"]) for t in said["tables"]] == [
-        ("raw", 1, False), ("staging", 0, True),
-    ]  # fmt: skip
+        ("raw", 1, False),
+        ("staging", 0, True),
+    ]
     assert {*said} == {"run_id", "success", "cause", "causes", "seconds", "tables"}
     assert {key for table in said["tables"] for key in table} == {
-        "table", "days", "changed", "unchanged", "rewritten", "rows", "seconds", "failed", "phases", "ahead", "unlike",
-        "incomplete", "kept_back",
-    }  # fmt: skip
+        "table",
+        "days",
+        "changed",
+        "unchanged",
+        "rewritten",
+        "rows",
+        "seconds",
+        "failed",
+        "phases",
+        "ahead",
+        "unlike",
+        "incomplete",
+        "kept_back",
+    }
     assert RunOutcome("run-1", True, (), "", 1).to_dict()["cause"] is None

@@ -1,5 +1,6 @@
-"""`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where anything differs.
-Not here: what differs (`operations.test_reconcile`), layers (`operations.test_reconcile_layers`)."""
+"""`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where
+anything differs. Not here: what differs (`operations.test_reconcile`), layers
+(`operations.test_reconcile_layers`)."""
 
 import json
 from pathlib import Path
@@ -23,7 +24,18 @@ def test_a_difference_is_drawn_with_its_day_column_and_rows_and_ends_with_1(lake
 
 
 def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -> None:
-    done = run("reconcile", "staging", "--with", "staging", "--sample", "2", "--sha256", "--json", "--lake", lake)
+    done = run(
+        "reconcile",
+        "staging",
+        "--with",
+        "staging",
+        "--sample",
+        "2",
+        "--sha256",
+        "--json",
+        "--lake",
+        lake,
+    )
     assert done.exit_code == 0
     report = read(done)
     assert (report["mismatches"], report["rows_left"], len(report["spot_check"])) == (0, 4, 2)
@@ -36,9 +48,21 @@ def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -
 
 
 def test_rows_and_digests_of_each_day_before_and_after_stand_in_one_report(lake: Path) -> None:
-    asked = ("reconcile", "staging", "--with", "staging@1", "--columns", "event_key,value", "--by-day", "--lake", lake)
+    asked = (
+        "reconcile",
+        "staging",
+        "--with",
+        "staging@1",
+        "--columns",
+        "event_key,value",
+        "--by-day",
+        "--lake",
+        lake,
+    )
     shown = run(*asked)
-    (first, second) = [line.split() for line in shown.stdout.splitlines() if line.startswith("2024-03-0")][:2]
+    (first, second) = [
+        line.split() for line in shown.stdout.splitlines() if line.startswith("2024-03-0")
+    ][:2]
     assert (first[:3], first[4:], len(first[3])) == (["2024-03-01", "2", "2"], ["the", "same"], 64)
     assert (second[:3], len({second[3], second[4]})) == (["2024-03-02", "2", "1"], 2)
     page = lake / "page.html"

@@ -1,5 +1,6 @@
-"""`report` and `audit` as a person meets them: pages, JSON, metrics that can be parsed, and what is refused. No JVM.
-Not here: metrics of lateness (`test_lateness`), the page in a browser (`browser/test_pages.py`)."""
+"""`report` and `audit` as a person meets them: pages, JSON, metrics that can be parsed, and what is
+refused. No JVM. Not here: metrics of lateness (`test_lateness`), the page in a browser
+(`browser/test_pages.py`)."""
 
 import re
 from collections.abc import Iterator
@@ -52,7 +53,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     dg.DagsterInstance.get().dispose()
 
 
-def test_the_page_and_the_document_are_written_by_one_call(root: Path, home: Path, tmp_path: Path) -> None:
+def test_the_page_and_the_document_are_written_by_one_call(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
     said = read(run("report", "--lake", root, "--html", tmp_path / "report.html", "--json"))
     assert said["dagster"] == {"runs": []}
     assert said["delivered"]["files"] == 0
@@ -68,7 +71,9 @@ def test_a_home_of_dagster_that_is_not_there_is_one_line(
     assert "Set DAGSTER_HOME to a folder that you may write" in result.stderr
 
 
-def test_without_a_place_to_write_to_it_draws_the_metrics(root: Path, home: Path, tmp_path: Path) -> None:
+def test_without_a_place_to_write_to_it_draws_the_metrics(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
     drawn = run("report", "--lake", root).stdout
     assert "watermark_lag_seconds" in drawn
     assert "look_back_missed_ratio" not in drawn
@@ -106,18 +111,27 @@ def test_every_number_of_the_report_is_one_sample(measured: tuple[Lake, LakeRepo
     lake, report = measured
     took = durations([replace(written(2.0), rows=10, work_seconds=1.0, bytes=500)], ("staging",))
     account = Account(2, 1000, 990, 3, too_late=4, duplicates=7)
-    busy = replace(report, delivered=Delivered(account, {"seq is NULL": 2, HOSTILE: 1}), durations=took)
+    busy = replace(
+        report, delivered=Delivered(account, {"seq is NULL": 2, HOSTILE: 1}), durations=took
+    )
     found = parsed(list(report_gauges(lake, busy, [ran(10, 1), ran(10, 1), ran(10, None)])))
     assert found["duplicates_per_1000_rows", ""] == pytest.approx(7000 / 1004)
     assert found["late_rows_in_quarantine", ""] == 4
     assert (found["quarantined_rows", "seq is NULL"], found["quarantined_rows", HOSTILE]) == (2, 1)
     assert (found["run_p95_seconds",], found["run_queue_p95_seconds",]) == (10, 1)
     assert found["write_p95_seconds", "staging"] == 2
-    assert (found["write_rows_per_second", "staging"], found["write_bytes_per_second", "staging"]) == (10, 500)
-    assert not [name for name, *_ in found if name.startswith("write_rows_per_second_trend")], "there is none yet"
+    assert (
+        found["write_rows_per_second", "staging"],
+        found["write_bytes_per_second", "staging"],
+    ) == (10, 500)
+    assert not [name for name, *_ in found if name.startswith("write_rows_per_second_trend")], (
+        "there is none yet"
+    )
 
 
-def test_the_mismatches_of_the_newest_reconciliation_are_a_sample(told: LakeReport, tmp_path: Path) -> None:
+def test_the_mismatches_of_the_newest_reconciliation_are_a_sample(
+    told: LakeReport, tmp_path: Path
+) -> None:
     lake = bare_lake(tmp_path)
     keep_report(lake, reconciled())
     assert parsed(list(report_gauges(lake, told, [])))["reconcile_mismatches", "l | r"] == 3
@@ -139,22 +153,30 @@ def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: Lake
     days.append(DayStatus("raw", START + ONE_DAY * 3, State.STALE, 7, 1))
     drawn = strip(days)
     assert 'aria-label="raw 2024-02: 3 fresh, 1 stale"' in drawn
-    assert drawn.count('class="fresh"') == drawn.count('class="stale"') == 1, "equal neighbours are one rectangle"
+    assert drawn.count('class="fresh"') == drawn.count('class="stale"') == 1, (
+        "equal neighbours are one rectangle"
+    )
     assert "<title>2024-02-26..2024-02-28: fresh, 15 rows</title>" in drawn
     assert "<title>2024-02-29: stale, 7 rows</title>" in drawn
 
 
 def test_what_needs_a_look_is_joined_to_ranges_and_no_table_hides_another(told: LakeReport) -> None:
-    stale = [DayStatus("raw", START + ONE_DAY * n, State.STALE, reason=f"because {n}") for n in range(2)]
+    stale = [
+        DayStatus("raw", START + ONE_DAY * n, State.STALE, reason=f"because {n}") for n in range(2)
+    ]
     held = [DayStatus("raw", START + ONE_DAY * n, State.HELD) for n in range(2, 4)]
     days = (*stale, *held, DayStatus("raw", START + ONE_DAY * 4, State.PENDING))
     status = replace(told.status, tables={"raw": days, "staging": days})
     found, left_out = needing(status, 2)
-    assert found == [(table, "2024-02-26..2024-02-27", "stale", "because 0") for table in ("raw", "staging")]
+    assert found == [
+        (table, "2024-02-26..2024-02-27", "stale", "because 0") for table in ("raw", "staging")
+    ]
     assert left_out == 2
 
 
-def test_writes_are_listed_by_commit_and_told_to_programs_by_day(made: Planned, tmp_path: Path) -> None:
+def test_writes_are_listed_by_commit_and_told_to_programs_by_day(
+    made: Planned, tmp_path: Path
+) -> None:
     told = run("audit", "--plan", "p1", on=made)
     assert told.exit_code == 0, told.output
     assert f"{day(3)}..{day(4)}" in told.stdout

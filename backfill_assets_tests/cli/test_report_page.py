@@ -1,5 +1,5 @@
-"""The report's page: nothing fetched, nothing run, every number in its place, whatever the lake contains.
-Not here: the command (`test_report`) and the page in a browser (`browser`)."""
+"""The report's page: nothing fetched, nothing run, every number in its place, whatever the lake
+contains. Not here: the command (`test_report`) and the page in a browser (`browser`)."""
 
 import re
 from dataclasses import replace
@@ -69,11 +69,17 @@ def test_the_first_line_says_what_is_wrong_before_what_is_right(bare: LakeReport
     stale = DayStatus("staging", START, State.STALE, reason="its inputs changed since")
     follows = DayStatus("features", START, State.FRESH, will_change=True)
     tables = {"staging": (stale,), "features": (follows,)}
-    wrong = replace(bare, status=replace(bare.status, tables=tables), controls=(ControlOutcome("booked", False, 3),))
+    wrong = replace(
+        bare,
+        status=replace(bare.status, tables=tables),
+        controls=(ControlOutcome("booked", False, 3),),
+    )
     assert (
         sections_of(wrong, ())
         .lines[0]
-        .startswith("Days of tables that need a look: 1 stale, 1 will change. 1 control(s) broken. Made ")
+        .startswith(
+            "Days of tables that need a look: 1 stale, 1 will change. 1 control(s) broken. Made "
+        )
     )
 
 
@@ -88,7 +94,10 @@ def test_three_years_of_days_stay_a_small_page(told: LakeReport) -> None:
     """All right but for the newest, as a lake has them."""
     days = [START + ONE_DAY * n for n in range(YEARS_3)]
     state = dict.fromkeys(days, State.FRESH) | {days[-1]: State.PENDING}
-    many = replace(told.status, tables={t: tuple(DayStatus(t, d, state[d], 3, 1) for d in days) for t in TABLES})
+    many = replace(
+        told.status,
+        tables={t: tuple(DayStatus(t, d, state[d], 3, 1) for d in days) for t in TABLES},
+    )
     html = page(LakeReport(NOW, many, Delivered(Account(), {}), None, (), told.writes))
     assert html.count('class="strip"') == 37 * len(TABLES)
     assert html.count("<rect") < 700, "neighbours of one state are one rectangle"

@@ -1,4 +1,5 @@
-"""`rollback` and `release` as a person types them: shown first, done with --yes, refused in one line. No JVM."""
+"""`rollback` and `release` as a person types them: shown first, done with --yes, refused in one
+line. No JVM."""
 
 import pytest
 
@@ -20,9 +21,9 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     assert made.values("staging")[3] == 9
     done = read(run("rollback", *which, "--yes", "--json", "--note", "wrong select", on=made))
     assert done["done"]
-    assert [(t["table"], len(t["days"]), t["files_back"], t["files_out"]) for t in done["tables"]] == [
-        ("staging", 2, 2, 2), ("features", 2, 2, 2)
-    ]  # fmt: skip
+    assert [
+        (t["table"], len(t["days"]), t["files_back"], t["files_out"]) for t in done["tables"]
+    ] == [("staging", 2, 2, 2), ("features", 2, 2, 2)]
     assert done["stale"] == {"features": [{"from": str(day(5)), "to": str(day(5))}]}
     assert made.values("staging")[3] == 1
     assert not read(run("release", *which, "--json", on=made))["done"]
@@ -38,12 +39,17 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     [
         (("rollback", "--table", "staging"), "--table needs --from, --to and --to-version N"),
         (("rollback", "--plan", "p1", "--to-version", "3"), "leave out --to-version"),
-        (("rollback",), "say what: --plan ID (see `plan list`), or a table: `rollback --table NAME --from DAY"),
+        (
+            ("rollback",),
+            "say what: --plan ID (see `plan list`), or a table: `rollback --table NAME --from DAY",
+        ),
         (("rollback", "--table", "staging", "--chunk", "4"), "--chunk is one of a plan"),
         (("release", "--plan", "p1", "--days", "2024-03-01"), "days go with a table"),
     ],
 )
-def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_meant_is_wrong_usage(
+    made: Planned, args: tuple[str, ...], told: str
+) -> None:
     result = run(*args, on=made)
     assert result.exit_code == 2
     assert told in result.output

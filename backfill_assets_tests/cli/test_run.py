@@ -1,5 +1,5 @@
-"""`backfill-assets run`: a plan of days that are right ends without a run; several chunks at once are processes.
-Not here: runs of Dagster (`end_to_end`)."""
+"""`backfill-assets run`: a plan of days that are right ends without a run; several chunks at once
+are processes. Not here: runs of Dagster (`end_to_end`)."""
 
 import json
 from pathlib import Path
@@ -64,11 +64,15 @@ def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: Mad
     assert refused.exit_code == 2
     assert "for the person who looked" in refused.output
     for wrong, why in (
-        (["staging.flag.max_drift"], "Add --reason WHY"), (["staging.nix"], "no bound of its gates"),
-        (["99"], "no chunk"), (["1", "--accept", "2"], "one chunk at a time"),
-    ):  # fmt: skip
+        (["staging.flag.max_drift"], "Add --reason WHY"),
+        (["staging.nix"], "no bound of its gates"),
+        (["99"], "no chunk"),
+        (["1", "--accept", "2"], "one chunk at a time"),
+    ):
         refused = run(*words, plan.id, "--accept", *wrong)
-        assert (refused.exit_code, why in " ".join(refused.output.split())) == (2, True), refused.output
+        assert (refused.exit_code, why in " ".join(refused.output.split())) == (2, True), (
+            refused.output
+        )
     assert progress(*lake, plan).accepted == ()
 
 

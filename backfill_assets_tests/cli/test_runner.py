@@ -26,9 +26,13 @@ def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: P
     lake, pipeline = synthetic_lake(tmp_path / "lake", 3)
     last = START + ONE_DAY * 2
     for table in ("raw", "staging"):
-        build(lake, pipeline, table, dict.fromkeys(DayRange(START, last + ONE_DAY), 3), run_id="run-1")
+        build(
+            lake, pipeline, table, dict.fromkeys(DayRange(START, last + ONE_DAY), 3), run_id="run-1"
+        )
     said = runner.written(lake, ["raw", "staging"], "run-1")
-    assert said == f"written before that: raw {START}..{last}; staging {START}..{last}; no other day"
+    assert (
+        said == f"written before that: raw {START}..{last}; staging {START}..{last}; no other day"
+    )
     assert runner.written(lake, ["raw", "staging"], "another run") == "no day was written"
 
 
@@ -39,7 +43,9 @@ def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: P
         ("", "Interrupted: what was not committed is not written. Run the same command again."),
     ],
 )
-def test_an_interrupted_command_is_one_line_and_exit_code_130(tmp_path: Path, words: str, line: str) -> None:
+def test_an_interrupted_command_is_one_line_and_exit_code_130(
+    tmp_path: Path, words: str, line: str
+) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 3)
 
     def interrupted(*_: object) -> NoReturn:
@@ -56,10 +62,15 @@ def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synthetic_lake(tmp_path, 1)
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "tables")  # root may write everything
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path) != tmp_path / "tables"
+    )  # root may write everything
     result = run("backfill", "--lake", tmp_path, "--from", START, "--to", START)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert f"Error: {tmp_path / 'tables'}: this user may not write there. Nothing was started" in result.stderr
+    assert (
+        f"Error: {tmp_path / 'tables'}: this user may not write there. Nothing was started"
+        in result.stderr
+    )
 
 
 def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:
@@ -77,9 +88,14 @@ def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:
         other()
 
     run_id = str(uuid.uuid4())
-    with Lines(DayRange(START, START + ONE_DAY)) as lines, dg.DagsterInstance.ephemeral() as instance:
+    with (
+        Lines(DayRange(START, START + ONE_DAY)) as lines,
+        dg.DagsterInstance.ephemeral() as instance,
+    ):
         listener = runner._Listener(lines)
         instance.add_event_listener(run_id, listener.on_event)
         both.execute_in_process(instance=instance, run_id=run_id, raise_on_error=False)
     found = RunOutcome("r", False, tuple(listener.ended), listener.cause, 1.0).causes
-    assert sorted(found) == [f"the table {name}: no. Nothing was written. Look." for name in ("labels", "staging")]
+    assert sorted(found) == [
+        f"the table {name}: no. Nothing was written. Look." for name in ("labels", "staging")
+    ]

@@ -1,5 +1,5 @@
-"""`server` and `ui`: other users' lakes, forged records, the guard before Dagster's web server, its processes. No JVM.
-Not here: the pages in a browser (`browser.test_private`)."""
+"""`server` and `ui`: other users' lakes, forged records, the guard before Dagster's web server, its
+processes. No JVM. Not here: the pages in a browser (`browser.test_private`)."""
 
 import asyncio
 import json
@@ -36,7 +36,9 @@ A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail")
 PATIENCE_SECONDS = 20.0
 
 
-def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_of_another_engine_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synthetic_lake(tmp_path, 1)
     assert read(run("server", "status", "--json", "--lake", tmp_path)) == {"running": False}
     assert "not running" in run("server", "stop", "--lake", tmp_path).stdout
@@ -46,16 +48,25 @@ def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("settings", ["nonsense = ", '[spark]\nengine = "sc://host"'])
-def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp_path: Path, settings: str) -> None:
+def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(
+    tmp_path: Path, settings: str
+) -> None:
     (tmp_path / "lake.toml").write_text(settings)
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER, cwd=folder.folder, fresh=True) as running:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        start(*A_SERVER, cwd=folder.folder, fresh=True) as running,
+    ):
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
         # The kernel shows the words of a program a moment after `Popen` returns.
-        until(lambda: bool(working_in(folder.folder, SERVER_PROGRAMS)), tmp_path / "lake.toml", PATIENCE_SECONDS)
+        until(
+            lambda: bool(working_in(folder.folder, SERVER_PROGRAMS)),
+            tmp_path / "lake.toml",
+            PATIENCE_SECONDS,
+        )
         assert f"process {running.pid}" in run("server", "status", "--lake", tmp_path).stdout
         stopped = run("server", "stop", "--lake", tmp_path)
         assert (stopped.stdout, stopped.stderr) == ("stopped\n", "")
@@ -64,7 +75,9 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("forged", ["of another user", "of a process that is no server", "of another lake"])
+@pytest.mark.parametrize(
+    "forged", ["of another user", "of a process that is no server", "of another lake"]
+)
 def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_server_of_this_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
 ) -> None:
@@ -73,7 +86,10 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
     folder.make()
     command = A_SERVER[:2] if forged == "of a process that is no server" else A_SERVER
     where = folder.folder if forged == "of a process that is no server" else tmp_path
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*command, cwd=where, fresh=True) as running:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        start(*command, cwd=where, fresh=True) as running,
+    ):
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
@@ -87,7 +103,14 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
 
 @pytest.mark.parametrize(
     "words",
-    [("server", "stop"), ("server", "status"), ("server", "start"), ("init",), ("demo", "--new"), ("sql", "SELECT 1")],
+    [
+        ("server", "stop"),
+        ("server", "status"),
+        ("server", "start"),
+        ("init",),
+        ("demo", "--new"),
+        ("sql", "SELECT 1"),
+    ],
 )
 def test_commands_refuse_the_lake_of_another_user_and_change_nothing_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
@@ -122,7 +145,11 @@ def answered(path: str, kind: str = "http", **headers: str) -> Any:
         sent.append(message)
 
     said = {"host": HERE, **headers}
-    scope = {"type": kind, "path": path, "headers": [(k.encode(), v.encode()) for k, v in said.items()]}
+    scope = {
+        "type": kind,
+        "path": path,
+        "headers": [(k.encode(), v.encode()) for k, v in said.items()],
+    }
 
     async def ask() -> None:
         await guard(app, SECRET)(scope, None, send)
@@ -134,14 +161,20 @@ def answered(path: str, kind: str = "http", **headers: str) -> Any:
 HOSTS = (HERE, "localhost:4000", "localhost")
 OF_OURS = [{"host": host, **more} for host in HOSTS for more in ({}, {"origin": f"http://{host}"})]
 OF_OTHERS = [
-    {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:8000"},
-    {"host": "evil.example:3000", "origin": "http://evil.example:3000"}, {"host": "evil.example"}, {"host": ""},
-]  # fmt: skip
+    {"origin": "http://evil.example"},
+    {"origin": "null"},
+    {"origin": "http://127.0.0.1:8000"},
+    {"host": "evil.example:3000", "origin": "http://evil.example:3000"},
+    {"host": "evil.example"},
+    {"host": ""},
+]
 STRANGE = ("", "/", "/graphql", "/s3cre", "/s3crets", "/x/s3cret", "//s3cret", "/server_info", "/é")
 
 
 @pytest.mark.parametrize("path", ["/s3cret", "/s3cret/", "/s3cret/graphql", "/s3cret/runs/1"])
-def test_who_knows_the_secret_passes_and_pages_of_another_origin_or_by_a_foreign_name_do_not(path: str) -> None:
+def test_who_knows_the_secret_passes_and_pages_of_another_origin_or_by_a_foreign_name_do_not(
+    path: str,
+) -> None:
     for headers in OF_OURS:
         assert answered(path, **headers) == answered(path, "websocket", **headers) == "passed"
     for headers in OF_OTHERS:
@@ -201,7 +234,9 @@ def status(url: str) -> int:
 async def first_word(url: str) -> str:
     async with connect(url.replace("http:", "ws:") + "/graphql", subprotocols=[PROTOCOL]) as socket:
         await socket.send(json.dumps({"type": "connection_init"}))
-        await socket.send(json.dumps({"id": "1", "type": "start", "payload": {"query": SUBSCRIPTION}}))
+        await socket.send(
+            json.dumps({"id": "1", "type": "start", "payload": {"query": SUBSCRIPTION}})
+        )
         return str(json.loads(await asyncio.wait_for(socket.recv(), 60))["type"])
 
 
@@ -210,16 +245,26 @@ def test_pages_and_subscriptions_are_for_who_knows_the_address(shown: Served) ->
     bare, _, secret = shown.url.rpartition("/")
     assert status(f"{shown.url}/server_info") == 200
     assert asyncio.run(first_word(shown.url)) == "connection_ack"
-    assert [status(bare + path) for path in ("/", "/server_info", "/graphql", f"/{secret[:-1]}/graphql")] == [403] * 4
+    assert [
+        status(bare + path) for path in ("/", "/server_info", "/graphql", f"/{secret[:-1]}/graphql")
+    ] == [403] * 4
     with pytest.raises(InvalidStatus, match="403"):
         asyncio.run(first_word(bare))
 
 
 @pytest.mark.slow
 def test_no_other_user_can_see_the_secret_or_reach_another_socket(shown: Served) -> None:
-    secret, everyone = shown.url.rpartition("/")[2], [shown.process, *shown.process.children(recursive=True)]
+    secret, everyone = (
+        shown.url.rpartition("/")[2],
+        [shown.process, *shown.process.children(recursive=True)],
+    )
     assert not [p for p in everyone if secret in " ".join(p.cmdline()) + str(p.environ())]
-    listening = {c.laddr for p in everyone for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+    listening = {
+        c.laddr
+        for p in everyone
+        for c in p.net_connections("inet")
+        if c.status == psutil.CONN_LISTEN
+    }
     assert [f"{a.ip}:{a.port}" for a in listening] == [shown.url.split("/")[2]]
     named = [str(c.laddr) for p in everyone for c in p.net_connections("unix")]
     sockets = {Path(name) for name in named if name.startswith("/")}
@@ -229,7 +274,9 @@ def test_no_other_user_can_see_the_secret_or_reach_another_socket(shown: Served)
 
 
 @pytest.mark.slow
-def test_at_an_interrupt_it_ends_well_with_all_its_processes(tmp_path: Path, processes: None) -> None:
+def test_at_an_interrupt_it_ends_well_with_all_its_processes(
+    tmp_path: Path, processes: None
+) -> None:
     """Asked to end otherwise: at the end of `shown`."""
     readable_lake(tmp_path / "lake")
     with served(tmp_path) as running:

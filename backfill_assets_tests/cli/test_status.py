@@ -1,5 +1,6 @@
-"""`status` and `show` as a person meets them: what is stale and why, the command that rebuilds it, one day. No JVM.
-Not here: the states (`operations.test_status`), and a day (`operations.test_show`)."""
+"""`status` and `show` as a person meets them: what is stale and why, the command that rebuilds it,
+one day. No JVM. Not here: the states (`operations.test_status`), and a day
+(`operations.test_show`)."""
 
 import re
 import shutil
@@ -33,13 +34,17 @@ def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None
     lake, pipeline = synthetic_lake(tmp_path, 4)
     assert run("status", "--lake", tmp_path, "--check").exit_code == 0
     beyond = ("--from", START, "--to", START + 9 * ONE_DAY)
-    assert run("status", "--lake", tmp_path, "--check", *beyond).exit_code == 0, "nothing landed: nothing makes them"
+    assert run("status", "--lake", tmp_path, "--check", *beyond).exit_code == 0, (
+        "nothing landed: nothing makes them"
+    )
     build(lake, pipeline, "staging", {START: 4})
     assert run("status", "--lake", tmp_path).exit_code == 0
     assert run("status", "--lake", tmp_path, "--check").exit_code == 1
     stale = run("status", "--lake", tmp_path, "--stale").stdout
     why = run("status", "--lake", tmp_path, "--stale", "--why").stdout
-    assert run("status", "--lake", tmp_path, "--why").stdout == why != stale, "who asks why need not say of what"
+    assert run("status", "--lake", tmp_path, "--why").stdout == why != stale, (
+        "who asks why need not say of what"
+    )
     assert "features 2024-02-26..2024-02-28: its inputs changed since" in stale
     assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
 
@@ -55,7 +60,9 @@ def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: 
     assert "training 2024-02-26..2024-02-27: will change after these" in stale
     assert "--tables features,labels,training" in stale
     shown = run("show", "training", START, "--lake", tmp_path).stdout
-    assert re.search(r"it will change: it is made from labels 2024-02-26, made again before it", shown)
+    assert re.search(
+        r"it will change: it is made from labels 2024-02-26, made again before it", shown
+    )
     assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
 
 
@@ -74,8 +81,10 @@ def test_held_days_are_to_be_released_and_no_backfill_is_advised_over_them(tmp_p
         assert not [span for span in advised if span[0] <= str(day(4)) and span[1] >= str(day(3))]
     (held,) = read(run("status", "--lake", tmp_path, "--json", on=made))["held"]
     assert (held["plan"], held["chunk"], held["days"]["staging"]) == (
-        "p1", "2", [{"from": str(day(3)), "to": str(day(4))}]
-    )  # fmt: skip
+        "p1",
+        "2",
+        [{"from": str(day(3)), "to": str(day(4))}],
+    )
 
 
 WORDS = [f"{a}{b}" for a in "abc" for b in "abcdefghijk"]
@@ -84,14 +93,21 @@ WORDS = [f"{a}{b}" for a in "abc" for b in "abcdefghijk"]
 def test_show_groups_reasons_and_escapes_what_turns_the_writing(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 1)
     build(lake, pipeline, "quarantine", {START: 533})
-    reasons = [f"not JSON at character {n}" for n in range(500)] + [f"{word} is odd" for word in WORDS]
+    reasons = [f"not JSON at character {n}" for n in range(500)] + [
+        f"{word} is odd" for word in WORDS
+    ]
     rows = [
         {"arrival_date": START, "source_file": "a", "row_number": n, "text": "x", "reason": reason}
         for n, reason in enumerate(reasons)
     ]
     shutil.rmtree(lake.table_place("quarantine").local())
     entry = {START: DayEntry(len(rows), "F", "d")}
-    write_rows(lake.table_place("quarantine").local(), QUARANTINE, rows, Receipt("q", "quarantine", "manual", entry))
+    write_rows(
+        lake.table_place("quarantine").local(),
+        QUARANTINE,
+        rows,
+        Receipt("q", "quarantine", "manual", entry),
+    )
     bidi = {**landed(START, datetime.now(UTC)), "path": "a\u202elnosj.txt", "sha256": "b"}
     write_rows(lake.table_place("files").local(), FILES, [bidi], Receipt("f", "files", "scan", {}))
     told = run("show", "raw", START, "--lake", tmp_path)

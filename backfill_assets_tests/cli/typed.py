@@ -1,6 +1,6 @@
 """Commands as a person types them, for the tests of the command line.
-Here: running one in this process, reading its JSON, and a text that no page may obey. Not here: any assertion about
-what it says."""
+Here: running one in this process, reading its JSON, and a text that no page may obey. Not here: any
+assertion about what it says."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&
 
 
 def run(*args: object, on: Planned | None = None, overrides: Overrides | None = None) -> Result:
-    """The command with these words, run in this process, on a lake and its own pipeline where one is given."""
+    """The command with these words, run in this process, on a lake and its own pipeline where one
+    is given."""
     if on is not None:
         overrides = Overrides(opened=lambda: (on.lake, on.pipeline))
     return CliRunner().invoke(app, [str(a) for a in args], obj=overrides)

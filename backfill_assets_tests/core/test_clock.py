@@ -1,7 +1,7 @@
 """The wall clock is read in one place, which tests can move.
 
-Tested here: `core.clock`, and that nothing else asks the machine for the time. Not tested here: what a moving clock
-does to a lake (`end_to_end.test_clock`).
+Tested here: `core.clock`, and that nothing else asks the machine for the time. Not tested here:
+what a moving clock does to a lake (`end_to_end.test_clock`).
 """
 
 import ast
@@ -13,9 +13,13 @@ from backfill_assets_tests.sources import PACKAGE, sources
 
 # Ages of processes and files of this machine, and what only goes into Dagster's own log.
 MACHINES = {
-    "core/clock.py", "engine/server.py", "engine/processes.py", "engine/archiving.py", "places/local_copies.py",
+    "core/clock.py",
+    "engine/server.py",
+    "engine/processes.py",
+    "engine/archiving.py",
+    "places/local_copies.py",
     "orchestration/quiet_steps.py",
-}  # fmt: skip
+}
 
 
 def test_this_moment_and_this_day_are_those_of_the_clock_that_is_set() -> None:
@@ -28,6 +32,12 @@ def test_nothing_else_in_the_package_reads_the_wall_clock() -> None:
     asked = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time"}
     last = {name.rpartition(".")[2] for name in asked}
     calling = [f for f in sources(PACKAGE) if any(f".{name}(" in f.text for name in last)]
-    calls = ((f, n.func) for f in calling for n in f.of(ast.Call) if isinstance(n.func, ast.Attribute))
-    found = {f.place.split("/", 1)[1] for f, func in calls if func.attr in last and ast.unparse(func) in asked}
+    calls = (
+        (f, n.func) for f in calling for n in f.of(ast.Call) if isinstance(n.func, ast.Attribute)
+    )
+    found = {
+        f.place.split("/", 1)[1]
+        for f, func in calls
+        if func.attr in last and ast.unparse(func) in asked
+    }
     assert found <= MACHINES

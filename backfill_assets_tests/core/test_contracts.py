@@ -27,9 +27,13 @@ def test_files_are_laid_out_by_day_unless_the_contract_says_otherwise() -> None:
     assert replace(STAGING, partition_by="", inputs=()).partition_column == ""
 
 
-@pytest.mark.parametrize("layout", ["", "no_such_column", "value"], ids=["none", "no column", "a number"])
+@pytest.mark.parametrize(
+    "layout", ["", "no_such_column", "value"], ids=["none", "no column", "a number"]
+)
 def test_a_layout_in_which_days_cannot_be_replaced_is_refused_by_name(layout: str) -> None:
-    with pytest.raises(ValueError, match=f"contract staging: partition_by is '{layout}'; name a STRING column"):
+    with pytest.raises(
+        ValueError, match=f"contract staging: partition_by is '{layout}'; name a STRING column"
+    ):
         replace(STAGING, partition_by=layout)
 
 

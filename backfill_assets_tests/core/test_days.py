@@ -1,7 +1,7 @@
 """Days and half-open ranges of days: what people type, what code holds, and how ranges are grouped.
 
-Tested here: `core.days`, cuts and maturity too. Not tested here: windows of contracts (`test_contracts.py`,
-`test_digests.py`).
+Tested here: `core.days`, cuts and maturity too. Not tested here: windows of contracts
+(`test_contracts.py`, `test_digests.py`).
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -30,10 +30,25 @@ from backfill_assets_tests.strategies import day_ranges, near_days
 
 LEAP_DAY = date(2024, 2, 29)
 NOT_DAYS = [
-    "", "yesterday", "2024-3-31", "20240331", "2024-W13-7", "2024-091", "2024-03-31T00:00:00", "2024-03-31 ",
-    "2024-03-31\n", "2023-02-29", "2024-13-01", "0000-01-01", "+024-03-31", "٢٠٢٤-٠٣-٣١", "２０２４-03-31",
-    "2024‐03‐31", "2024-03-31' OR '1'='1", "1' OR '1'=",
-]  # fmt: skip
+    "",
+    "yesterday",
+    "2024-3-31",
+    "20240331",
+    "2024-W13-7",
+    "2024-091",
+    "2024-03-31T00:00:00",
+    "2024-03-31 ",
+    "2024-03-31\n",
+    "2023-02-29",
+    "2024-13-01",
+    "0000-01-01",
+    "+024-03-31",
+    "٢٠٢٤-٠٣-٣١",
+    "２０２４-03-31",
+    "2024‐03‐31",
+    "2024-03-31' OR '1'='1",
+    "1' OR '1'=",
+]
 
 
 def test_a_range_ends_before_the_last_day_that_a_date_can_be() -> None:
@@ -93,7 +108,9 @@ def test_a_range_reads_as_people_type_it(span: DayRange) -> None:
 
 
 @given(st.sets(st.dates(date(2024, 1, 1), date(2024, 3, 1)), min_size=1), st.integers(1, 5))
-def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may(days: set[date], most: int) -> None:
+def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may(
+    days: set[date], most: int
+) -> None:
     found = covering(days, most)
     assert len(found) <= most
     assert days <= {d for r in found for d in r}
@@ -101,27 +118,42 @@ def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may
 
 
 @given(st.sets(near_days, min_size=1))
-def test_days_that_are_no_range_are_held_as_if_they_were_one_without_the_others(chosen: set[date]) -> None:
+def test_days_that_are_no_range_are_held_as_if_they_were_one_without_the_others(
+    chosen: set[date],
+) -> None:
     held = some_days(chosen)
     assert list(held) == sorted(chosen)
     assert len(held) == len(chosen)
-    assert [d for d in DayRange(min(chosen), max(chosen) + ONE_DAY * 2) if d in held] == sorted(chosen)
+    assert [d for d in DayRange(min(chosen), max(chosen) + ONE_DAY * 2) if d in held] == sorted(
+        chosen
+    )
     assert isinstance(held, SomeDays) == (len(contiguous(chosen)) > 1)
     assert parse_days(days_text(held)) == held
     assert (held.start, held.last) == (min(chosen), max(chosen))
 
 
 def test_a_list_of_days_names_days_and_spans_with_whole_or_short_last_days() -> None:
-    days = [date(2024, 3, 1), *DayRange(date(2024, 3, 5), date(2024, 3, 8)), date(2024, 3, 31), date(2024, 4, 1)]
+    days = [
+        date(2024, 3, 1),
+        *DayRange(date(2024, 3, 5), date(2024, 3, 8)),
+        date(2024, 3, 31),
+        date(2024, 4, 1),
+    ]
     held = parse_days("2024-03-05..07, 2024-03-01,2024-03-31..04-01,")
     assert list(held) == days
     assert parse_days("2024-03-01,2024-03-05..2024-03-07,2024-03-31..2024-04-01") == held
     assert held.to_dict() == {
-        "from": "2024-03-01", "to": "2024-04-01", "days": "2024-03-01,2024-03-05..2024-03-07,2024-03-31..2024-04-01",
-    }  # fmt: skip
+        "from": "2024-03-01",
+        "to": "2024-04-01",
+        "days": "2024-03-01,2024-03-05..2024-03-07,2024-03-31..2024-04-01",
+    }
     assert str(held) == "2024-03-01, 2024-03-05..2024-03-07, 2024-03-31..2024-04-01"
     assert parse_days("2024-03-01..31") == DayRange(date(2024, 3, 1), date(2024, 4, 1))
-    for wrong, told in (("2024-03-05..04", "before it starts"), ("", "names no day"), ("2024-03-05..7", "not a date")):
+    for wrong, told in (
+        ("2024-03-05..04", "before it starts"),
+        ("", "names no day"),
+        ("2024-03-05..7", "not a date"),
+    ):
         with pytest.raises(BackfillError, match=told):
             parse_days(wrong)
     with pytest.raises(ValueError, match="at least one day"):
@@ -141,7 +173,9 @@ def test_a_day_is_over_when_no_later_instant_lies_in_it(day: date, frontier: dat
 
 
 @given(DAYS, GRACE, INSTANTS)
-def test_a_cut_is_midnight_after_the_day_plus_the_grace(day: date, grace: timedelta, frontier: datetime) -> None:
+def test_a_cut_is_midnight_after_the_day_plus_the_grace(
+    day: date, grace: timedelta, frontier: datetime
+) -> None:
     cut = cuts.cut_of(day, grace)
     assert cut == midnight(day) + ONE_DAY + grace
     assert cuts.cut_has_passed(day, grace, cut)
@@ -151,24 +185,34 @@ def test_a_cut_is_midnight_after_the_day_plus_the_grace(day: date, grace: timede
 
 
 @given(DAYS, GRACE)
-def test_the_last_known_day_begins_before_the_cut_and_the_next_does_not(day: date, grace: timedelta) -> None:
+def test_the_last_known_day_begins_before_the_cut_and_the_next_does_not(
+    day: date, grace: timedelta
+) -> None:
     last, cut = cuts.last_known_day(day, grace), cuts.cut_of(day, grace)
     assert midnight(last) < cut <= midnight(last + ONE_DAY)
 
 
 @given(DAYS, SPANS, SPANS, INSTANTS)
-def test_a_label_is_mature_once_horizon_and_maturity_have_passed(day: date, h: int, m: int, frontier: datetime) -> None:
+def test_a_label_is_mature_once_horizon_and_maturity_have_passed(
+    day: date, h: int, m: int, frontier: datetime
+) -> None:
     after = cuts.matures_after(h, m)
-    assert cuts.is_mature(day, after, frontier) == (midnight(day) + timedelta(days=1 + h + m) <= frontier)
+    assert cuts.is_mature(day, after, frontier) == (
+        midnight(day) + timedelta(days=1 + h + m) <= frontier
+    )
     assert not cuts.is_mature(day, after, None)
 
 
 @given(INSTANTS, SPANS)
-def test_the_newest_mature_day_is_mature_and_the_next_is_not(frontier: datetime, after: int) -> None:
+def test_the_newest_mature_day_is_mature_and_the_next_is_not(
+    frontier: datetime, after: int
+) -> None:
     newest = cuts.newest_mature(frontier, after)
     assert cuts.is_mature(newest, after, frontier)
     assert not cuts.is_mature(newest + ONE_DAY, after, frontier)
 
 
 def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
-    assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(2024, 2, 28)
+    assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(
+        2024, 2, 28
+    )

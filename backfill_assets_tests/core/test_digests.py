@@ -1,6 +1,7 @@
 """Input digests of raw, staging, features, labels and training: what moves them, and what must not.
 
-Tested here: `core.digests` but for what is known at a cut (`test_digests_as_known.py`). Not tested here: states.
+Tested here: `core.digests` but for what is known at a cut (`test_digests_as_known.py`). Not tested
+here: states.
 """
 
 from dataclasses import replace
@@ -16,7 +17,16 @@ from backfill_assets.core.digests import DIGEST_CHARS, digest_of, is_required, r
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes
 from backfill_assets.core.view import LandedDay
-from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded, turned
+from backfill_assets_tests.builders import (
+    CONTRACTS,
+    HORIZON,
+    MATURITY,
+    WINDOW,
+    Story,
+    day,
+    loaded,
+    turned,
+)
 from backfill_assets_tests.strategies import json_values, texts
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
@@ -37,12 +47,18 @@ def test_different_lists_have_different_digests(one: list[str], other: list[str]
 
 
 def test_raw_is_the_set_of_contents_in_any_order() -> None:
-    assert Story().land(day(0), "a", "b").digest("raw", day(0)) == Story().land(day(0), "b", "a").digest("raw", day(0))
-    assert Story().land(day(0), "a").digest("raw", day(0)) != Story().land(day(0), "b").digest("raw", day(0))
+    assert Story().land(day(0), "a", "b").digest("raw", day(0)) == Story().land(
+        day(0), "b", "a"
+    ).digest("raw", day(0))
+    assert Story().land(day(0), "a").digest("raw", day(0)) != Story().land(day(0), "b").digest(
+        "raw", day(0)
+    )
 
 
 def test_the_same_file_twice_counts_once() -> None:
-    assert Story().land(day(0), "a", "a").digest("raw", day(0)) == Story().land(day(0), "a").digest("raw", day(0))
+    assert Story().land(day(0), "a", "a").digest("raw", day(0)) == Story().land(day(0), "a").digest(
+        "raw", day(0)
+    )
 
 
 def test_raw_knows_contents_only_neither_rows_nor_other_days() -> None:
@@ -53,7 +69,10 @@ def test_raw_knows_contents_only_neither_rows_nor_other_days() -> None:
 
 
 def test_as_of_counts_only_on_the_day_that_it_falls_within() -> None:
-    free, cut = Story().land(day(2), "a").land(day(3), "b"), Story(as_of=MIDDAY_OF_3).land(day(2), "a")
+    free, cut = (
+        Story().land(day(2), "a").land(day(3), "b"),
+        Story(as_of=MIDDAY_OF_3).land(day(2), "a"),
+    )
     cut.land(day(3), "b")
     assert cut.digest("raw", day(2)) == free.digest("raw", day(2))
     assert cut.digest("raw", day(3)) != free.digest("raw", day(3))
@@ -61,7 +80,9 @@ def test_as_of_counts_only_on_the_day_that_it_falls_within() -> None:
 
 def test_as_of_at_another_time_of_its_day_is_another_digest() -> None:
     later = Story(as_of=MIDDAY_OF_3 + timedelta(microseconds=1)).land(day(3), "b")
-    assert later.digest("raw", day(3)) != Story(as_of=MIDDAY_OF_3).land(day(3), "b").digest("raw", day(3))
+    assert later.digest("raw", day(3)) != Story(as_of=MIDDAY_OF_3).land(day(3), "b").digest(
+        "raw", day(3)
+    )
 
 
 def test_a_day_that_ends_at_as_of_counts_whole() -> None:
@@ -99,7 +120,9 @@ def test_a_raw_day_that_is_rewritten_with_the_same_content_moves_nothing_below()
 # features: a trailing window
 
 
-@pytest.mark.parametrize(("number", "inside"), [(3, False), (4, False), (5, True), (6, True), (7, True), (8, False)])
+@pytest.mark.parametrize(
+    ("number", "inside"), [(3, False), (4, False), (5, True), (6, True), (7, True), (8, False)]
+)
 def test_features_cover_exactly_their_window(number: int, inside: bool) -> None:
     story = loaded(10)
     story.build("staging", *map(day, range(10)))
@@ -154,13 +177,16 @@ def test_what_is_made_from_an_edited_day_is_made_again_when_the_day_is_repaired(
 
 
 def _labelled(days: int, staged: int) -> Story:
-    """A lake with raw loaded for `days` days, and staging and the features known of the first `staged`."""
+    """A lake with raw loaded for `days` days, and staging and the features known of the first
+    `staged`."""
     story = loaded(days)
     story.build("staging", *map(day, range(staged)))
     return story.build("features_as_known", *map(day, range(staged)))
 
 
-@pytest.mark.parametrize(("number", "inside"), [(3, False), (4, False), (5, True), (6, True), (7, False)])
+@pytest.mark.parametrize(
+    ("number", "inside"), [(3, False), (4, False), (5, True), (6, True), (7, False)]
+)
 def test_labels_cover_exactly_their_horizon(number: int, inside: bool) -> None:
     story = _labelled(10, 10)
     before = story.digest("labels", day(4))
@@ -189,7 +215,10 @@ def test_after_the_frontier_a_missing_day_of_the_horizon_is_an_empty_one() -> No
 
 
 def test_a_day_after_the_frontier_that_has_rows_counts() -> None:
-    missing, early = _labelled(5, 5), _labelled(5, 5).build("staging", day(6), content="delivered before it happened")
+    missing, early = (
+        _labelled(5, 5),
+        _labelled(5, 5).build("staging", day(6), content="delivered before it happened"),
+    )
     assert missing.digest("labels", day(4)) != early.digest("labels", day(4))
 
 
@@ -208,8 +237,14 @@ def test_labels_move_once_when_they_mature_and_never_after() -> None:
 def test_labels_follow_the_features_they_are_for() -> None:
     story = _labelled(10, 10)
     before = story.digest("labels", day(4))
-    assert story.rewrite("features_as_known", day(3), fingerprint="x").digest("labels", day(4)) == before
-    assert story.rewrite("features_as_known", day(4), fingerprint="x").digest("labels", day(4)) != before
+    assert (
+        story.rewrite("features_as_known", day(3), fingerprint="x").digest("labels", day(4))
+        == before
+    )
+    assert (
+        story.rewrite("features_as_known", day(4), fingerprint="x").digest("labels", day(4))
+        != before
+    )
 
 
 # training, and everything
@@ -222,7 +257,9 @@ def test_training_follows_both_its_inputs(table: str) -> None:
     assert story.rewrite(table, day(4), fingerprint="restated").digest("training", day(4)) != before
 
 
-@pytest.mark.parametrize(("table", "below"), [("features_as_known", "labels"), ("labels", "training")])
+@pytest.mark.parametrize(
+    ("table", "below"), [("features_as_known", "labels"), ("labels", "training")]
+)
 def test_an_incomplete_input_shows_in_the_digest(table: str, below: str) -> None:
     story = _labelled(10, 10).build("labels", day(4))
     before = story.digest(below, day(4))
@@ -234,8 +271,13 @@ def test_digests_contain_neither_versions_nor_runs_nor_code() -> None:
     before = [story.digest(c.name, day(4)) for c in CONTRACTS]
     for name, table in story.tables.items():
         found = table.latest.items()
-        latest = {d: replace(s, write_id="w", code_digest="c", settings_digest="s", run_id="r") for d, s in found}
+        latest = {
+            d: replace(s, write_id="w", code_digest="c", settings_digest="s", run_id="r")
+            for d, s in found
+        }
         newer = {"raw": table.inputs["raw"] + 50} if table.inputs else {}
         story.tables[name] = replace(table, version=table.version + 50, latest=latest, inputs=newer)
-        story.codes[name] = Codes("c", "s")  # as in the receipts: days of old code count by their write
+        story.codes[name] = Codes(
+            "c", "s"
+        )  # as in the receipts: days of old code count by their write
     assert [story.digest(c.name, day(4)) for c in CONTRACTS] == before

@@ -1,7 +1,8 @@
 """What was known at the cut of a day: arrivals after the cut change nothing, arrivals before it do.
 
-Tested here: the basis `known_at_cut` of `core.digests`, with the cases in which staging's rows cannot be trusted to be
-what the ledger says. Not tested here: the other digests (`test_digests.py`) and the rows themselves (`pipeline`).
+Tested here: the basis `known_at_cut` of `core.digests`, with the cases in which staging's rows
+cannot be trusted to be what the ledger says. Not tested here: the other digests (`test_digests.py`)
+and the rows themselves (`pipeline`).
 """
 
 from datetime import timedelta
@@ -26,12 +27,15 @@ def _up_to_date(days: int = 6, grace: timedelta = NONE) -> Story:
 
 
 def _late(story: Story, arrival: int, event: int) -> Story:
-    """A file arrives on one day with deliveries for another; staging of the touched days is brought up to date."""
+    """A file arrives on one day with deliveries for another; staging of the touched days is brought
+    up to date."""
     story.land(day(arrival), f"of {arrival} for {event}").load(day(arrival), touching=[day(event)])
     return story.build("staging", day(arrival), day(event))
 
 
-@pytest.mark.parametrize(("arrival", "moves"), [(2, True), (3, True), (4, False), (5, False), (9, False)])
+@pytest.mark.parametrize(
+    ("arrival", "moves"), [(2, True), (3, True), (4, False), (5, False), (9, False)]
+)
 def test_only_what_arrived_by_the_cut_counts(arrival: int, moves: bool) -> None:
     story = _up_to_date()
     before = story.digest(TABLE, day(3))
@@ -40,7 +44,9 @@ def test_only_what_arrived_by_the_cut_counts(arrival: int, moves: bool) -> None:
 
 @pytest.mark.parametrize("grace", [timedelta(microseconds=1), SIX_HOURS, WHOLE_DAY])
 @pytest.mark.parametrize(("arrival", "moves"), [(3, True), (4, True), (5, False)])
-def test_with_grace_the_arrival_day_of_the_cut_counts_whole(grace: timedelta, arrival: int, moves: bool) -> None:
+def test_with_grace_the_arrival_day_of_the_cut_counts_whole(
+    grace: timedelta, arrival: int, moves: bool
+) -> None:
     story = _up_to_date(grace=grace)
     before = story.digest(TABLE, day(3))
     assert (_late(story, arrival, event=2).digest(TABLE, day(3)) != before) is moves
@@ -53,10 +59,14 @@ def test_a_grace_beyond_a_day_reaches_into_the_next() -> None:
     assert _late(story, 5, event=2).digest(TABLE, day(3)) != before
 
 
-def test_a_day_made_from_versions_of_old_code_is_made_again_once_these_are_and_none_before() -> None:
+def test_a_day_made_from_versions_of_old_code_is_made_again_once_these_are_and_none_before() -> (
+    None
+):
     story = _up_to_date().build(TABLE, day(2))
     story.codes["staging"] = Codes("code-2", "settings-1")
-    assert story.state(TABLE, day(2)) is State.FRESH, "the versions are outdated, and no input changed"
+    assert story.state(TABLE, day(2)) is State.FRESH, (
+        "the versions are outdated, and no input changed"
+    )
     story.build(TABLE, day(3))
     assert story.state(TABLE, day(3)) is State.FRESH
     story.build("staging", *map(day, range(6)))
@@ -64,7 +74,9 @@ def test_a_day_made_from_versions_of_old_code_is_made_again_once_these_are_and_n
     assert story.build(TABLE, day(3)).state(TABLE, day(3)) is State.FRESH
 
 
-@pytest.mark.parametrize(("event", "inside"), [(0, False), (1, True), (2, True), (3, True), (4, False)])
+@pytest.mark.parametrize(
+    ("event", "inside"), [(0, False), (1, True), (2, True), (3, True), (4, False)]
+)
 def test_only_arrivals_for_days_of_the_window_count(event: int, inside: bool) -> None:
     story = _up_to_date()
     before = story.digest(TABLE, day(3))
@@ -78,7 +90,9 @@ def test_until_staging_is_up_to_date_its_write_counts() -> None:
     stale = story.digest(TABLE, day(3))
     assert stale != before
     story.rewrite("staging", day(2), rows=1)
-    assert story.digest(TABLE, day(3)) not in (stale, before), "another stale write is another input"
+    assert story.digest(TABLE, day(3)) not in (stale, before), (
+        "another stale write is another input"
+    )
     assert story.build("staging", day(2)).digest(TABLE, day(3)) == before
 
 
@@ -132,7 +146,9 @@ def test_an_edited_day_of_raw_shows_until_it_is_repaired() -> None:
     assert story.load(day(2)).build("staging", day(2)).digest(TABLE, day(3)) == before
 
 
-def test_whether_the_cut_has_passed_is_part_of_the_digest_and_nothing_else_of_the_frontier() -> None:
+def test_whether_the_cut_has_passed_is_part_of_the_digest_and_nothing_else_of_the_frontier() -> (
+    None
+):
     story = _up_to_date(3)
     story.build("staging", *map(day, range(3, 8)))
     seen = []
@@ -151,7 +167,9 @@ def test_a_file_that_arrived_before_the_cut_but_was_loaded_later_counts() -> Non
 
 
 @given(st.lists(st.tuples(st.integers(4, 9), st.integers(0, 9)), max_size=6))
-def test_nothing_that_arrives_after_the_cut_ever_counts_once_staging_is_up_to_date(late: list[tuple[int, int]]) -> None:
+def test_nothing_that_arrives_after_the_cut_ever_counts_once_staging_is_up_to_date(
+    late: list[tuple[int, int]],
+) -> None:
     story = _up_to_date(10)
     before = story.digest(TABLE, day(3))
     for arrival, event in late:

@@ -1,7 +1,8 @@
-"""What will follow from the days that need making: what a person is shown beside days that are still right.
+"""What will follow from the days that need making: what a person is shown beside days that are
+still right.
 
-Tested here: `core.downstream`, against what really follows when everything is made. Not tested here: what needs making
-now (`test_needs.py`) and how it is shown (`operations`, `cli`).
+Tested here: `core.downstream`, against what really follows when everything is made. Not tested
+here: what needs making now (`test_needs.py`) and how it is shown (`operations`, `cli`).
 """
 
 from collections import defaultdict
@@ -29,7 +30,8 @@ def built() -> Story:
 
 
 def followed(story: Story, touches: Mapping[int, set[date]]) -> dict[str, set[date]]:
-    """The days that were fresh and became stale while everything that needs it was made, table by table."""
+    """The days that were fresh and became stale while everything that needs it was made, table by
+    table."""
     fresh = {(c.name, d) for c in CONTRACTS for d in DAYS if story.state(c.name, d) is State.FRESH}
     found: dict[str, set[date]] = defaultdict(set)
     for made in CONTRACTS:
@@ -43,7 +45,9 @@ def followed(story: Story, touches: Mapping[int, set[date]]) -> dict[str, set[da
     return found
 
 
-def test_a_delivery_day_that_is_not_loaded_yet_raises_the_frontier_and_with_it_ripens_labels() -> None:
+def test_a_delivery_day_that_is_not_loaded_yet_raises_the_frontier_and_with_it_ripens_labels() -> (
+    None
+):
     story = built().land(day(10), "next")
     ripe = day(10 - HORIZON - MATURITY)
     assert ripe in will_change(story.states())["labels"]
@@ -55,8 +59,13 @@ def test_held_days_do_not_follow() -> None:
 
 
 @settings(deadline=None, max_examples=examples(30))
-@given(st.sets(st.integers(0, 9), max_size=3), st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
-def test_the_forecast_is_what_follows_when_everything_is_made(changed: set[int], late: dict[int, int]) -> None:
+@given(
+    st.sets(st.integers(0, 9), max_size=3),
+    st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3),
+)
+def test_the_forecast_is_what_follows_when_everything_is_made(
+    changed: set[int], late: dict[int, int]
+) -> None:
     touches = {n: {day(n), day(late.get(n, n))} for n in range(10)}
     story = loaded(10)
     for arrival in late:
@@ -85,13 +94,18 @@ def requested(story: Story, busy: dict[str, set[date]] | None = None, tried: int
     requests: list[Work] = []
     for name, days in found.ready.items():
         known = identities(states, name, days)
-        requests += run_requests(states, name, known, dict.fromkeys(days, tried), 3, taken.get(name, frozenset()))[0]
+        requests += run_requests(
+            states, name, known, dict.fromkeys(days, tried), 3, taken.get(name, frozenset())
+        )[0]
     return with_downstream(states, requests, found, taken)
 
 
 def test_late_rows_of_days_far_apart_are_one_run_of_all_levels() -> None:
     (request,) = requested(late(5, 12))
-    assert (request.table, set(request.needed)) == ("staging", {str(day(n)) for n in (5, 12, MANY - 1)})
+    assert (request.table, set(request.needed)) == (
+        "staging",
+        {str(day(n)) for n in (5, 12, MANY - 1)},
+    )
     assert request.tables[1:] == ("features", "features_as_known", "labels", "training")
     assert request.days.start == day(5 - HORIZON)
 

@@ -1,4 +1,5 @@
-"""Two engines and one day: an alarm only where inputs, code and settings are the same and the rows are not.
+"""Two engines and one day: an alarm only where inputs, code and settings are the same and the rows
+are not.
 
 Tested here: that comparison, on plain values. Not tested here: engines (`end_to_end.test_sail`).
 """
@@ -25,10 +26,13 @@ def test_other_rows_of_the_same_inputs_and_code_name_both_engines() -> None:
     assert "sail 0.7.2 gives other rows (3, fingerprint g) than spark 4.2.0 gave (3, f)" in told
 
 
-def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_than_its_inputs() -> None:
+def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_than_its_inputs() -> (
+    None
+):
     told = disagreement(BEFORE, replace(ENTRY, rows=4), CODE, "spark 4.2.0")
     assert told.endswith(
-        "from the same inputs and code: the transform depends on more than its inputs, such as a file, "
+        "from the same inputs and code: the transform depends on more than its inputs, such as a "
+        "file, "
         "the network or chance"
     )
     assert disagreement(BEFORE, ENTRY, CODE, "spark 4.2.0") == ""
@@ -37,12 +41,19 @@ def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_th
 @pytest.mark.parametrize(
     ("before", "now", "code", "engine"),
     [
-        (replace(BEFORE, engine=""), replace(ENTRY, rows=4), CODE, "sail 0.7.2"),  # a receipt from before engines
+        (
+            replace(BEFORE, engine=""),
+            replace(ENTRY, rows=4),
+            CODE,
+            "sail 0.7.2",
+        ),  # a receipt from before engines
         (BEFORE, replace(ENTRY, rows=4), ("other", "settings"), "sail 0.7.2"),
         (BEFORE, replace(ENTRY, rows=4, input_digest="newer"), CODE, "sail 0.7.2"),
         (BEFORE, replace(ENTRY, rows=4, built=Built.INCOMPLETE), CODE, "sail 0.7.2"),
         (BEFORE, replace(ENTRY, fingerprint="g", scheme=1), CODE, "sail 0.7.2"),
     ],
 )
-def test_what_nobody_can_compare_is_fine(before: DayReceipt, now: DayEntry, code: tuple[str, str], engine: str) -> None:
+def test_what_nobody_can_compare_is_fine(
+    before: DayReceipt, now: DayEntry, code: tuple[str, str], engine: str
+) -> None:
     assert disagreement(before, now, code, engine) == ""

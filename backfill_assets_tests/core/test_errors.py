@@ -1,6 +1,7 @@
 """Errors: four parts in one line, and the same after a journey between processes.
 
-Tested here: `core.errors`. Not tested here: who raises which (each refusal is tested beside its rule).
+Tested here: `core.errors`. Not tested here: who raises which (each refusal is tested beside its
+rule).
 """
 
 import pickle
@@ -23,7 +24,10 @@ KINDS = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_reads_object_culprit_consequence_fix(kind: type[BackfillError]) -> None:
-    assert str(kind(*PARTS)) == "the table raw: 2 files are missing. Nothing was written. Put them back."
+    assert (
+        str(kind(*PARTS))
+        == "the table raw: 2 files are missing. Nothing was written. Put them back."
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,7 +40,9 @@ def test_an_error_survives_a_journey_between_processes(kind: type[BackfillError]
 
 
 def test_what_is_wrong_with_settings_is_told_of_the_section_that_a_source_has() -> None:
-    wrong = SettingsError("[source] select in lake.toml", "it lacks seq", "Nothing was read", "See [source] select")
+    wrong = SettingsError(
+        "[source] select in lake.toml", "it lacks seq", "Nothing was read", "See [source] select"
+    )
     with pytest.raises(SettingsError) as named, telling_source("truth"):
         raise wrong
     assert (named.value.object, named.value.fix) == (
@@ -49,4 +55,8 @@ def test_what_is_wrong_with_settings_is_told_of_the_section_that_a_source_has() 
 
 
 def test_only_what_a_later_call_may_survive_is_transient() -> None:
-    assert {k for k in KINDS if issubclass(k, TransientError)} == {TransientError, EngineLost, Superseded}
+    assert {k for k in KINDS if issubclass(k, TransientError)} == {
+        TransientError,
+        EngineLost,
+        Superseded,
+    }

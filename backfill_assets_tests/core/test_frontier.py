@@ -1,6 +1,8 @@
-"""The frontier, sentence by sentence of design.md section 2: it decides cuts and maturity, and never falls.
+"""The frontier, sentence by sentence of design.md section 2: it decides cuts and maturity, and
+never falls.
 
-Tested here: `core.frontier`, on lakes told as stories. Not tested here: what digests and states make of it.
+Tested here: `core.frontier`, on lakes told as stories. Not tested here: what digests and states
+make of it.
 """
 
 from collections.abc import Mapping, Set
@@ -46,11 +48,16 @@ def test_it_is_at_least_what_a_receipt_of_raw_names() -> None:
 
 
 def test_days_built_against_a_frontier_keep_it_from_falling() -> None:
-    """A withdrawn file lets it rise without a load that would record it; then another file lands on the same day."""
-    story = Story().land(day(0), "a").land(day(1), "withdrawn").land(day(2), "c").load(day(0), day(2))
+    """A withdrawn file lets it rise without a load that would record it; then another file lands on
+    the same day."""
+    story = (
+        Story().land(day(0), "a").land(day(1), "withdrawn").land(day(2), "c").load(day(0), day(2))
+    )
     del story.landed[day(1)]
     assert story.frontier() == midnight(day(3))
-    story.tables["features_as_known"] = replace(story.view().table("features_as_known"), frontier=midnight(day(3)))
+    story.tables["features_as_known"] = replace(
+        story.view().table("features_as_known"), frontier=midnight(day(3))
+    )
     assert story.land(day(1), "another").frontier() == midnight(day(3))
 
 
@@ -89,7 +96,13 @@ def test_it_is_as_of_once_everything_that_landed_before_is_loaded() -> None:
 
 
 def test_what_landed_at_as_of_or_after_does_not_wait() -> None:
-    story = Story(as_of=midnight(day(3))).land(day(0), "a").land(day(3), "at as_of").land(day(8), "after").load(day(0))
+    story = (
+        Story(as_of=midnight(day(3)))
+        .land(day(0), "a")
+        .land(day(3), "at as_of")
+        .land(day(8), "after")
+        .load(day(0))
+    )
     assert story.frontier() == midnight(day(3))
 
 
@@ -108,13 +121,17 @@ def test_raising_as_of_lets_it_rise_after_the_day_it_cut_is_loaded_again() -> No
 
 
 @given(lake_steps)
-def test_it_never_falls_whatever_lands_and_is_loaded_in_any_order(steps: list[tuple[str, int]]) -> None:
+def test_it_never_falls_whatever_lands_and_is_loaded_in_any_order(
+    steps: list[tuple[str, int]],
+) -> None:
     story, before = Story(), None
     for number, (step, at) in enumerate(steps):
         if step == "land":
             story.land(day(at), f"file-{number}")
         else:
-            story.load(*map(day, range(6) if step == "load all" else (at,)), finish=step != "cut off")
+            story.load(
+                *map(day, range(6) if step == "load all" else (at,)), finish=step != "cut off"
+            )
         now = story.frontier()
         assert before is None or (now is not None and now >= before)
         before = now
@@ -142,24 +159,40 @@ TWO = (
     contract("truth", "day", Input("staging_b")),
 )
 MADE_FROM = {
-    "raw_a": "a", "staging_a": "a", "features": "a", "raw_b": "b", "staging_b": "b", "truth": "b", "labels": "ab",
-}  # fmt: skip
+    "raw_a": "a",
+    "staging_a": "a",
+    "features": "a",
+    "raw_b": "b",
+    "staging_b": "b",
+    "truth": "b",
+    "labels": "ab",
+}
 
 
-def view_of(landed: Mapping[str, Set[int]], loaded: Mapping[str, Set[int]], **told: datetime) -> LakeView:
-    """A lake whose sources have these arrival days landed, and of them these loaded; labels' receipts name `told`."""
+def view_of(
+    landed: Mapping[str, Set[int]], loaded: Mapping[str, Set[int]], **told: datetime
+) -> LakeView:
+    """A lake whose sources have these arrival days landed, and of them these loaded; labels'
+    receipts name `told`."""
     tables = {"labels": TableView(0, frontiers={f"raw_{name}": at for name, at in told.items()})}
     delivered = {
-        f"raw_{name}": Deliveries({day(n): LandedDay(frozenset({f"{name}{n}"}), 1) for n in days}, name=name)
+        f"raw_{name}": Deliveries(
+            {day(n): LandedDay(frozenset({f"{name}{n}"}), 1) for n in days}, name=name
+        )
         for name, days in landed.items()
     }
     bare = LakeView(START, None, timedelta(), {}, delivered)
     for name, days in loaded.items():
         source = bare.source(f"raw_{name}")
         entries = {day(n): DayEntry(1, "F", raw_digest(day(n), source)) for n in days}
-        latest = {d: DayReceipt(entry, 0, "write", "code", "settings", "run") for d, entry in entries.items()}
+        latest = {
+            d: DayReceipt(entry, 0, "write", "code", "settings", "run")
+            for d, entry in entries.items()
+        }
         tables[f"raw_{name}"] = TableView(0, latest) if latest else TableView()
-        tables[f"arrivals_{name}"] = TableView(0, inputs={f"raw_{name}": 0}) if latest else TableView()
+        tables[f"arrivals_{name}"] = (
+            TableView(0, inputs={f"raw_{name}": 0}) if latest else TableView()
+        )
     return replace(bare, tables=tables)
 
 
@@ -173,16 +206,25 @@ def test_the_frontier_of_a_table_is_the_least_of_the_sources_it_is_made_from(
     loaded = {"a": loaded_a & landed_a, "b": loaded_b & landed_b}
     landed = {"a": landed_a, "b": landed_b}
     found = Frontiers(TWO, view_of(landed, loaded))
-    alone = {n: frontier_of(view_of({n: landed[n]}, {n: loaded[n]}).source(f"raw_{n}")) for n in "ab"}
+    alone = {
+        n: frontier_of(view_of({n: landed[n]}, {n: loaded[n]}).source(f"raw_{n}")) for n in "ab"
+    }
     for table, sources in MADE_FROM.items():
         known = [alone[n] for n in sources]
-        assert found.of_table(table) == (None if None in known else min(f for f in known if f is not None))
+        assert found.of_table(table) == (
+            None if None in known else min(f for f in known if f is not None)
+        )
     inputs = {c.name: c.inputs for c in TWO}
-    assert all(found.of_inputs(inputs[t]) == found.of_table(t) for t in ("staging_a", "features", "labels", "truth"))
+    assert all(
+        found.of_inputs(inputs[t]) == found.of_table(t)
+        for t in ("staging_a", "features", "labels", "truth")
+    )
 
 
 @given(ARRIVALS, ARRIVALS, st.integers(0, 9))
-def test_loading_a_source_moves_no_table_not_made_from_it_and_lowers_none(a: set[int], b: set[int], more: int) -> None:
+def test_loading_a_source_moves_no_table_not_made_from_it_and_lowers_none(
+    a: set[int], b: set[int], more: int
+) -> None:
     before = Frontiers(TWO, view_of({"a": a, "b": b}, {"a": a, "b": b}))
     after = Frontiers(TWO, view_of({"a": a, "b": b | {more}}, {"a": a, "b": b | {more}}))
     for table, sources in MADE_FROM.items():
@@ -190,14 +232,27 @@ def test_loading_a_source_moves_no_table_not_made_from_it_and_lowers_none(a: set
         assert now == then if sources == "a" else then is None or (now is not None and now >= then)
 
 
-def test_a_receipt_tells_the_frontiers_of_its_sources_apart_so_that_none_stands_for_another() -> None:
+def test_a_receipt_tells_the_frontiers_of_its_sources_apart_so_that_none_stands_for_another() -> (
+    None
+):
     view = view_of({"a": {0, 5}, "b": {0}}, {"a": {0, 5}, "b": {0}})
     found = Frontiers(TWO, view)
-    assert frontiers_in(found.tags_of("labels")) == {"raw_a": midnight(day(6)), "raw_b": midnight(day(1))}
+    assert frontiers_in(found.tags_of("labels")) == {
+        "raw_a": midnight(day(6)),
+        "raw_b": midnight(day(1)),
+    }
     assert frontiers_in(found.tags_of("features")) == {"raw_a": midnight(day(6))}
-    assert frontiers_in({}) == frontiers_in({FRONTIERS: "[]"}) == frontiers_in({FRONTIERS: "no"}) == {}
-    later = Frontiers(TWO, view_of({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, a=midnight(day(9)), b=midnight(day(3))))
-    assert (later.of_table("features"), later.of_table("labels")) == (midnight(day(9)), midnight(day(3)))
+    assert (
+        frontiers_in({}) == frontiers_in({FRONTIERS: "[]"}) == frontiers_in({FRONTIERS: "no"}) == {}
+    )
+    later = Frontiers(
+        TWO,
+        view_of({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, a=midnight(day(9)), b=midnight(day(3))),
+    )
+    assert (later.of_table("features"), later.of_table("labels")) == (
+        midnight(day(9)),
+        midnight(day(3)),
+    )
 
 
 def test_a_lake_with_one_source_writes_no_tag() -> None:

@@ -1,7 +1,7 @@
 """Keys of an input: their text, and that a day is fresh only where it is what its keys give today.
 
-Tested here: `core.keys`, and digests and states by them, without Dagster. Not tested here: which keys a mapping gives
-(`dagster/test_loaded.py`).
+Tested here: `core.keys`, and digests and states by them, without Dagster. Not tested here: which
+keys a mapping gives (`dagster/test_loaded.py`).
 """
 
 import time
@@ -31,11 +31,17 @@ def test_keys_of_many_days_are_kept_once() -> None:
 
 
 @given(
-    st.dictionaries(st.integers(0, 40).map(day), st.tuples(OFFSETS, OFFSETS, st.none() | st.integers(0, 9).map(day))),
+    st.dictionaries(
+        st.integers(0, 40).map(day),
+        st.tuples(OFFSETS, OFFSETS, st.none() | st.integers(0, 9).map(day)),
+    ),
     st.sets(st.integers(-9, 50).map(day)),
 )
 def test_keys_are_the_same_from_their_text(drawn: Mapping[date, Any], known: set[date]) -> None:
-    keys = {d: Keys(_spans(loaded), _spans(awaited), origin) for d, (loaded, awaited, origin) in drawn.items()}
+    keys = {
+        d: Keys(_spans(loaded), _spans(awaited), origin)
+        for d, (loaded, awaited, origin) in drawn.items()
+    }
     again = dict(by_day(parse_keys([k.to_values(days) for k, days in grouped(keys)])))
     assert again == keys
     for made, (loaded, awaited, origin) in drawn.items():
@@ -50,7 +56,8 @@ def _spans(offsets: set[int]) -> tuple[tuple[int, int | None], ...]:
 
 
 def _is_right(lake: KeyedLake, at: date) -> bool:
-    """Whether the day holds what its keys give today, and no day that it waited for has come with rows."""
+    """Whether the day holds what its keys give today, and no day that it waited for has come with
+    rows."""
     keys = lake.keys[at]
     came = lake.values(keys.awaited_for(at, lake.orders))
     return not came and lake.made_from[at] == lake.values(keys.loaded_for(at))
@@ -59,7 +66,9 @@ def _is_right(lake: KeyedLake, at: date) -> bool:
 WINDOW = Input("orders", 2, 1)
 STEPS = st.lists(
     st.tuples(st.integers(0, KNOWN - 1), st.integers(0, 3))
-    | st.dictionaries(st.integers(0, KNOWN - 1), st.tuples(OFFSETS, OFFSETS, st.none() | st.just(0)), min_size=1),
+    | st.dictionaries(
+        st.integers(0, KNOWN - 1), st.tuples(OFFSETS, OFFSETS, st.none() | st.just(0)), min_size=1
+    ),
     max_size=12,
 )
 
@@ -78,7 +87,11 @@ def test_each_day_that_is_called_fresh_is_what_its_keys_give_today(steps: list[A
             if states.of("total", at) is State.FRESH:
                 assert _is_right(lake, at)
             else:
-                assert not _has_all(lake, at) or not _is_right(lake, at) or states.of("total", at) is State.STALE
+                assert (
+                    not _has_all(lake, at)
+                    or not _is_right(lake, at)
+                    or states.of("total", at) is State.STALE
+                )
 
 
 def _keys(loaded: set[int], awaited: set[int], origin: int | None) -> Keys:
@@ -124,9 +137,13 @@ def test_a_change_reaches_the_days_that_read_it_by_their_keys() -> None:
 
 
 def test_states_of_many_days_with_keys_take_about_the_time_of_windows() -> None:
-    """The receipt of one commit names the keys of all its days: it is read once, not for each day of each input."""
+    """The receipt of one commit names the keys of all its days: it is read once, not for each day
+    of each input."""
     days = [day(n) for n in range(600)]
-    by_window, by_keys = _many_days({}), _many_days({d: Keys(((-29 - n % 5, -9), (-6, 0))) for n, d in enumerate(days)})
+    by_window, by_keys = (
+        _many_days({}),
+        _many_days({d: Keys(((-29 - n % 5, -9), (-6, 0))) for n, d in enumerate(days)}),
+    )
     assert _seconds_of(by_keys, days) < 0.1 + 10 * _seconds_of(by_window, days)
 
 
@@ -144,7 +161,8 @@ def _many_days(keys: Mapping[date, Keys]) -> KeyedLake:
 
 
 def _seconds_of(lake: KeyedLake, days: list[date]) -> float:
-    """The processor time of the states of these days, and of what one changed day of the input reaches."""
+    """The processor time of the states of these days, and of what one changed day of the input
+    reaches."""
     states = lake.states(replace(MONTH, first_day=day(-40)))
     began = time.process_time()
     assert {states.of("total", d) for d in days} == {State.FRESH}

@@ -8,8 +8,14 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
 
 
 def test_contracts_are_called_what_the_names_say() -> None:
-    assert (ARRIVALS.name, FILES.name, QUARANTINE.name) == (ledgers.ARRIVALS, ledgers.FILES, ledgers.QUARANTINE)
+    assert (ARRIVALS.name, FILES.name, QUARANTINE.name) == (
+        ledgers.ARRIVALS,
+        ledgers.FILES,
+        ledgers.QUARANTINE,
+    )
 
 
-def test_what_a_load_writes_besides_the_landed_table_is_every_ledger_but_the_account_of_files() -> None:
+def test_what_a_load_writes_besides_the_landed_table_is_every_ledger_but_the_account_of_files() -> (
+    None
+):
     assert set(ledgers.LOAD_LEDGERS) == {ledgers.ARRIVALS, ledgers.QUARANTINE, ledgers.TOO_LATE}

@@ -1,7 +1,7 @@
 """What has to be made again: exactly the days that need it, each only once its inputs are in place.
 
-Tested here: `core.needs`, on lakes told as stories, the property that doing what is needed ends, and requests with
-their identity. Not tested here: sensors (`orchestration.test_ticks`).
+Tested here: `core.needs`, on lakes told as stories, the property that doing what is needed ends,
+and requests with their identity. Not tested here: sensors (`orchestration.test_ticks`).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.needs import MOST_GAP_DAYS, identities, joined_ranges, needed_days, needs, run_requests
+from backfill_assets.core.needs import (
+    MOST_GAP_DAYS,
+    identities,
+    joined_ranges,
+    needed_days,
+    needs,
+    run_requests,
+)
 from backfill_assets.core.plans import Work
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
@@ -56,7 +63,7 @@ def make_what_is_ready(story: Story) -> int:
     return sum(map(len, found.ready.values()))
 
 
-def test_a_late_delivery_needs_its_event_day_and_its_own_in_staging_first_and_nothing_else_is_ready() -> None:
+def test_a_late_delivery_needs_its_event_day_and_its_own_day_in_staging_before_all_else() -> None:
     story = late(built())
     assert ready(story, "staging") == {day(5), day(10)}
     found = needs(story.states(), {})
@@ -72,13 +79,18 @@ def test_what_hangs_on_a_day_follows_once_it_is_made_and_only_if_its_content_cha
     story = late(built()).build("staging", day(5), day(10))
     assert ready(story, "features") == {day(n) for n in range(5, 5 + WINDOW)} | {day(10)}
     newly_mature = day(11 - 1 - HORIZON - MATURITY)
-    assert ready(story, "labels") == {day(3), day(4)} | {day(8), day(9)} | {newly_mature}, "their horizons, and time"
+    assert ready(story, "labels") == {day(3), day(4)} | {day(8), day(9)} | {newly_mature}, (
+        "their horizons, and time"
+    )
 
 
-def test_a_day_that_others_may_write_is_not_made_anew_and_what_reads_it_waits_until_it_is_accepted() -> None:
+def test_a_day_that_others_may_write_is_not_made_anew_and_its_readers_wait() -> None:
     story = built().edit("staging", day(5))
     assert needs(story.states(), {}).ready["staging"] == {day(5)}
-    found = needs(States(CONTRACTS, replace(story.view(), others_write=frozenset({"staging"})), story.codes), {})
+    found = needs(
+        States(CONTRACTS, replace(story.view(), others_write=frozenset({"staging"})), story.codes),
+        {},
+    )
     assert not found.needed["staging"]
     assert not found.ready["features"]
     assert day(5) in found.needed["features"]
@@ -91,20 +103,26 @@ def test_an_arrival_day_is_needed_if_something_landed_and_is_not_loaded() -> Non
     assert needs(story.states(), {"raw": {day(3)}}).ready["raw"] == {day(10)}
 
 
-@pytest.mark.parametrize(("table", "gone"), [("staging", 5), ("features", 5), ("features_as_known", 4)])
-def test_a_missing_day_between_the_first_receipt_and_the_frontier_is_needed(table: str, gone: int) -> None:
+@pytest.mark.parametrize(
+    ("table", "gone"), [("staging", 5), ("features", 5), ("features_as_known", 4)]
+)
+def test_a_missing_day_between_the_first_receipt_and_the_frontier_is_needed(
+    table: str, gone: int
+) -> None:
     story = forgotten(built(), table, day(gone))
     story.ledger.pop(day(gone), None)
     assert day(gone) in needed_days(story.states())[table]
 
 
-def test_a_missing_day_before_the_first_receipt_is_needed_for_its_deliveries_or_for_a_day_that_needs_making() -> None:
+def test_a_missing_day_before_the_first_receipt_is_needed_by_deliveries_or_by_another_day() -> None:
     story = loaded(10).build("staging", *DAYS[4:])
     for n in range(3):
         story.ledger.pop(day(n))
     found = needed_days(story.states())
     assert found["features"] == set(DAYS[3:]), "deliveries for them are loaded"
-    assert found["staging"] == {day(3), *(day(3 - n) for n in range(1, WINDOW))}, "its own, and features' window"
+    assert found["staging"] == {day(3), *(day(3 - n) for n in range(1, WINDOW))}, (
+        "its own, and features' window"
+    )
 
 
 def test_a_missing_day_that_a_made_day_requires_is_needed() -> None:
@@ -164,7 +182,9 @@ def test_arrival_days_are_joined_over_days_on_which_nothing_landed() -> None:
     assert joined_ranges(story.states(), "raw", [day(1), day(4)]) == [DayRange(day(1), day(5))]
 
 
-EVENTS = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9), max_size=3)), min_size=1, max_size=6)
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9), max_size=3)), min_size=1, max_size=6
+)
 
 
 @given(events=EVENTS, order=st.randoms(use_true_random=False))
@@ -173,7 +193,9 @@ def test_doing_what_is_needed_ends_and_leaves_every_day_as_if_built_at_once(
 ) -> None:
     story = Story()
     for number, (arrival, touched) in enumerate(events):
-        story.land(day(arrival), f"file {number}").load(day(arrival), touching=[day(arrival), *map(day, touched)])
+        story.land(day(arrival), f"file {number}").load(
+            day(arrival), touching=[day(arrival), *map(day, touched)]
+        )
         rounds = 0
         while make_what_is_ready(story):
             rounds += 1
@@ -181,7 +203,9 @@ def test_doing_what_is_needed_ends_and_leaves_every_day_as_if_built_at_once(
         settled = {State.FRESH, State.PENDING, State.MISSING}
         states = story.states()
         for name in BUILT:
-            found = {d: states.of(name, d) for d in story.tables.get(name, story.tables["raw"]).latest}
+            found = {
+                d: states.of(name, d) for d in story.tables.get(name, story.tables["raw"]).latest
+            }
             assert set(found.values()) <= settled, (name, found)
         assert not any(needed_days(states).values())
 
@@ -195,17 +219,21 @@ def stale(*days: int) -> Story:
     return story.load(day(10), touching=map(day, days))
 
 
-def requested(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Work], list[date]]:
+def requested(
+    story: Story, tried: dict[int, int], *days: int, rules: str = ""
+) -> tuple[list[Work], list[date]]:
     states = story.states()
     known = identities(states, "staging", map(day, days), rules)
-    return run_requests(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())
+    return run_requests(
+        states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset()
+    )
 
 
 def one(number: int) -> DayRange:
     return DayRange(day(number), day(number) + ONE_DAY)
 
 
-def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_write_in_between() -> None:
+def test_inputs_that_return_to_what_they_were_are_a_new_request_after_a_write() -> None:
     story = stale(2)
     (first,), _ = requested(story, {}, 2)
     before = {d: dict(rows) for d, rows in story.ledger.items()}
@@ -218,7 +246,7 @@ def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_w
     assert back.key != first.key
 
 
-def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last_so_that_it_holds_no_other_back() -> None:
+def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last() -> None:
     found, given_up = requested(stale(2, 3, 4), {3: 1}, 2, 3, 4)
     assert [(a.days, a.attempt) for a in found] == [(one(2), 0), (one(4), 0), (one(3), 1)]
     assert not given_up
@@ -234,11 +262,18 @@ def test_every_attempt_has_a_key_of_its_own_and_they_are_bounded() -> None:
 
 def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_changes() -> None:
     story = stale(3)
-    keys = [requested(story, {}, 3)[0][0].key, requested(story, {}, 3, rules="relaxed gates")[0][0].key]
+    keys = [
+        requested(story, {}, 3)[0][0].key,
+        requested(story, {}, 3, rules="relaxed gates")[0][0].key,
+    ]
     states = story.states()
     codes = {**states.codes, "staging": Codes("other code", "settings-1")}
     changed = States(states.contracts.values(), states.view, codes)
-    keys += [run_requests(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[0][0].key]
+    keys += [
+        run_requests(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[
+            0
+        ][0].key
+    ]
     story.land(day(12), "new input").load(day(12), touching=[day(3)])
     keys += [requested(story, {}, 3)[0][0].key]
     assert len(set(keys)) == len(keys)

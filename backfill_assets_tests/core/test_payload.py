@@ -7,10 +7,17 @@ import pytest
 
 from backfill_assets.core.payload import entity_misfit, log_columns, read_payload
 
-ORDERS = {"customer_id": "STRING", "total": "decimal(18, 2) not  null", "is_return": "BOOLEAN NOT NULL"}
+ORDERS = {
+    "customer_id": "STRING",
+    "total": "decimal(18, 2) not  null",
+    "is_return": "BOOLEAN NOT NULL",
+}
 REFUSED = {
     "a name of the machinery": ({"seq": "BIGINT"}, "seq is a name of the tables themselves"),
-    "one in another case": ({"Known_From": "DATE"}, "Known_From is a name of the tables themselves"),
+    "one in another case": (
+        {"Known_From": "DATE"},
+        "Known_From is a name of the tables themselves",
+    ),
     "one name twice": ({"total": "INT", "Total": "INT"}, "total and Total are one name to SQL"),
     "no name": ({"my total": "INT"}, "'my total' is no name of a column"),
     "a name of ours": ({"__total": "INT"}, "'__total' is no name of a column"),
@@ -30,7 +37,11 @@ def test_what_cannot_be_a_payload_is_refused_by_name(declared: dict[str, str], t
     [
         (("customer_id",), ""),
         (("customer_id", "is_return"), ""),
-        (("country",), "country is no column of the payload; name one or several of customer_id, total, is_return"),
+        (
+            ("country",),
+            "country is no column of the payload; name one or several of customer_id, total, "
+            "is_return",
+        ),
         (("total", "total"), "a column is named twice"),
     ],
 )

@@ -1,7 +1,8 @@
 """The port of places: what every filling of it promises, run here through the folder.
 
-Tested here: the verbs of `core.place.Place` and the functions over them, by their effect through the port alone, so
-that another filling is one more entry of `FILLINGS`. Not tested here: what only a folder has (`places/test_folder`).
+Tested here: the verbs of `core.place.Place` and the functions over them, by their effect through
+the port alone, so that another filling is one more entry of `FILLINGS`. Not tested here: what only
+a folder has (`places/test_folder`).
 """
 
 import hashlib
@@ -60,7 +61,11 @@ def at_once(work: Callable[[int], object]) -> list[object]:
 
 def test_a_place_below_another_is_a_value_with_the_last_part_of_its_name(place: Place) -> None:
     table = place.at("tables/raw")
-    assert (table.name, table, len({table, place.at("tables/raw")})) == ("raw", place.at("tables").at("raw"), 1)
+    assert (table.name, table, len({table, place.at("tables/raw")})) == (
+        "raw",
+        place.at("tables").at("raw"),
+        1,
+    )
     place.write("tables/raw/a", b"1")
     assert read(table, "a") == b"1"
     assert table.uri("a") == place.uri("tables/raw/a")
@@ -81,7 +86,10 @@ def test_what_is_written_is_listed_and_read_and_replaced_whole(place: Place) -> 
 def test_files_are_read_in_lines_by_their_ends_and_by_their_digest(place: Place) -> None:
     place.write("a", b"one\ntwo\nthree")
     assert list(lines(place, "a")) == [b"one\n", b"two\n", b"three"]
-    assert (ends(place, "a", 4), ends(place, "a", 99)) == ((b"one\n", b"hree"), (b"one\ntwo\nthree",) * 2)
+    assert (ends(place, "a", 4), ends(place, "a", 99)) == (
+        (b"one\n", b"hree"),
+        (b"one\ntwo\nthree",) * 2,
+    )
     assert (size(place, "a"), exists(place, "a")) == (13, True)
     assert sha256_of_bytes(place, "a") == hashlib.sha256(b"one\ntwo\nthree").hexdigest()
 
@@ -98,8 +106,18 @@ def test_a_file_that_is_opened_at_its_end_is_read_anywhere(place: Place, count: 
 
 
 def test_what_is_gone_is_said_by_one_condition(place: Place) -> None:
-    assert (place.token("a"), size(place, "a"), exists(place, "a"), read_json(place, "a")) == (None, None, False, {})
-    for reading in (read, lambda *_: list(lines(place, "a")), sha256_of_bytes, lambda *_: ends(place, "a", 1)):
+    assert (place.token("a"), size(place, "a"), exists(place, "a"), read_json(place, "a")) == (
+        None,
+        None,
+        False,
+        {},
+    )
+    for reading in (
+        read,
+        lambda *_: list(lines(place, "a")),
+        sha256_of_bytes,
+        lambda *_: ends(place, "a", 1),
+    ):
         with pytest.raises(Gone):
             reading(place, "a")
     place.delete("a")  # harmless
@@ -135,10 +153,13 @@ def test_a_file_is_replaced_only_where_it_is_the_one_that_was_seen(place: Place)
 
 def test_of_many_that_create_a_file_at_once_one_does(place: Place) -> None:
     for number in range(20):
-        found = at_once(lambda n, at=number: place.write(f"{at}", f"{n}".encode(), if_absent=True) and n)  # type: ignore[misc]
+        found = at_once(
+            lambda n, at=number: place.write(f"{at}", f"{n}".encode(), if_absent=True) and n
+        )  # type: ignore[misc]
         assert [found.count(AlreadyThere), found[int(read(place, f"{number}"))]] == [
-            WRITERS - 1, int(read(place, f"{number}")),
-        ]  # fmt: skip
+            WRITERS - 1,
+            int(read(place, f"{number}")),
+        ]
 
 
 def test_a_counter_that_many_raise_at_once_misses_none(place: Place) -> None:
@@ -218,9 +239,10 @@ def test_a_lock_has_one_holder_and_who_waits_in_vain_is_told_of_what(place: Plac
             raise AssertionError
 
     with (
-        place.lock(".locks/x.lock", "the table x"), ThreadPoolExecutor(1) as other,
+        place.lock(".locks/x.lock", "the table x"),
+        ThreadPoolExecutor(1) as other,
         pytest.raises(Held, match="the table x"),
-    ):  # fmt: skip
+    ):
         other.submit(held).result()
     with place.lock(".locks/x.lock", "the table x", 0), table_lock(place, "y"):
         assert {*place.names(".locks")} >= {"x.lock", "y.lock"}
@@ -229,9 +251,15 @@ def test_a_lock_has_one_holder_and_who_waits_in_vain_is_told_of_what(place: Plac
 def test_a_marker_is_abandoned_once_nobody_holds_it(place: Place) -> None:
     give_up = place.hold("markers/1")
     place.hold("markers/2")()
-    assert (list(place.abandoned("markers", never)), sorted(place.names("markers"))) == (["2"], ["1", "2"])
+    assert (list(place.abandoned("markers", never)), sorted(place.names("markers"))) == (
+        ["2"],
+        ["1", "2"],
+    )
     give_up()
     assert list(place.abandoned("markers", never)) == ["1", "2"]
     for name in place.abandoned("markers", never):
         place.delete(f"markers/{name}")
-    assert (list(place.abandoned("markers", never)), list(place.abandoned("none", never))) == ([], [])
+    assert (list(place.abandoned("markers", never)), list(place.abandoned("none", never))) == (
+        [],
+        [],
+    )

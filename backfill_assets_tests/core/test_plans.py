@@ -1,6 +1,7 @@
 """The tags of a chunk's receipts: its write mode and its code; the key and the tags of work.
 
-Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake (`backfill/test_plan.py`).
+Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake
+(`backfill/test_plan.py`).
 """
 
 from dataclasses import replace
@@ -40,11 +41,15 @@ from backfill_assets_tests.builders import day, receipt
         (Policy(write_mode="merge", keep_removed=True), WriteMode.MERGE_KEEPING),
     ],
 )
-def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: Policy, mode: str) -> None:
+def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
+    policy: Policy, mode: str
+) -> None:
     days, made = DayRange(date(2024, 3, 1), date(2024, 3, 3)), datetime(2024, 4, 1, tzinfo=UTC)
     code = PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2)
     chunks = cut(days, Policy(chunk="1d", canary=0))
-    plan = Plan("P", made, "me", days, ("staging",), chunks, policy, Pins({}, {}, {}, {}), code=code)
+    plan = Plan(
+        "P", made, "me", days, ("staging",), chunks, policy, Pins({}, {}, {}, {}), code=code
+    )
     tags = plan.tags(plan.chunk(1))
     assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
     assert ON_BAD_DAYS_TAG not in tags
@@ -70,11 +75,17 @@ def test_a_tag_that_says_nothing_of_a_day_names_no_version(text: str) -> None:
 
 
 DAY = date(2024, 3, 1)
-WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"})
+WORK = Work(
+    DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"}
+)
 
 
 def test_a_key_names_table_days_what_was_asked_and_the_attempt_and_no_words_of_people() -> None:
-    others = [replace(WORK, attempt=1), replace(WORK, needed={str(DAY): "other"}), replace(WORK, tables=("raw",))]
+    others = [
+        replace(WORK, attempt=1),
+        replace(WORK, needed={str(DAY): "other"}),
+        replace(WORK, tables=("raw",)),
+    ]
     assert len({WORK.key, *(other.key for other in others)}) == 4
     assert replace(WORK, note="again", days=DayRange(DAY, DAY + ONE_DAY)).key == WORK.key
     assert WORK.key.startswith(f"staging {DAY} ")
@@ -88,5 +99,9 @@ def test_what_a_plan_has_written_is_not_forced_again() -> None:
 
 def test_tags_say_how_days_change_and_receipts_keep_all_but_what_is_done_with_bad_days() -> None:
     tagged = replace(WORK, tags={PLAN_TAG: "p", MODE_TAG: "merge", ON_BAD_DAYS_TAG: KEEP_GOOD})
-    assert (tagged.mode, tagged.on_bad_days, WORK.mode) == (WriteMode.MERGE, KEEP_GOOD, WriteMode.OVERWRITE)
+    assert (tagged.mode, tagged.on_bad_days, WORK.mode) == (
+        WriteMode.MERGE,
+        KEEP_GOOD,
+        WriteMode.OVERWRITE,
+    )
     assert tagged.receipt_tags == {PLAN_TAG: "p", MODE_TAG: "merge"}

@@ -1,7 +1,7 @@
 """Programs of this package never begin with modules that lie where they start.
 
-Tested here: `core.process`, that whatever starts Python asks it, and which lake is meant. Not tested here: servers
-(`engine.test_launch`).
+Tested here: `core.process`, that whatever starts Python asks it, and which lake is meant. Not
+tested here: servers (`engine.test_launch`).
 """
 
 import ast
@@ -29,7 +29,9 @@ OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
 
 
 @pytest.mark.usefixtures("processes")
-def test_the_working_folder_imports_only_what_users_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_folder_imports_only_what_users_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in ("hostile/backfill_assets", "named/backfill_assets"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").write_text("raise SystemExit('hostile')")
@@ -40,7 +42,9 @@ def test_the_working_folder_imports_only_what_users_name(tmp_path: Path, monkeyp
     environ = with_package({**os.environ, "PYTHONPATH": path})
     assert environ["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "named"), str(tmp_path)]
     command = python_command("backfill_assets", "--version")
-    done = subprocess.run(command, cwd="hostile", env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd="hostile", env=environ, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "version" in done.stdout
 
@@ -64,7 +68,9 @@ PRINT_FOLDERS = """
 
 
 @pytest.mark.usefixtures("processes")
-def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(tmp_path: Path) -> None:
+def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(
+    tmp_path: Path,
+) -> None:
     named, variable = (tmp_path / "named").resolve(), (tmp_path / "variable").resolve()
     for value, expected in ((str(variable), variable), ("", CHECKOUT / DEFAULT_FOLDER)):
         found = run_python(PRINT_FOLDERS, named, env={LAKE_VARIABLE: value}).splitlines()
@@ -78,5 +84,7 @@ def test_a_home_folder_is_spelled_out() -> None:
 def test_a_name_comes_from_the_module_that_has_it_and_another_one_is_no_attribute() -> None:
     find = imported_when_used("backfill_assets", {"core.days": ("DayRange",)})
     assert find("DayRange") is DayRange
-    with pytest.raises(AttributeError, match="module 'backfill_assets' has no attribute 'some_days'"):
+    with pytest.raises(
+        AttributeError, match="module 'backfill_assets' has no attribute 'some_days'"
+    ):
         find("some_days")

@@ -1,7 +1,9 @@
-"""What nobody reads makes nobody's days stale; other windows, cut or maturity alone make days outdated, never stale.
+"""What nobody reads makes nobody's days stale; other windows, cut or maturity alone make days
+outdated, never stale.
 
-Tested here: `core.readings` and parameters of days, alone and through digests and states of lakes in memory. Not tested
-here: taking the fingerprints (`lake.test_audit`, `load.test_arrivals`), receipts of a load (`load.test_candidate`).
+Tested here: `core.readings` and parameters of days, alone and through digests and states of lakes
+in memory. Not tested here: taking the fingerprints (`lake.test_audit`, `load.test_arrivals`),
+receipts of a load (`load.test_candidate`).
 """
 
 from collections.abc import Mapping
@@ -61,9 +63,14 @@ def wider(contract: Contract) -> Contract:
 
 def reader(kind: InputKind, columns: tuple[str, ...] | None) -> Contract:
     return Contract(
-        "sums", "sums", (Column("entity", "STRING", "e"), Column("day", "DATE", "d")), "day", ("entity",),
-        (Input("staging", before=1, kind=kind, columns=columns),), waits_for_cut=kind is InputKind.KNOWN_AT_CUT,
-    )  # fmt: skip
+        "sums",
+        "sums",
+        (Column("entity", "STRING", "e"), Column("day", "DATE", "d")),
+        "day",
+        ("entity",),
+        (Input("staging", before=1, kind=kind, columns=columns),),
+        waits_for_cut=kind is InputKind.KNOWN_AT_CUT,
+    )
 
 
 def entry(whole: str, digest: str = "", **parts: str) -> DayEntry:
@@ -73,7 +80,10 @@ def entry(whole: str, digest: str = "", **parts: str) -> DayEntry:
 def lake(staging: DayEntry, arrivals: str, *made: tuple[Contract, DayEntry, str]) -> LakeView:
     """One day of everything; staging is what its deliveries give."""
     latest = {"staging": DayReceipt(staging, 0, "w", "", "", "")}
-    latest |= {c.name: DayReceipt(e, 0, "w", CODE.code_digest, CODE.settings_digest, "", text) for c, e, text in made}
+    latest |= {
+        c.name: DayReceipt(e, 0, "w", CODE.code_digest, CODE.settings_digest, "", text)
+        for c, e, text in made
+    }
     tables = {name: TableView(0, {day(0): receipt}) for name, receipt in latest.items()}
     tables["arrivals"] = TableView(0, {}, {"raw": 0}, midnight(day(0)) + timedelta(days=2))
     landed = {day(0): LandedDay(frozenset({"a"}), 1)}
@@ -86,19 +96,29 @@ def lake(staging: DayEntry, arrivals: str, *made: tuple[Contract, DayEntry, str]
 
 
 def state(view: LakeView, contract: Contract) -> str:
-    return States((wider(RAW), wider(STAGING), contract), view, {"sums": CODE}).of("sums", day(0)).value
+    return (
+        States((wider(RAW), wider(STAGING), contract), view, {"sums": CODE})
+        .of("sums", day(0))
+        .value
+    )
 
 
 def made_of(contract: Contract, staging: DayEntry, arrivals: str) -> tuple[Contract, DayEntry, str]:
     """A day of the reader's as it is made of these inputs, by its parameters of that moment."""
     view = lake(staging, arrivals)
     states = States((wider(RAW), wider(STAGING), contract), view, {})
-    return contract, entry("made", states.digests.of("sums", day(0))), parameters_of(contract, view).to_json()
+    return (
+        contract,
+        entry("made", states.digests.of("sums", day(0))),
+        parameters_of(contract, view).to_json(),
+    )
 
 
 def told(whole: str, parts: Mapping[str, str]) -> str:
     """The text of the ledger, as `load.arrivals` says it."""
-    return SEPARATOR.join((whole, *(f"{name}{NAME_END}{found}" for name, found in sorted(parts.items()))))
+    return SEPARATOR.join(
+        (whole, *(f"{name}{NAME_END}{found}" for name, found in sorted(parts.items())))
+    )
 
 
 PART, DELIVERY = name_of(READ), name_of(DELIVERED)
@@ -114,15 +134,34 @@ PARTS_ALONE = entry("old", **{PART: "of a part"}), told("old", {DELIVERY: "of a 
 @pytest.mark.parametrize(
     ("by", "of", "now", "found"),
     [
-        (READ, READ, BEFORE, "fresh"), (READ, READ, ADDED, "fresh"), (READ, READ, CHANGED, "stale"),
-        (READ, READ, UNKNOWN, "stale"), (READ, READ, PARTS_ALONE, "fresh"), (None, None, ADDED, "stale"),
-        (None, READ, BEFORE, "fresh"), (None, READ, ADDED, "fresh"), (None, READ, CHANGED, "stale"),
+        (READ, READ, BEFORE, "fresh"),
+        (READ, READ, ADDED, "fresh"),
+        (READ, READ, CHANGED, "stale"),
+        (READ, READ, UNKNOWN, "stale"),
+        (READ, READ, PARTS_ALONE, "fresh"),
+        (None, None, ADDED, "stale"),
+        (None, READ, BEFORE, "fresh"),
+        (None, READ, ADDED, "fresh"),
+        (None, READ, CHANGED, "stale"),
     ],
-    ids=["as it was", "a column nobody reads", "one that is read", "parts unknown", "parts alone are new",
-         "who reads every column", "of before columns could be named", "its added column", "its changed column"],
-)  # fmt: skip
+    ids=[
+        "as it was",
+        "a column nobody reads",
+        "one that is read",
+        "parts unknown",
+        "parts alone are new",
+        "who reads every column",
+        "of before columns could be named",
+        "its added column",
+        "its changed column",
+    ],
+)
 def test_a_day_is_stale_only_where_a_column_that_is_read_has_changed(
-    kind: InputKind, by: tuple[str, ...] | None, of: tuple[str, ...] | None, now: tuple[DayEntry, str], found: str
+    kind: InputKind,
+    by: tuple[str, ...] | None,
+    of: tuple[str, ...] | None,
+    now: tuple[DayEntry, str],
+    found: str,
 ) -> None:
     assert state(lake(*now, made_of(reader(kind, by), *BEFORE)), reader(kind, of)) == found
 
@@ -132,16 +171,30 @@ def test_the_sets_that_are_asked_for_are_proper_parts_and_named_by_their_columns
     assert rows_read(contracts, "staging") == {PART: READ}
     assert deliveries_read(contracts, (*DELIVERED, "more")) == {}
     known = (*contracts[:2], reader(InputKind.KNOWN_AT_CUT, READ))
-    assert (rows_read(known, "staging"), deliveries_read(known, (*DELIVERED, "more"))) == ({}, {DELIVERY: DELIVERED})
+    assert (rows_read(known, "staging"), deliveries_read(known, (*DELIVERED, "more"))) == (
+        {},
+        {DELIVERY: DELIVERED},
+    )
     everything = reader(InputKind.CONTENT, wider(STAGING).column_names)
     assert rows_read((*contracts[:2], everything), "staging") == {}
     assert name_of(("a", "b")) == name_of(("b", "a")) != name_of(("ab",))
 
 
 def test_what_decides_which_version_is_current_reaches_who_reads_none_of_it() -> None:
-    columns = tuple(Column(c, "STRING", c) for c in ("event_key", "version_ts", "paid", "more", "event_date"))
-    versions = Contract("staging", "s", columns, "event_date", ("event_key",), (Input("raw", kind=InputKind.ARRIVALS),))
-    wanted = Input("staging", kind=InputKind.KNOWN_AT_CUT, columns=("event_key", "paid", "event_date"))
+    columns = tuple(
+        Column(c, "STRING", c) for c in ("event_key", "version_ts", "paid", "more", "event_date")
+    )
+    versions = Contract(
+        "staging",
+        "s",
+        columns,
+        "event_date",
+        ("event_key",),
+        (Input("raw", kind=InputKind.ARRIVALS),),
+    )
+    wanted = Input(
+        "staging", kind=InputKind.KNOWN_AT_CUT, columns=("event_key", "paid", "event_date")
+    )
     delivered = ("seq", "event_key", "version_ts", "op", "paid", "more")
     assert delivery_columns(wanted, {"staging": versions}, delivered) == delivered[:-1]
 
@@ -150,7 +203,10 @@ def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
     wide, narrow = Input("staging", before=1), Input("staging", columns=("entity",))
     assert narrowed(wide, [narrow]) == replace(wide, columns=("entity",))
     assert narrowed(narrow, [replace(narrow, columns=("value",))]) == narrow
-    assert narrowed(wide, [replace(narrow, table="raw"), replace(narrow, kind=InputKind.KNOWN_AT_CUT)]) == wide
+    assert (
+        narrowed(wide, [replace(narrow, table="raw"), replace(narrow, kind=InputKind.KNOWN_AT_CUT)])
+        == wide
+    )
 
 
 def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -> None:
@@ -158,7 +214,10 @@ def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -
     for columns in (None, READ):
         made = parameters_of(reader(InputKind.CONTENT, columns), view)
         assert parse_parameters(made.to_json()) == made
-    assert '["staging",1,0,"content"]' in parameters_of(reader(InputKind.CONTENT, None), view).to_json()
+    assert (
+        '["staging",1,0,"content"]'
+        in parameters_of(reader(InputKind.CONTENT, None), view).to_json()
+    )
 
 
 ALL_DAYS = [day(n) for n in range(12)]
@@ -166,7 +225,9 @@ OTHER = Codes("code-1", "settings-2")
 WIDER = replace(FEATURES, inputs=(Input("staging", before=WINDOW + 1),))
 FARTHER = replace(LABELS, inputs=(Input("staging", before=-1, after=HORIZON + 1), LABELS.inputs[1]))
 RIPER = replace(TRAINING, matures_after_days=HORIZON + MATURITY + 2)
-KNOWN_LONGER = replace(AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, kind=InputKind.KNOWN_AT_CUT),))
+KNOWN_LONGER = replace(
+    AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, kind=InputKind.KNOWN_AT_CUT),)
+)
 parameters = st.builds(
     Parameters,
     st.lists(
@@ -223,8 +284,12 @@ def test_another_window_that_no_digest_of_code_or_settings_knows_of_is_outdated_
     assert not states.is_settled("features", day(8))
 
 
-@pytest.mark.parametrize(("number", "state"), [(4, State.OUTDATED), (5, State.OUTDATED), (6, State.STALE)])
-def test_inputs_are_those_of_the_window_that_the_day_was_made_with(number: int, state: State) -> None:
+@pytest.mark.parametrize(
+    ("number", "state"), [(4, State.OUTDATED), (5, State.OUTDATED), (6, State.STALE)]
+)
+def test_inputs_are_those_of_the_window_that_the_day_was_made_with(
+    number: int, state: State
+) -> None:
     story = built().rewrite("staging", day(number), fingerprint="restated")
     assert under(story, WIDER).of("features", day(8)) is state
     assert story.state("features", day(8)) is (State.STALE if state is State.STALE else State.FRESH)
@@ -242,7 +307,9 @@ def test_late_data_is_found_in_a_horizon_of_before_and_in_what_was_known_of_befo
 def test_a_label_still_ripens_when_the_maturity_of_its_making_has_passed() -> None:
     later = replace(LABELS, matures_after_days=HORIZON + MATURITY + 2)
     story = loaded(8).build_all(*ALL_DAYS[:8])
-    last = next(d for d in ALL_DAYS if story.frontier() == midnight(d + ONE_DAY * (HORIZON + MATURITY)))
+    last = next(
+        d for d in ALL_DAYS if story.frontier() == midnight(d + ONE_DAY * (HORIZON + MATURITY))
+    )
     assert under(story, later).of("labels", last) is State.OUTDATED
     story.land(day(8), "file-8").load(day(8), touching=[])
     assert under(story, later).of("labels", last) is State.STALE
@@ -256,7 +323,7 @@ def forgetful(story: Story, table: str) -> Story:
     return story
 
 
-def test_receipts_of_before_are_outdated_under_other_settings_and_judged_as_before_under_the_same() -> None:
+def test_older_receipts_are_outdated_under_other_settings_and_unchanged_under_the_same() -> None:
     assert under(forgetful(built(), "features"), WIDER).of("features", day(8)) is State.OUTDATED
     assert forgetful(built(), "features").state("features", day(8)) is State.FRESH
     restated = built().rewrite("staging", day(7), fingerprint="restated")

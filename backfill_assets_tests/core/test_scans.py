@@ -27,7 +27,9 @@ def test_a_report_with_a_contradiction_asks_for_a_person(report: ScanReport) -> 
 
 
 def test_a_report_is_json_with_days_in_order() -> None:
-    report = ScanReport(new={"a.csv": (3, 1)}, altered=("b.csv",), blocked=frozenset({day(2), day(0)}), known=2)
+    report = ScanReport(
+        new={"a.csv": (3, 1)}, altered=("b.csv",), blocked=frozenset({day(2), day(0)}), known=2
+    )
     told = json.loads(json.dumps(report.to_dict()))
     assert told["new"] == {"a.csv": {"rows": 3, "bad_rows": 1}}
     assert told["altered"] == ["b.csv"]

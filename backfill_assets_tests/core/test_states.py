@@ -1,6 +1,7 @@
 """The seven states of a day, the order in which they match, and what a write says of a day.
 
-Tested here: `core.states`, each state by an example. Not tested here: what moves a digest (`test_digests.py`).
+Tested here: `core.states`, each state by an example. Not tested here: what moves a digest
+(`test_digests.py`).
 """
 
 from dataclasses import replace
@@ -26,7 +27,11 @@ def test_days_before_the_first_day_of_a_table_are_pending_or_stay_as_they_were_m
     own = tuple(replace(c, first_day=day(2)) if c.name == "staging" else c for c in CONTRACTS)
     story.land(day(2), "late for 1").load(day(2), touching=[day(2), day(1)])
     states = States(own, story.view(), story.codes)
-    assert [states.of("staging", day(n)) for n in (0, 1, 2)] == [State.PENDING, State.FRESH, State.STALE]
+    assert [states.of("staging", day(n)) for n in (0, 1, 2)] == [
+        State.PENDING,
+        State.FRESH,
+        State.STALE,
+    ]
 
 
 def test_a_lake_without_tables_is_missing_until_the_cut_where_it_waits() -> None:
@@ -50,7 +55,11 @@ def test_staleness_travels_down_only_as_far_as_content_changes() -> None:
     story.build("staging", day(5), content=same)
     assert {story.state("features", d) for d in ALL_DAYS[5:8]} == {State.FRESH}
     story.build("staging", day(5), content="other")
-    assert [story.state("features", d) for d in ALL_DAYS[4:9]] == [State.FRESH, *[State.STALE] * 3, State.FRESH]
+    assert [story.state("features", d) for d in ALL_DAYS[4:9]] == [
+        State.FRESH,
+        *[State.STALE] * 3,
+        State.FRESH,
+    ]
 
 
 def test_a_day_that_a_commit_of_others_touched_is_stale() -> None:
@@ -96,7 +105,9 @@ def test_a_day_whose_cut_lies_after_the_frontier_is_pending_even_before_it_was_b
     story.build("staging", *ALL_DAYS[:5])
     assert story.state("features_as_known", day(2)) is State.MISSING
     assert story.state("features_as_known", day(3)) is State.PENDING
-    assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.PENDING
+    assert (
+        story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.PENDING
+    )
     assert story.state("features", day(3)) is State.MISSING, "features do not wait"
 
 
@@ -105,7 +116,9 @@ def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
     story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(3))
     story.land(day(3), "file-3").load(day(3), touching=[])
     assert story.state("features_as_known", day(3)) is State.STALE
-    assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
+    assert (
+        story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
+    )
 
 
 def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists() -> None:
@@ -118,7 +131,8 @@ def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists(
 
 
 def test_the_first_match_counts() -> None:
-    """One day, and one reason after another taken away: each uncovers the next state of the rule."""
+    """One day, and one reason after another taken away: each uncovers the next state of the
+    rule."""
     story = loaded(3).build_all(*ALL_DAYS[:3])
     table, last = "features_as_known", day(3)
     receipt = DayEntry(1, "A", "digest of other inputs", Built.HELD)
@@ -140,7 +154,14 @@ def test_the_first_match_counts() -> None:
     seen.append(story.state(table, last))
     story.rewrite(table, last)
     seen.append(story.state(table, last))
-    assert seen == [State.HELD, State.PENDING, State.STALE, State.INCOMPLETE, State.OUTDATED, State.FRESH]
+    assert seen == [
+        State.HELD,
+        State.PENDING,
+        State.STALE,
+        State.INCOMPLETE,
+        State.OUTDATED,
+        State.FRESH,
+    ]
 
 
 def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:
@@ -196,16 +217,27 @@ def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:
 
 
 def test_a_day_is_shown_in_the_state_in_which_it_was_written() -> None:
-    assert [written_as(b).value for b in Built] == ["fresh", "incomplete", "pending", "held", "outdated"]
+    assert [written_as(b).value for b in Built] == [
+        "fresh",
+        "incomplete",
+        "pending",
+        "held",
+        "outdated",
+    ]
 
 
 DAYS = {"entity": "STRING", "arrival_date": "DATE", "event_date": "DATE"}
-OTHER, VALUE = {**DAYS, "other": "BIGINT"}, {**DAYS, "value": "BIGINT"}  # of files before and after a rename
+OTHER, VALUE = (
+    {**DAYS, "other": "BIGINT"},
+    {**DAYS, "value": "BIGINT"},
+)  # of files before and after a rename
 
 
 def test_a_day_is_incomplete_until_its_input_is_made_with_every_column_that_it_reads() -> None:
     story = loaded(10).build_all(*ALL_DAYS)
-    story.rewrite("staging", day(4), columns=dict.fromkeys(OTHER, ""))  # as a receipt of before, which names none
+    story.rewrite(
+        "staging", day(4), columns=dict.fromkeys(OTHER, "")
+    )  # as a receipt of before, which names none
     assert story.states().lacking("features", day(5)) == [("staging", day(4))]
     assert story.state("features", day(5)) is State.FRESH, "it was made before"
     assert story.build("features", day(5)).state("features", day(5)) is State.INCOMPLETE
@@ -214,7 +246,7 @@ def test_a_day_is_incomplete_until_its_input_is_made_with_every_column_that_it_r
     assert story.build("features", day(5)).state("features", day(5)) is State.FRESH
 
 
-def test_another_name_or_type_in_an_input_s_files_makes_its_readers_stale_and_a_wider_type_does_not() -> None:
+def test_another_name_or_type_in_files_makes_readers_stale_and_a_wider_type_does_not() -> None:
     story = loaded(10).build_all(*ALL_DAYS).rewrite("staging", day(4), columns=VALUE)
     story.build("features", *ALL_DAYS)
     assert story.rewrite("staging", day(4), columns=VALUE).state("features", day(5)) is State.FRESH
@@ -223,10 +255,14 @@ def test_another_name_or_type_in_an_input_s_files_makes_its_readers_stale_and_a_
         ({**VALUE, "value": "DATE"}, State.STALE),
         (OTHER, State.STALE),
     ):
-        assert story.rewrite("staging", day(4), columns=columns).state("features", day(5)) is state, columns
+        assert (
+            story.rewrite("staging", day(4), columns=columns).state("features", day(5)) is state
+        ), columns
 
 
-def test_rows_that_were_loaded_without_a_column_are_made_again_once_they_are_loaded_with_it() -> None:
+def test_rows_that_were_loaded_without_a_column_are_made_again_once_they_are_loaded_with_it() -> (
+    None
+):
     story = loaded(10).build_all(*ALL_DAYS).rewrite("raw", day(4), columns=OTHER).finish()
     story.build("staging", day(4)).rewrite("staging", day(4), columns=DAYS)
     assert story.states().undelivered("staging", day(4)) == {"value"}

@@ -34,7 +34,9 @@ def test_what_is_printed_is_printable(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.text(), st.integers(1, 20))
-def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, most: int) -> None:
+def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(
+    text: str, most: int
+) -> None:
     cut = shortened(text, most)
     assert len(cut) <= most
     assert cut == text or cut.endswith("…")
@@ -61,11 +63,16 @@ def test_records_become_objects_of_plain_values() -> None:
     outer = Outer(datetime(2024, 3, 1, 2, tzinfo=UTC), None, (Inner(day, State.STALE),))
     numbers = [float("inf"), float("-inf"), float("nan"), 0.5]
     inner = [{"day": "2024-03-01", "state": "stale"}]
-    found = json_of({day: outer, "names": {"a"}, "text": "as it is", "numbers": numbers, "bytes": b"\x00\xff"})
+    found = json_of(
+        {day: outer, "names": {"a"}, "text": "as it is", "numbers": numbers, "bytes": b"\x00\xff"}
+    )
     assert found == {
         "2024-03-01": {"outer": {"at": "2024-03-01T02:00:00+00:00", "rows": None, "inner": inner}},
-        "names": ["a"], "text": "as it is", "numbers": ["inf", "-inf", "nan", 0.5], "bytes": "00ff",
-    }  # fmt: skip
+        "names": ["a"],
+        "text": "as it is",
+        "numbers": ["inf", "-inf", "nan", 0.5],
+        "bytes": "00ff",
+    }
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
@@ -105,6 +112,18 @@ def test_a_known_secret_is_shown_nowhere() -> None:
 @pytest.mark.slow
 def test_a_long_text_is_scrubbed_in_linear_time() -> None:
     began = time.process_time()
-    for unit in ("a", "://a:", "?a=", "token=", "password='", "authorization: ", "Bearer a", "@", ":/", '"', "sig"):
+    for unit in (
+        "a",
+        "://a:",
+        "?a=",
+        "token=",
+        "password='",
+        "authorization: ",
+        "Bearer a",
+        "@",
+        ":/",
+        '"',
+        "sig",
+    ):
         scrub(unit * (200_000 // len(unit)) + " s3://a:b@c")
     assert time.process_time() - began < 5

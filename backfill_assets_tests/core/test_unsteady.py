@@ -19,7 +19,9 @@ def test_a_key_holds_the_day_or_the_time_that_decides_it() -> None:
     assert keys_of([raw]) == [frozenset({"seq", "arrival_date"}), frozenset({"seq", "arrival_ts"})]
 
 
-@pytest.mark.parametrize("name", ["bround", "variant_get", "st_area", "time_diff", "rank", "hll_union", "xpath_int"])
+@pytest.mark.parametrize(
+    "name", ["bround", "variant_get", "st_area", "time_diff", "rank", "hll_union", "xpath_int"]
+)
 def test_a_function_of_sparks_is_known(name: str) -> None:
     assert is_sparks(name)
 

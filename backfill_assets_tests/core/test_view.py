@@ -1,7 +1,7 @@
 """Which arrival days must be loaded again because another program changed a ledger.
 
-Tested here: what states and needs make of such views. Not tested here: reading one (`lake/test_view.py`), and which
-arrival days may be loaded (`test_frontier.py`).
+Tested here: what states and needs make of such views. Not tested here: reading one
+(`lake/test_view.py`), and which arrival days may be loaded (`test_frontier.py`).
 """
 
 from datetime import date
@@ -16,7 +16,8 @@ from backfill_assets_tests.builders import Story, day, loaded
 
 
 def hurt(*days: date) -> Story:
-    """A lake in which all is made, and another program then took the ledger's rows of these arrival days."""
+    """A lake in which all is made, and another program then took the ledger's rows of these arrival
+    days."""
     story = loaded(6).build_all(*map(day, range(6)))
     for rows in story.ledger.values():
         for d in days:
@@ -32,7 +33,9 @@ def test_staging_is_never_ready_while_the_ledger_that_says_its_deliveries_is_not
     assert found.waiting["staging"] == {day(3): ("raw", day(3))}
 
 
-def test_the_days_whose_ledger_rows_were_touched_are_not_loaded_until_they_are_loaded_again() -> None:
+def test_the_days_whose_ledger_rows_were_touched_are_not_loaded_until_they_are_loaded_again() -> (
+    None
+):
     story = hurt(day(1), day(3))
     assert [n for n in range(6) if not is_loaded(day(n), story.view().source("raw"))] == [1, 3]
     assert story.state("raw", day(3)) is State.STALE
@@ -44,11 +47,16 @@ def test_the_days_whose_ledger_rows_were_touched_are_not_loaded_until_they_are_l
 
 
 def test_days_of_a_touched_month_that_were_never_loaded_are_in_no_doubt() -> None:
-    assert loaded(2).edit("arrivals", day(7), day(8)).view().source("raw").doubted_arrivals() == frozenset()
+    assert (
+        loaded(2).edit("arrivals", day(7), day(8)).view().source("raw").doubted_arrivals()
+        == frozenset()
+    )
 
 
 @pytest.mark.parametrize("ledger", ["quarantine", "too_late"])
-def test_an_arrival_day_whose_rows_set_aside_were_touched_is_loaded_again_and_holds_up_no_other(ledger: str) -> None:
+def test_an_arrival_day_whose_rows_set_aside_were_touched_is_loaded_again_and_holds_up_no_other(
+    ledger: str,
+) -> None:
     story = loaded(3).build_all(*map(day, range(3)))
     story.tables.setdefault(ledger, TableView())
     story.edit(ledger, day(1))

@@ -1,5 +1,6 @@
-"""What projects do with an IO manager of Delta tables, as 27 cases that any such manager can be put to.
-Here: the cases; each raises Wrong where something else happens. Not here: the project (`any_manager.py`)."""
+"""What projects do with an IO manager of Delta tables, as 27 cases that any such manager can be put
+to. Here: the cases; each raises Wrong where something else happens. Not here: the project
+(`any_manager.py`)."""
 
 import threading
 from collections.abc import Callable
@@ -12,14 +13,27 @@ import dagster as dg
 import pandas as pd
 import pyarrow as pa
 
-from backfill_assets_tests.dagster.any_manager import FIRST, LAST, Make, World, daily, days, expect, reader
+from backfill_assets_tests.dagster.any_manager import (
+    FIRST,
+    LAST,
+    Make,
+    World,
+    daily,
+    days,
+    expect,
+    reader,
+)
 
 
 def a_month_in_one_run_is_one_commit(w: World) -> None:
     w.must_run([w.orders(annotated=pa.Table)], FIRST, LAST)
     expect(w.amounts("orders") == dict.fromkeys(days(31), 6), "its rows are not there")
     commits = len(
-        [c for c in w.table("orders").history() if c.get("operation") in ("WRITE", "CREATE OR REPLACE TABLE")]
+        [
+            c
+            for c in w.table("orders").history()
+            if c.get("operation") in ("WRITE", "CREATE OR REPLACE TABLE")
+        ]
     )
     expect(commits == 1, f"{commits} commits")
 
@@ -28,7 +42,10 @@ def one_day_of_a_range_made_again_leaves_the_others(w: World) -> None:
     w.must_run([w.orders(annotated=pa.Table)], FIRST, days(5)[-1])
     w.bad["2024-01-03"] = [("a", 70)]
     w.must_run([w.orders(annotated=pa.Table)], "2024-01-03")
-    expect(w.amounts("orders") == {**dict.fromkeys(days(5), 6), "2024-01-03": 70}, f"{w.amounts('orders')}")
+    expect(
+        w.amounts("orders") == {**dict.fromkeys(days(5), 6), "2024-01-03": 70},
+        f"{w.amounts('orders')}",
+    )
 
 
 def equal_rows_write_nothing(w: World) -> None:
@@ -59,11 +76,15 @@ def a_first_run_without_rows_makes_an_empty_table(w: World) -> None:
 
 
 def refused(w: World, make: Make, annotated: Any = pa.Table, first: str = FIRST) -> None:
-    """Rows that a table of three good days does not take: nothing is written, and the run says why."""
+    """Rows that a table of three good days does not take: nothing is written, and the run says
+    why."""
     w.must_run([w.orders(annotated=pa.Table)], FIRST, days(3)[-1])
     before = w.rows("orders")
     cause = w.run([w.orders(make, annotated=annotated)], first)
-    expect(w.rows("orders") == before, "the table changed" + (f", and the run fails: {cause}" if cause else ""))
+    expect(
+        w.rows("orders") == before,
+        "the table changed" + (f", and the run fails: {cause}" if cause else ""),
+    )
     expect(bool(cause), "nothing is written, and the run succeeds")
 
 
@@ -72,12 +93,17 @@ def a_row_of_another_day_is_refused(w: World) -> None:
 
 
 def a_row_of_another_day_is_refused_in_the_first_run_too(w: World) -> None:
-    cause = w.run([w.orders(lambda _: w.rows_of(["2024-01-01", "2024-01-09"]), annotated=pa.Table)], FIRST)
+    cause = w.run(
+        [w.orders(lambda _: w.rows_of(["2024-01-01", "2024-01-09"]), annotated=pa.Table)], FIRST
+    )
     expect(bool(cause), "it is written")
 
 
 def a_row_without_a_day_is_refused(w: World) -> None:
-    refused(w, lambda t: t.set_column(0, "day", pa.array([None, *t["day"].to_pylist()[1:]], pa.date32())))
+    refused(
+        w,
+        lambda t: t.set_column(0, "day", pa.array([None, *t["day"].to_pylist()[1:]], pa.date32())),
+    )
 
 
 def a_new_column_is_refused_by_default(w: World) -> None:
@@ -90,9 +116,14 @@ def a_column_of_another_type_is_refused(w: World) -> None:
 
 def a_new_column_comes_where_it_may(w: World) -> None:
     w.must_run([w.orders(annotated=pa.Table)], FIRST, days(3)[-1])
-    wider = w.orders(lambda t: t.append_column("more", pa.array([1] * t.num_rows)), annotated=pa.Table)
+    wider = w.orders(
+        lambda t: t.append_column("more", pa.array([1] * t.num_rows)), annotated=pa.Table
+    )
     w.must_run([wider], "2024-01-02", io_manager=w.manager(w.folder, evolving=True))
-    expect(w.amounts("orders") == dict.fromkeys(days(3), 6), f"days are lost: {sorted(w.amounts('orders'))}")
+    expect(
+        w.amounts("orders") == dict.fromkeys(days(3), 6),
+        f"days are lost: {sorted(w.amounts('orders'))}",
+    )
 
 
 def a_day_whose_function_fails_keeps_its_rows(w: World) -> None:
@@ -114,7 +145,9 @@ def a_day_that_fails_a_check_keeps_its_rows(w: World) -> None:
 def an_upstream_of_spark_is_read_by_pandas(w: World) -> None:
     session = w.spark()
     expect(session is not None, "no type handler for frames of Spark")
-    w.must_run([w.orders(lambda t: session.createDataFrame(t)), reader(pd.DataFrame)], FIRST, days(3)[-1])
+    w.must_run(
+        [w.orders(lambda t: session.createDataFrame(t)), reader(pd.DataFrame)], FIRST, days(3)[-1]
+    )
     expect(w.amounts("taken") == dict.fromkeys(days(3), 6), f"{w.amounts('taken')}")
 
 
@@ -126,12 +159,18 @@ def an_upstream_of_arrow_is_read_by_pandas(w: World) -> None:
 def an_upstream_of_pandas_is_read_by_polars(w: World) -> None:
     frame_type = import_module("polars").DataFrame  # which the tests of most machines do not have
     orders = w.orders(lambda t: t.to_pandas(), annotated=pd.DataFrame)
-    w.must_run([orders, reader(frame_type, take=lambda frame: frame.to_dicts())], FIRST, days(3)[-1])
+    w.must_run(
+        [orders, reader(frame_type, take=lambda frame: frame.to_dicts())], FIRST, days(3)[-1]
+    )
     expect(w.amounts("taken") == dict.fromkeys(days(3), 6), f"{w.amounts('taken')}")
 
 
 def a_window_of_seven_days_is_read(w: World) -> None:
-    w.must_run([w.orders(annotated=pa.Table), reader(pa.Table, -6, lambda t: t.to_pylist())], FIRST, days(9)[-1])
+    w.must_run(
+        [w.orders(annotated=pa.Table), reader(pa.Table, -6, lambda t: t.to_pylist())],
+        FIRST,
+        days(9)[-1],
+    )
     wanted = [6 * min(n + 1, 7) for n in range(9)]
     expect(w.amounts("taken") == dict(zip(days(9), wanted, strict=True)), f"{w.amounts('taken')}")
 
@@ -139,7 +178,9 @@ def a_window_of_seven_days_is_read(w: World) -> None:
 def two_inputs_have_a_mapping_each(w: World) -> None:
     def both(context: dg.AssetExecutionContext, orders: pa.Table, others: pa.Table) -> pa.Table:
         keys = [date.fromisoformat(k) for k in context.partition_keys]
-        return pa.table({"day": keys, "amount": [orders.num_rows * 100 + others.num_rows] * len(keys)})
+        return pa.table(
+            {"day": keys, "amount": [orders.num_rows * 100 + others.num_rows] * len(keys)}
+        )
 
     def others(context: dg.AssetExecutionContext) -> Any:
         return w.rows_of(context.partition_keys)
@@ -162,7 +203,9 @@ def an_asset_without_days_reads_all_days(w: World) -> None:
     defs = dg.Definitions([w.orders(annotated=pa.Table), total], resources=keys)
     job = dg.define_asset_job("total_job", selection="total")
     merged = dg.Definitions.merge(defs, dg.Definitions(jobs=[job]))
-    result = merged.resolve_job_def("total_job").execute_in_process(instance=w.instance, raise_on_error=False)
+    result = merged.resolve_job_def("total_job").execute_in_process(
+        instance=w.instance, raise_on_error=False
+    )
     expect(result.success, "the run fails")
     expect(result.output_for_node("total") % 6 == 0, "it is not the sum of whole days")
 
@@ -170,19 +213,25 @@ def an_asset_without_days_reads_all_days(w: World) -> None:
 def the_day_is_the_column_that_partition_expr_names(w: World) -> None:
     sold = w.orders(
         lambda t: t.append_column("made", t["day"]).rename_columns(["sold", "id", "amount", "day"]),
-        annotated=pa.Table, metadata={"partition_expr": "sold"},
-    )  # fmt: skip
+        annotated=pa.Table,
+        metadata={"partition_expr": "sold"},
+    )
     w.must_run([sold], FIRST, days(3)[-1])
     w.must_run([sold], "2024-01-02")
     expect(w.amounts("orders") == dict.fromkeys(days(3), 6), f"{w.amounts('orders')}")
 
 
 def a_day_as_a_timestamp_stays_a_day(w: World) -> None:
-    stamped = w.orders(lambda t: t.set_column(0, "day", t["day"].cast(pa.timestamp("us"))), annotated=pa.Table)
+    stamped = w.orders(
+        lambda t: t.set_column(0, "day", t["day"].cast(pa.timestamp("us"))), annotated=pa.Table
+    )
     w.must_run([stamped], FIRST, days(3)[-1])
     w.bad["2024-01-02"] = [("a", 70)]
     w.must_run([stamped], "2024-01-02")
-    expect(w.amounts("orders") == {**dict.fromkeys(days(3), 6), "2024-01-02": 70}, f"{w.amounts('orders')}")
+    expect(
+        w.amounts("orders") == {**dict.fromkeys(days(3), 6), "2024-01-02": 70},
+        f"{w.amounts('orders')}",
+    )
 
 
 def another_manager_is_the_default(w: World) -> None:
@@ -210,15 +259,22 @@ def nulls_stay_nulls(w: World) -> None:
 def wide_types_come_back_equal(w: World) -> None:
     at = datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
     values = {
-        "big": pa.array([2**63 - 1]), "money": pa.array([Decimal("12345678901234567.89")], pa.decimal128(38, 2)),
-        "at": pa.array([at], pa.timestamp("us", "UTC")), "raw": pa.array([b"\x00x"]), "f": pa.array([0.1]),
-        "texts": pa.array([["é", None]]), "flag": pa.array([True]),
-    }  # fmt: skip
+        "big": pa.array([2**63 - 1]),
+        "money": pa.array([Decimal("12345678901234567.89")], pa.decimal128(38, 2)),
+        "at": pa.array([at], pa.timestamp("us", "UTC")),
+        "raw": pa.array([b"\x00x"]),
+        "f": pa.array([0.1]),
+        "texts": pa.array([["é", None]]),
+        "flag": pa.array([True]),
+    }
     wide = w.orders(lambda t: pa.table({"day": t["day"][:1], **values}), annotated=pa.Table)
     w.must_run([wide], FIRST)
     (found,) = w.table("orders").to_pyarrow_table().to_pylist()
     wanted = {name: array.to_pylist()[0] for name, array in values.items()}
-    expect({n: found[n] for n in wanted} == wanted, f"{ {n: found[n] for n in wanted if found[n] != wanted[n]} }")
+    expect(
+        {n: found[n] for n in wanted} == wanted,
+        f"{ {n: found[n] for n in wanted if found[n] != wanted[n]} }",
+    )
 
 
 def two_runs_at_once_on_other_days_both_stay(w: World) -> None:
@@ -238,22 +294,40 @@ def two_runs_at_once_on_other_days_both_stay(w: World) -> None:
     for thread in threads:
         thread.join()
     expect(not any(causes), f"{max(causes)}")
-    expect(w.amounts("orders") == dict.fromkeys([*days(2), "2024-01-10"], 6), f"{w.amounts('orders')}")
+    expect(
+        w.amounts("orders") == dict.fromkeys([*days(2), "2024-01-10"], 6), f"{w.amounts('orders')}"
+    )
 
 
 CASES: dict[str, Callable[[World], None]] = {
     case.__name__.replace("_", " "): case
     for case in (
-        a_month_in_one_run_is_one_commit, one_day_of_a_range_made_again_leaves_the_others, equal_rows_write_nothing,
-        a_day_of_a_range_without_rows_is_cleared, a_single_day_without_rows_is_cleared,
-        a_first_run_without_rows_makes_an_empty_table, a_row_of_another_day_is_refused,
-        a_row_of_another_day_is_refused_in_the_first_run_too, a_row_without_a_day_is_refused,
-        a_new_column_is_refused_by_default, a_column_of_another_type_is_refused, a_new_column_comes_where_it_may,
-        a_day_whose_function_fails_keeps_its_rows, a_day_that_fails_a_check_keeps_its_rows,
-        an_upstream_of_spark_is_read_by_pandas, an_upstream_of_arrow_is_read_by_pandas,
-        an_upstream_of_pandas_is_read_by_polars, a_window_of_seven_days_is_read, two_inputs_have_a_mapping_each,
-        an_asset_without_days_reads_all_days, the_day_is_the_column_that_partition_expr_names,
-        a_day_as_a_timestamp_stays_a_day, another_manager_is_the_default, a_key_with_a_prefix_has_a_table_of_its_own,
-        nulls_stay_nulls, wide_types_come_back_equal, two_runs_at_once_on_other_days_both_stay,
+        a_month_in_one_run_is_one_commit,
+        one_day_of_a_range_made_again_leaves_the_others,
+        equal_rows_write_nothing,
+        a_day_of_a_range_without_rows_is_cleared,
+        a_single_day_without_rows_is_cleared,
+        a_first_run_without_rows_makes_an_empty_table,
+        a_row_of_another_day_is_refused,
+        a_row_of_another_day_is_refused_in_the_first_run_too,
+        a_row_without_a_day_is_refused,
+        a_new_column_is_refused_by_default,
+        a_column_of_another_type_is_refused,
+        a_new_column_comes_where_it_may,
+        a_day_whose_function_fails_keeps_its_rows,
+        a_day_that_fails_a_check_keeps_its_rows,
+        an_upstream_of_spark_is_read_by_pandas,
+        an_upstream_of_arrow_is_read_by_pandas,
+        an_upstream_of_pandas_is_read_by_polars,
+        a_window_of_seven_days_is_read,
+        two_inputs_have_a_mapping_each,
+        an_asset_without_days_reads_all_days,
+        the_day_is_the_column_that_partition_expr_names,
+        a_day_as_a_timestamp_stays_a_day,
+        another_manager_is_the_default,
+        a_key_with_a_prefix_has_a_table_of_its_own,
+        nulls_stay_nulls,
+        wide_types_come_back_equal,
+        two_runs_at_once_on_other_days_both_stay,
     )
-}  # fmt: skip
+}

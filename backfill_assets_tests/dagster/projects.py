@@ -1,6 +1,6 @@
 """A project of somebody else's: daily assets on pandas and Arrow that keep their days in a lake.
-Here: the assets and one way to run days of them. Not here: tests (`test_io_manager.py` and its neighbours). Rows
-come from `Deliveries`, which tests change between runs."""
+Here: the assets and one way to run days of them. Not here: tests (`test_io_manager.py` and its
+neighbours). Rows come from `Deliveries`, which tests change between runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ WEEK = dg.TimeWindowPartitionMapping(start_offset=-6)
 
 @dataclass
 class Deliveries:
-    """What the world knows: rows of orders by day, as (id, amount); three of each day unless a test says otherwise."""
+    """What the world knows: rows of orders by day, as (id, amount); three of each day unless a test
+    says otherwise."""
 
     by_day: dict[str, list[tuple[str | None, int | None]]] = field(default_factory=dict)
 
@@ -32,16 +33,23 @@ class Deliveries:
         """The rows of these days."""
         usual: list[tuple[str | None, int | None]] = [("a", 1), ("b", 2), ("c", 3)]
         rows = [(date.fromisoformat(d), *row) for d in days for row in self.by_day.get(d, usual)]
-        return pa.Table.from_pylist([dict(zip(ORDERS.names, row, strict=True)) for row in rows], schema=ORDERS)
+        return pa.Table.from_pylist(
+            [dict(zip(ORDERS.names, row, strict=True)) for row in rows], schema=ORDERS
+        )
 
 
-def orders_asset(deliveries: Deliveries, make: Callable[[pa.Table], Any] = lambda rows: rows) -> dg.AssetsDefinition:
+def orders_asset(
+    deliveries: Deliveries, make: Callable[[pa.Table], Any] = lambda rows: rows
+) -> dg.AssetsDefinition:
     """The asset `shop/orders`; `make` turns its rows into what it returns."""
 
     @dg.asset(
-        key_prefix="shop", partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"},
+        key_prefix="shop",
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        metadata={"partition_expr": "day"},
         code_version="1",
-    )  # fmt: skip
+    )
     def orders(context: dg.AssetExecutionContext) -> Any:
         return make(deliveries.orders(context.partition_keys))
 
@@ -52,15 +60,20 @@ def weekly_asset() -> dg.AssetsDefinition:
     """The asset `weekly`: the sum of seven days of `shop/orders`, by day."""
 
     @dg.asset(
-        ins={"orders": dg.AssetIn(key=["shop", "orders"], partition_mapping=WEEK)}, partitions_def=DAYS,
-        backfill_policy=ONE_RUN, metadata={"partition_expr": "day"}, code_version="1",
-    )  # fmt: skip
+        ins={"orders": dg.AssetIn(key=["shop", "orders"], partition_mapping=WEEK)},
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        metadata={"partition_expr": "day"},
+        code_version="1",
+    )
     def weekly(context: dg.AssetExecutionContext, orders: pd.DataFrame) -> Any:
         sums = []
         for key in context.partition_keys:
             day = date.fromisoformat(key)
             window = [
-                n for d, n in zip(orders["day"], orders["amount"], strict=True) if day - timedelta(7) < _day(d) <= day
+                n
+                for d, n in zip(orders["day"], orders["amount"], strict=True)
+                if day - timedelta(7) < _day(d) <= day
             ]
             sums.append((day, int(sum(window)), len(window)))
         return pd.DataFrame(sums, columns=["day", "total", "orders"])
@@ -74,7 +87,13 @@ def _day(value: Any) -> date:
 
 
 def materialize(
-    lake: Path, assets: Sequence[Any], first: str, last: str = "", *, instance: dg.DagsterInstance, **settings: Any
+    lake: Path,
+    assets: Sequence[Any],
+    first: str,
+    last: str = "",
+    *,
+    instance: dg.DagsterInstance,
+    **settings: Any,
 ) -> dg.ExecuteInProcessResult:
     """One run over the days `first` through `last` (both included)."""
     resources = {"io_manager": LakeIOManager(lake=str(lake), **settings)}

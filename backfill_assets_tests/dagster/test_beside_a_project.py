@@ -1,8 +1,9 @@
-"""Runs of two lakes in a project that has its own IO manager, executor, asset `raw`, job and sensor.
+"""Runs of two lakes in a project that has its own IO manager, executor, asset `raw`, job and
+sensor.
 
-Tested here: a run of a lake's job in one process, one from an asset's page by the project's multiprocess executor, the
-sensors' requests under a prefix, and that nothing of the project's is other than before. Not tested here: definitions
-alone (`dagster.test_definitions`).
+Tested here: a run of a lake's job in one process, one from an asset's page by the project's
+multiprocess executor, the sensors' requests under a prefix, and that nothing of the project's is
+other than before. Not tested here: definitions alone (`dagster.test_definitions`).
 """
 
 import os
@@ -36,7 +37,8 @@ def made(instance: dg.DagsterInstance, key: dg.AssetKey) -> set[str]:
 
 
 class Beside:
-    """The project, its two lakes of the same deliveries, and its instance, a home without our classes."""
+    """The project, its two lakes of the same deliveries, and its instance, a home without our
+    classes."""
 
     def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
         rows = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
@@ -46,13 +48,19 @@ class Beside:
         self.defs = their_project.merged()
         self.first = self.run("shop__rebuild", keys(SHOP, "raw", "staging"))
         self.umask = os.umask(0o022)
-        every = [*keys(SHOP, "raw", "staging"), *keys([], "raw", "staging"), *keys(EU, "raw", "staging")]
+        every = [
+            *keys(SHOP, "raw", "staging"),
+            *keys([], "raw", "staging"),
+            *keys(EU, "raw", "staging"),
+        ]
         self.made = {key.to_user_string(): made(instance, key) for key in every}
         self.rows = snapshot_of(self.one)
 
     def run(self, job: str, chosen: list[dg.AssetKey]) -> dg.ExecuteInProcessResult:
         found = self.defs.resolve_job_def(job)
-        return found.execute_in_process(instance=self.instance, tags=SPAN, asset_selection=chosen, raise_on_error=False)
+        return found.execute_in_process(
+            instance=self.instance, tags=SPAN, asset_selection=chosen, raise_on_error=False
+        )
 
     def tick(self, sensor: str) -> Any:
         repository = self.defs.get_repository_def()
@@ -64,7 +72,10 @@ class Beside:
 def beside(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     folder, home = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("home")
     before = os.umask(0o022)
-    with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.local_temp(str(home)) as instance:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        dg.DagsterInstance.local_temp(str(home)) as instance,
+    ):
         patch.setenv(their_project.FOLDER, str(folder))
         yield Beside(folder, instance)
         for name in ("one", "two"):
@@ -72,7 +83,9 @@ def beside(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     os.umask(before)
 
 
-def test_a_run_of_the_lakes_job_is_told_under_its_keys_and_gives_the_process_its_umask_back(beside: Beside) -> None:
+def test_a_run_of_the_lakes_job_is_told_under_its_keys_and_gives_the_process_its_umask_back(
+    beside: Beside,
+) -> None:
     assert beside.first.success
     told = {name: days for name, days in beside.made.items() if days}
     assert told == {"shop/raw": set(DAYS), "shop/staging": set(DAYS)}
@@ -85,8 +98,12 @@ def test_a_run_of_the_lakes_job_is_told_under_its_keys_and_gives_the_process_its
     assert beside.umask == 0o022
 
 
-def test_a_run_from_an_assets_page_has_the_projects_executor_a_process_per_step(beside: Beside) -> None:
-    with dg.execute_job(dg.reconstructable(their_project.as_from_pages), instance=beside.instance, tags=SPAN) as result:
+def test_a_run_from_an_assets_page_has_the_projects_executor_a_process_per_step(
+    beside: Beside,
+) -> None:
+    with dg.execute_job(
+        dg.reconstructable(their_project.as_from_pages), instance=beside.instance, tags=SPAN
+    ) as result:
         assert result.success
         started = [e for e in result.all_events if e.event_type_value == "STEP_WORKER_STARTING"]
         assert {e.step_key for e in started} >= {"eu__shop__make_raw", "eu__shop__make_staging"}
@@ -106,15 +123,23 @@ def test_late_data_is_requested_by_the_lakes_own_job_and_keys(beside: Beside) ->
     land(beside.one, "late.jsonl", [late])
     scan = beside.tick("shop__landing").run_requests
     assert [r.job_name for r in scan] == ["shop__scan_landing"]
-    assert beside.defs.resolve_job_def("shop__scan_landing").execute_in_process(instance=beside.instance).success
+    assert (
+        beside.defs.resolve_job_def("shop__scan_landing")
+        .execute_in_process(instance=beside.instance)
+        .success
+    )
     (load,) = beside.tick("shop__landing").run_requests
     assert (load.job_name, load.asset_selection, load.partition_key) == (
-        "shop__rebuild", keys(SHOP, "raw"), LAST,
-    )  # fmt: skip
+        "shop__rebuild",
+        keys(SHOP, "raw"),
+        LAST,
+    )
     beside.run("shop__rebuild", keys(SHOP, "raw"))
     asked = beside.tick("shop__late_data").run_requests
     assert next((r.job_name, r.asset_selection[0], r.tags[RANGE_START]) for r in asked) == (
-        "shop__rebuild", dg.AssetKey(["shop", "staging"]), FIRST,
-    )  # fmt: skip
+        "shop__rebuild",
+        dg.AssetKey(["shop", "staging"]),
+        FIRST,
+    )
     of_the_other = beside.tick("eu__shop__late_data").run_requests or []
     assert {tuple(k.path[:2]) for r in of_the_other for k in r.asset_selection} <= {tuple(EU)}

@@ -1,7 +1,7 @@
 """The contract of an asset's table: its name, first day, windows, code and rules.
 
-Tested here: `dagster.contracts` from definitions alone. Not tested here: a contract that rows do not fit
-(`test_io_manager.py`), rules that are judged (`test_daily.py`).
+Tested here: `dagster.contracts` from definitions alone. Not tested here: a contract that rows do
+not fit (`test_io_manager.py`), rules that are judged (`test_daily.py`).
 """
 
 from datetime import date
@@ -31,7 +31,9 @@ OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
     "hours": (HOURS, "its partitions are hourly ones"),
     "weeks": (dg.WeeklyPartitionsDefinition("2024-01-01"), "its partitions are weekly ones"),
     "a schedule": (
-        dg.TimeWindowPartitionsDefinition(cron_schedule="0 0 * * 1-5", start="2024-01-01", fmt="%Y-%m-%d"),
+        dg.TimeWindowPartitionsDefinition(
+            cron_schedule="0 0 * * 1-5", start="2024-01-01", fmt="%Y-%m-%d"
+        ),
         r"its partitions are those of the schedule 0 0 \* \* 1-5",
     ),
     "names": (dg.StaticPartitionsDefinition(["a"]), "this asset has a StaticPartitionsDefinition"),
@@ -43,7 +45,7 @@ OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
         dg.DailyPartitionsDefinition("2024-01-01T00:00:00+0000", fmt="%Y-%m-%dT%H:%M:%S%z"),
         "the keys of its partitions are of another form",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("partitions", "culprit"), OTHERS.values(), ids=OTHERS)
@@ -51,7 +53,9 @@ def test_only_daily_assets_are_tables_of_a_lake_and_what_makes_one_other_is_said
     partitions: dg.PartitionsDefinition | None, culprit: str
 ) -> None:
     assert first_day_of(DAYS, "the asset shop/orders") == date(2024, 1, 1)
-    with pytest.raises(SettingsError, match=f"the asset shop/orders: a lake holds days, and {culprit}"):
+    with pytest.raises(
+        SettingsError, match=f"the asset shop/orders: a lake holds days, and {culprit}"
+    ):
         first_day_of(partitions, "the asset shop/orders")
 
 

@@ -1,7 +1,8 @@
-"""Daily tables by decorator: windows of inputs by parameter, rows judged before one commit, checks of the asset itself.
+"""Daily tables by decorator: windows of inputs by parameter, rows judged before one commit, checks
+of the asset itself.
 
-Tested here: `daily_table`, and `lake_checks` beside an asset, over whole runs. Not tested here: writing
-(`test_io_manager.py`), the registry of rules (`test_contracts.py`).
+Tested here: `daily_table`, and `lake_checks` beside an asset, over whole runs. Not tested here:
+writing (`test_io_manager.py`), the registry of rules (`test_contracts.py`).
 """
 
 from collections.abc import Callable
@@ -18,7 +19,13 @@ from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import Input, LakeIOManager, daily_table, lake_checks
 from backfill_assets.orchestration.history import evaluations_of
-from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, orders_asset, rows
+from backfill_assets_tests.dagster.projects import (
+    Deliveries,
+    cause,
+    materialize,
+    orders_asset,
+    rows,
+)
 from backfill_assets_tests.dagster.test_io_manager import states, versions
 
 FIRST, LAST = "2024-01-01", "2024-01-10"
@@ -29,9 +36,15 @@ def orders_table(deliveries: Deliveries, **words: Any) -> dg.AssetsDefinition:
     """`shop/orders` of three rows a day."""
 
     @daily_table(
-        start=FIRST, key_prefix="shop", unique=["id"], not_null=["amount"], rows=(1, None),
-        rules={"amount_is_positive": "amount > 0"}, code_version="1", **words,
-    )  # fmt: skip
+        start=FIRST,
+        key_prefix="shop",
+        unique=["id"],
+        not_null=["amount"],
+        rows=(1, None),
+        rules={"amount_is_positive": "amount > 0"},
+        code_version="1",
+        **words,
+    )
     def orders(context: dg.AssetExecutionContext) -> pa.Table:
         """Orders of each day."""
         return deliveries.orders(context.partition_keys)
@@ -43,12 +56,16 @@ def orders_table(deliveries: Deliveries, **words: Any) -> dg.AssetsDefinition:
 def weekly(context: dg.AssetExecutionContext, orders: pd.DataFrame) -> pd.DataFrame:
     """The sum of seven days."""
     days = [date.fromisoformat(key) for key in context.partition_keys]
-    seen = [(pd.Timestamp(d).date(), n) for d, n in zip(orders["day"], orders["amount"], strict=True)]
+    seen = [
+        (pd.Timestamp(d).date(), n) for d, n in zip(orders["day"], orders["amount"], strict=True)
+    ]
     totals = [sum(n for d, n in seen if day - timedelta(7) < d <= day) for day in days]
     return pd.DataFrame({"day": days, "total": totals})
 
 
-def verdicts(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, key: dg.AssetKey) -> dict[str, str]:
+def verdicts(
+    instance: dg.DagsterInstance, asset: dg.AssetsDefinition, key: dg.AssetKey
+) -> dict[str, str]:
     """The newest verdict of each check of the asset."""
     found = {}
     for check in asset.check_keys:
@@ -70,12 +87,17 @@ def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_
     assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
     checks = verdicts(instance, orders, dg.AssetKey(["shop", "orders"]))
     assert checks == {
-        "unique_key": "SUCCEEDED", "not_null": "SUCCEEDED", "row_count": "SUCCEEDED",
+        "unique_key": "SUCCEEDED",
+        "not_null": "SUCCEEDED",
+        "row_count": "SUCCEEDED",
         "amount_is_positive": "SUCCEEDED",
-    }  # fmt: skip
+    }
     deliveries.by_day["2024-01-09"] = [("a", 100)]
     assert materialize(lake, [orders], "2024-01-09", instance=instance).success
-    assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == ["2024-01-09", "2024-01-10"]
+    assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == [
+        "2024-01-09",
+        "2024-01-10",
+    ]
 
 
 def test_no_rules_are_no_checks_and_a_mapping_names_parameters(
@@ -86,7 +108,9 @@ def test_no_rules_are_no_checks_and_a_mapping_names_parameters(
         return bought.group_by("day").aggregate([("id", "count")])
 
     assert not [*counted.check_keys]
-    result = materialize(lake, [orders_table(deliveries), counted], FIRST, "2024-01-02", instance=instance)
+    result = materialize(
+        lake, [orders_table(deliveries), counted], FIRST, "2024-01-02", instance=instance
+    )
     assert result.success, cause(result)
     assert sorted(n for row in rows(lake, "counted") for n in row if isinstance(n, int)) == [3, 3]
 
@@ -95,26 +119,39 @@ def test_what_dagster_lets_people_set_is_passed_on_and_rules_hold_under_another_
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
     made = orders_table(
-        deliveries, group_name="sales", owners=["a@example.com"], metadata={"more": 1}, io_manager_key="kept",
-        backfill_policy=dg.BackfillPolicy.multi_run(5), pool="one",
-    )  # fmt: skip
+        deliveries,
+        group_name="sales",
+        owners=["a@example.com"],
+        metadata={"more": 1},
+        io_manager_key="kept",
+        backfill_policy=dg.BackfillPolicy.multi_run(5),
+        pool="one",
+    )
     spec = made.specs_by_key[made.key]
-    assert (spec.group_name, spec.owners, spec.metadata["more"], spec.metadata["partition_expr"]) == (
-        "sales", ["a@example.com"], 1, "day",
-    )  # fmt: skip
+    assert (
+        spec.group_name,
+        spec.owners,
+        spec.metadata["more"],
+        spec.metadata["partition_expr"],
+    ) == ("sales", ["a@example.com"], 1, "day")
     assert spec.description == "Orders of each day."
     assert made.backfill_policy == dg.BackfillPolicy.multi_run(5)
     moved = made.with_attributes(asset_key_replacements={made.key: dg.AssetKey(["eu", "orders"])})
     deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
     result = dg.materialize(
-        [moved], partition_key=FIRST, instance=instance, resources={"kept": LakeIOManager(lake=str(lake))},
+        [moved],
+        partition_key=FIRST,
+        instance=instance,
+        resources={"kept": LakeIOManager(lake=str(lake))},
         raise_on_error=False,
-    )  # fmt: skip
+    )
     assert "unique_key" in cause(result)
     assert verdicts(instance, moved, dg.AssetKey(["eu", "orders"]))["unique_key"] == "FAILED"
 
 
-@pytest.mark.parametrize("is_beside", [False, True], ids=["checks of the asset", "checks beside it"])
+@pytest.mark.parametrize(
+    "is_beside", [False, True], ids=["checks of the asset", "checks beside it"]
+)
 def test_a_day_that_an_earlier_run_left_refused_is_red_and_stops_no_run_of_other_days(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, is_beside: bool
 ) -> None:
@@ -126,19 +163,30 @@ def test_a_day_that_an_earlier_run_left_refused_is_red_and_stops_no_run_of_other
     deliveries.by_day["2024-01-02"] = [("a", 1), ("a", 2)]
     refused = materialize(lake, project, "2024-01-02", instance=instance)
     assert not refused.success
-    assert not refused.asset_materializations_for_node("weekly"), "a refused day stops what follows in its run"
+    assert not refused.asset_materializations_for_node("weekly"), (
+        "a refused day stops what follows in its run"
+    )
     result = materialize(lake, project, "2024-01-03", instance=instance)
     assert result.success, cause(result)
     assert states(lake, "weekly")["2024-01-03"] == "fresh"
-    (record,) = [e for e in evaluations_of(instance, result.run_id) if not e.passed and e.asset_key == orders.key][-1:]
+    (record,) = [
+        e
+        for e in evaluations_of(instance, result.run_id)
+        if not e.passed and e.asset_key == orders.key
+    ][-1:]
     assert (record.check_name, record.severity) == ("unique_key", dg.AssetCheckSeverity.ERROR)
 
 
-def test_another_io_manager_is_refused_where_rules_judge(deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_another_io_manager_is_refused_where_rules_judge(
+    deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     result = dg.materialize(
-        [orders_table(deliveries)], partition_key=FIRST, instance=instance,
-        resources={"io_manager": dg.mem_io_manager}, raise_on_error=False,
-    )  # fmt: skip
+        [orders_table(deliveries)],
+        partition_key=FIRST,
+        instance=instance,
+        resources={"io_manager": dg.mem_io_manager},
+        raise_on_error=False,
+    )
     assert "Give it a LakeIOManager" in cause(result)
 
 
@@ -157,36 +205,51 @@ def generated(orders: pa.Table) -> Any:
 
 
 WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
-    "an input without a parameter": (nothing, {"inputs": WEEK}, r"no parameter takes the input shop/orders \(orders\)"),
+    "an input without a parameter": (
+        nothing,
+        {"inputs": WEEK},
+        r"no parameter takes the input shop/orders \(orders\)",
+    ),
     "a parameter without an input": (orders_in, {}, "the parameter orders has no input"),
     "two inputs of one parameter": (
-        orders_in, {"inputs": ["eu/orders", "us/orders"]}, "eu/orders and us/orders would both be the parameter orders",
+        orders_in,
+        {"inputs": ["eu/orders", "us/orders"]},
+        "eu/orders and us/orders would both be the parameter orders",
     ),
     "a choice that only tables of a lake.toml have": (
-        orders_in, {"inputs": [Input("orders", kind=InputKind.ARRIVALS)]}, "the input orders has more than days",
+        orders_in,
+        {"inputs": [Input("orders", kind=InputKind.ARRIVALS)]},
+        "the input orders has more than days",
     ),
     "no first day": (nothing, {"start": None}, "it has no first day"),
     "two first days": (
-        nothing, {"partitions_def": dg.DailyPartitionsDefinition(FIRST)},
+        nothing,
+        {"partitions_def": dg.DailyPartitionsDefinition(FIRST)},
         "start and partitions_def both give its first day",
     ),
     "partitions that are no days": (
-        nothing, {"start": None, "partitions_def": dg.HourlyPartitionsDefinition("2024-01-01-00:00")},
+        nothing,
+        {"start": None, "partitions_def": dg.HourlyPartitionsDefinition("2024-01-01-00:00")},
         "a lake holds days, and its partitions are hourly ones",
     ),
     "keys of another form": (
-        nothing, {"start": None, "partitions_def": dg.DailyPartitionsDefinition("20240101", fmt="%Y%m%d")},
+        nothing,
+        {"start": None, "partitions_def": dg.DailyPartitionsDefinition("20240101", fmt="%Y%m%d")},
         "a lake holds days, and the keys of its partitions are of another form",
     ),
     "inputs of Dagster": (orders_in, {"ins": {}}, "ins is no word of daily_table"),
     "checks of Dagster": (nothing, {"check_specs": []}, "check_specs is no word of daily_table"),
     "a generator": (generated, {"inputs": ["orders"]}, "its function is a generator"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("function", "words", "culprit"), WRONG.values(), ids=WRONG)
-def test_a_wrong_call_says_why(function: Callable[..., Any], words: dict[str, Any], culprit: str) -> None:
-    with pytest.raises(SettingsError, match=f"the daily table {function.__name__}: {culprit}.*No asset was made"):
+def test_a_wrong_call_says_why(
+    function: Callable[..., Any], words: dict[str, Any], culprit: str
+) -> None:
+    with pytest.raises(
+        SettingsError, match=f"the daily table {function.__name__}: {culprit}.*No asset was made"
+    ):
         daily_table(**{"start": FIRST, **words})(function)
 
 
@@ -194,14 +257,20 @@ FIRST_DAY = "2024-01-01"
 BROKEN: dict[str, tuple[list[tuple[str | None, int | None]], str, str]] = {
     "a key that repeats": ([("a", 1), ("a", 2)], "unique_key", "1 row(s) repeat a key (id)"),
     "a key that is NULL": ([(None, 1)], "not_null", "1 NULL(s) in id"),
-    "too many rows": ([("a", 1), ("b", 1), ("c", 1), ("d", 1)], "row_count", "4 rows, more than max_rows = 3"),
+    "too many rows": (
+        [("a", 1), ("b", 1), ("c", 1), ("d", 1)],
+        "row_count",
+        "4 rows, more than max_rows = 3",
+    ),
     "a row that breaks a rule": ([("a", -1)], "positive", "1 row(s) break positive"),
 }
 
 
 def checked(deliveries: Deliveries) -> tuple[dg.AssetsDefinition, list[dg.AssetChecksDefinition]]:
     orders = orders_asset(deliveries)
-    checks = lake_checks(orders, unique=["id"], not_null=["amount"], rows=(1, 3), rules={"positive": "amount > 0"})
+    checks = lake_checks(
+        orders, unique=["id"], not_null=["amount"], rows=(1, 3), rules={"positive": "amount > 0"}
+    )
     return orders, checks
 
 
@@ -218,7 +287,9 @@ def test_a_day_that_breaks_a_rule_keeps_its_rows_and_its_check_says_which(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, name: str
 ) -> None:
     orders, checks = checked(deliveries)
-    first = verdicts_of(instance, materialize(lake, [orders, *checks], FIRST_DAY, instance=instance))
+    first = verdicts_of(
+        instance, materialize(lake, [orders, *checks], FIRST_DAY, instance=instance)
+    )
     assert {passed for passed, _ in first.values()} == {True}
     before = rows(lake, "shop__orders")
     bad, check, words = BROKEN[name]

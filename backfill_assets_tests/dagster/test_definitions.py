@@ -1,4 +1,5 @@
-"""A lake's definitions merge with those of a project, twice, and nothing of the project's is other than before.
+"""A lake's definitions merge with those of a project, twice, and nothing of the project's is other
+than before.
 
 Tested here: `build_lake_defs` as definitions, without an engine. Not tested here: names as values
 (`orchestration.test_context`), and our own project (`orchestration.test_assemble`).
@@ -14,7 +15,12 @@ import pytest
 
 from backfill_assets.dagster import LakeIOManager, build_lake_defs
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.projects import (
+    Deliveries,
+    materialize,
+    orders_asset,
+    weekly_asset,
+)
 from backfill_assets_tests.dagster.their_project import late_data, raw, report
 from backfill_assets_tests.lakes import make_lake
 
@@ -34,19 +40,30 @@ def lake(tmp_path: Path) -> Lake:
 def project() -> dg.Definitions:
     """A project that has what projects have, under the names that a lake alone would take."""
     return dg.Definitions(
-        assets=[raw, report], jobs=[dg.define_asset_job("rebuild", selection="raw")], sensors=[late_data],
-        resources={"io_manager": dg.mem_io_manager, "lake_io_manager": dg.mem_io_manager, "pyspark": 5},
+        assets=[raw, report],
+        jobs=[dg.define_asset_job("rebuild", selection="raw")],
+        sensors=[late_data],
+        resources={
+            "io_manager": dg.mem_io_manager,
+            "lake_io_manager": dg.mem_io_manager,
+            "pyspark": 5,
+        },
         executor=dg.multiprocess_executor,
-    )  # fmt: skip
+    )
 
 
 def test_two_lakes_merge_with_a_project_whose_names_are_those_of_a_lake(lake: Lake) -> None:
     theirs = project()
-    lakes = build_lake_defs(lake.root, key_prefix="shop"), build_lake_defs(lake.root, key_prefix=["eu", "shop"])
+    lakes = (
+        build_lake_defs(lake.root, key_prefix="shop"),
+        build_lake_defs(lake.root, key_prefix=["eu", "shop"]),
+    )
     merged = dg.Definitions.merge(theirs, *lakes)
     dg.Definitions.validate_loadable(merged)
     keys = {k.to_user_string() for k in merged.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {"raw", "report"} | {f"{p}/{t}" for p in ("shop", "eu/shop") for t in TABLES + LEDGERS}
+    assert keys == {"raw", "report"} | {
+        f"{p}/{t}" for p in ("shop", "eu/shop") for t in TABLES + LEDGERS
+    }
     mine, before = dict(merged.resources or {}), dict(theirs.resources or {})
     assert {name: mine[name] for name in before} == before
     assert merged.executor is dg.multiprocess_executor
@@ -67,27 +84,43 @@ def test_nothing_runs_by_itself_unless_it_is_asked_for(lake: Lake) -> None:
     assert {s.name for s in on.sensor_defs if s.default_status is RUNNING} == {
         f"lake__{name}" for name in ("landing", "late_data", "plans", "controls")
     }
-    assert {s.name for s in on.schedule_defs if s.default_status.value == "RUNNING"} == {"lake__daily_load"}
+    assert {s.name for s in on.schedule_defs if s.default_status.value == "RUNNING"} == {
+        "lake__daily_load"
+    }
 
 
 def test_what_dagsters_own_decorator_takes_is_passed_on(lake: Lake) -> None:
     eager = dg.AutomationCondition.eager()
-    words = {"group_name": "sales", "owners": ["team:sales"], "tags": {"tier": "gold"}, "kinds": {"delta"}}
+    words = {
+        "group_name": "sales",
+        "owners": ["team:sales"],
+        "tags": {"tier": "gold"},
+        "kinds": {"delta"},
+    }
     defs = build_lake_defs(
-        lake.root, group_name="sales", owners=["team:sales"], tags={"tier": "gold"}, kinds={"delta"},
-        automation_condition=eager, pool="spark", op_tags={"memory": "2g"},
-    )  # fmt: skip
+        lake.root,
+        group_name="sales",
+        owners=["team:sales"],
+        tags={"tier": "gold"},
+        kinds={"delta"},
+        automation_condition=eager,
+        pool="spark",
+        op_tags={"memory": "2g"},
+    )
     for table in TABLES:
         asset = defs.resolve_assets_def(table)
         (spec,) = asset.specs
-        assert {name: getattr(spec, name) for name in ("group_name", "owners", "tags")} | {"kinds": spec.kinds} == {
-            **words,
-            "tags": {**spec.tags, "tier": "gold"},
-        }
+        assert {name: getattr(spec, name) for name in ("group_name", "owners", "tags")} | {
+            "kinds": spec.kinds
+        } == {**words, "tags": {**spec.tags, "tier": "gold"}}
         assert spec.automation_condition == eager
         assert (asset.op.pool, asset.op.tags["memory"]) == ("spark", "2g")
-    ledgers = {s.key.path[-1]: s for s in defs.resolve_all_asset_specs() if s.key.path[-1] in LEDGERS}
-    assert {(s.group_name, *s.owners, s.tags["tier"]) for s in ledgers.values()} == {("sales", "team:sales", "gold")}
+    ledgers = {
+        s.key.path[-1]: s for s in defs.resolve_all_asset_specs() if s.key.path[-1] in LEDGERS
+    }
+    assert {(s.group_name, *s.owners, s.tags["tier"]) for s in ledgers.values()} == {
+        ("sales", "team:sales", "gold")
+    }
     assert {s.automation_condition for s in ledgers.values()} == {None}
 
 
@@ -102,19 +135,26 @@ def mappings(defs: dg.Definitions) -> dict[tuple[str, str], dg.PartitionMapping]
 
 
 def test_inputs_are_shown_day_to_same_day_or_with_their_windows(lake: Lake) -> None:
-    assert set(map(type, mappings(build_lake_defs(lake.root)).values())) == {dg.IdentityPartitionMapping}
+    assert set(map(type, mappings(build_lake_defs(lake.root)).values())) == {
+        dg.IdentityPartitionMapping
+    }
     shown = mappings(build_lake_defs(lake.root, mappings="windows"))
-    assert isinstance(shown["staging", "raw"], dg.IdentityPartitionMapping), "a delivery can be for any day"
+    assert isinstance(shown["staging", "raw"], dg.IdentityPartitionMapping), (
+        "a delivery can be for any day"
+    )
     windows = {
         edge: (m.start_offset, m.end_offset)
         for edge, m in shown.items()
         if isinstance(m, dg.TimeWindowPartitionMapping)
     }
     assert windows == {
-        ("features", "staging"): (-2, 0), ("features_as_known", "staging"): (-2, 0),
-        ("labels", "features_as_known"): (0, 0), ("labels", "staging"): (0, 1),
-        ("training", "features_as_known"): (0, 0), ("training", "labels"): (0, 0),
-    }  # fmt: skip
+        ("features", "staging"): (-2, 0),
+        ("features_as_known", "staging"): (-2, 0),
+        ("labels", "features_as_known"): (0, 0),
+        ("labels", "staging"): (0, 1),
+        ("training", "features_as_known"): (0, 0),
+        ("training", "labels"): (0, 0),
+    }
 
 
 def test_making_the_definitions_changes_nothing_in_the_process_nor_in_the_lake(lake: Lake) -> None:
@@ -138,7 +178,9 @@ def test_tables_that_assets_of_the_project_return_stay_theirs(tmp_path: Path) ->
         materialize(lake, [orders, weekly], "2024-01-01", "2024-01-08", instance=instance)
         deliveries.by_day["2024-01-03"] = [("a", 100)]
         materialize(lake, [orders], "2024-01-03", instance=instance)
-        theirs = dg.Definitions(assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake=str(lake))})
+        theirs = dg.Definitions(
+            assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake=str(lake))}
+        )
         merged = dg.Definitions.merge(theirs, build_lake_defs(lake, key_prefix="shop_lake"))
         keys = merged.resolve_asset_graph().get_all_asset_keys()
         assert keys == {orders.key, weekly.key}

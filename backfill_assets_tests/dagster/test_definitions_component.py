@@ -1,7 +1,9 @@
-"""`LakeComponent` in a project: found by its entry point, scaffolded with a lake that runs, loaded from a `defs.yaml`.
+"""`LakeComponent` in a project: found by its entry point, scaffolded with a lake that runs, loaded
+from a `defs.yaml`.
 
-Tested here: by Dagster's own test tools for components, and by the commands of `dg` where they are installed (they are
-no dependency of ours). Not tested here: the definitions (`dagster.test_definitions`).
+Tested here: by Dagster's own test tools for components, and by the commands of `dg` where they are
+installed (they are no dependency of ours). Not tested here: the definitions
+(`dagster.test_definitions`).
 """
 
 import os
@@ -49,7 +51,9 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_the_entry_point_names_a_module_that_shows_the_class() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {"backfill_assets": "backfill_assets"}
+    assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {
+        "backfill_assets": "backfill_assets"
+    }
     assert "LakeComponent" in dir(backfill_assets)
     assert backfill_assets.LakeComponent is LakeComponent
 
@@ -72,10 +76,17 @@ def test_a_scaffold_makes_a_file_and_a_lake_that_loads() -> None:
 
 def test_every_field_reaches_the_definitions(lake: Lake) -> None:
     attributes = {
-        "lake": str(lake.root), "key_prefix": ["eu", "shop"], "group_name": "sales", "owners": ["team:sales"],
-        "tags": {"tier": "gold"}, "kinds": ["delta"], "pool": "spark", "op_tags": {"memory": "2g"},
-        "automation": "sensors", "mappings": "windows",
-    }  # fmt: skip
+        "lake": str(lake.root),
+        "key_prefix": ["eu", "shop"],
+        "group_name": "sales",
+        "owners": ["team:sales"],
+        "tags": {"tier": "gold"},
+        "kinds": ["delta"],
+        "pool": "spark",
+        "op_tags": {"memory": "2g"},
+        "automation": "sensors",
+        "mappings": "windows",
+    }
     assert set(attributes) == set(LakeComponent.model_fields)
     with create_defs_folder_sandbox() as sandbox:
         path = sandbox.scaffold_component(
@@ -87,8 +98,16 @@ def test_every_field_reaches_the_definitions(lake: Lake) -> None:
         with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
             asset = defs.resolve_assets_def(dg.AssetKey(["eu", "shop", "features"]))
             (spec,) = asset.specs
-            assert (spec.group_name, spec.owners, spec.kinds) == ("sales", ["team:sales"], {"delta"})
-            assert (spec.tags["tier"], asset.op.pool, asset.op.tags["memory"]) == ("gold", "spark", "2g")
+            assert (spec.group_name, spec.owners, spec.kinds) == (
+                "sales",
+                ["team:sales"],
+                {"delta"},
+            )
+            assert (spec.tags["tier"], asset.op.pool, asset.op.tags["memory"]) == (
+                "gold",
+                "spark",
+                "2g",
+            )
             assert {type(d.partition_mapping) for d in spec.deps} == {dg.TimeWindowPartitionMapping}
             sensor = defs.resolve_sensor_def("eu__shop__late_data")
             assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
@@ -97,7 +116,10 @@ def test_every_field_reaches_the_definitions(lake: Lake) -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_commands_of_dg_find_scaffold_and_check_a_lake(tmp_path: Path) -> None:
     if find_spec("dagster_dg_cli") is None:
-        pytest.skip("no dagster-dg-cli here: pip install dagster-dg-cli, and this package by its metadata of today")
+        pytest.skip(
+            "no dagster-dg-cli here: pip install dagster-dg-cli, and this package by its metadata "
+            "of today"
+        )
     package = tmp_path / "src" / "shop"
     (package / "defs").mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text(DG_PROJECT)
@@ -106,13 +128,24 @@ def test_the_commands_of_dg_find_scaffold_and_check_a_lake(tmp_path: Path) -> No
         (folder / "__init__.py").touch()
 
     def dg_command(*words: str) -> str:
-        program = [sys.executable, "-W", "ignore", "-c", "from dagster_dg_cli.cli import main; main()", *words]
+        program = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            "from dagster_dg_cli.cli import main; main()",
+            *words,
+        ]
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package.parent), *sys.path])}
-        run = subprocess.run(program, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            program, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
         assert run.returncode == 0, run.stdout + run.stderr
         return run.stdout
 
-    assert "backfill_assets.LakeComponent" in dg_command("list", "components", "--package", "backfill_assets")
+    assert "backfill_assets.LakeComponent" in dg_command(
+        "list", "components", "--package", "backfill_assets"
+    )
     dg_command("scaffold", "defs", "backfill_assets.LakeComponent", "sales", "--lake", "data/lake")
     assert (tmp_path / "data/lake/lake.toml").exists()
     assert "All definitions loaded successfully" in dg_command("check", "defs")

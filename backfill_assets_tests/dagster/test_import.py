@@ -1,7 +1,7 @@
 """Whoever imports the public door, or our definitions, has the process that they had before.
 
-Tested here: what `backfill_assets`, `backfill_assets.dagster` and `backfill_assets.definitions` leave alone. Not tested
-here: what the names of the door do.
+Tested here: what `backfill_assets`, `backfill_assets.dagster` and `backfill_assets.definitions`
+leave alone. Not tested here: what the names of the door do.
 """
 
 from pathlib import Path
@@ -35,7 +35,9 @@ print(done)
 """
 
 
-@pytest.mark.parametrize("module", ["backfill_assets", "backfill_assets.dagster", "backfill_assets.definitions"])
+@pytest.mark.parametrize(
+    "module", ["backfill_assets", "backfill_assets.dagster", "backfill_assets.definitions"]
+)
 def test_an_import_changes_nothing_in_the_process(module: str, tmp_path: Path) -> None:
     synthetic_lake(tmp_path / "lake", 1)
     env = {"BACKFILL_ASSETS_LAKE": str(tmp_path / "lake"), "PYTHONDONTWRITEBYTECODE": "1"}

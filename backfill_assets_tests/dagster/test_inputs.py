@@ -1,7 +1,7 @@
 """Inputs in the form of their annotation.
 
-Tested here: `dagster.inputs` over the days of a small lake. Not tested here: which sessions of Spark there are
-(`lake/test_session_theirs.py`).
+Tested here: `dagster.inputs` over the days of a small lake. Not tested here: which sessions of
+Spark there are (`lake/test_session_theirs.py`).
 """
 
 from pathlib import Path
@@ -14,14 +14,25 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
+from backfill_assets_tests.dagster.projects import (
+    DAYS,
+    Deliveries,
+    cause,
+    materialize,
+    orders_asset,
+    rows,
+)
 from backfill_assets_tests.engines import SparkSession
 
 FIRST = "2024-01-01"
 
 
 def read_as(
-    lake: Path, annotated: Any, instance: dg.DagsterInstance, default: str = "arrow", **metadata: Any
+    lake: Path,
+    annotated: Any,
+    instance: dg.DagsterInstance,
+    default: str = "arrow",
+    **metadata: Any,
 ) -> tuple[list[Any], str]:
     seen: list[Any] = []
 
@@ -31,28 +42,40 @@ def read_as(
 
     taken.__annotations__["orders"] = annotated
     asset = dg.asset(
-        name="taken", ins={"orders": dg.AssetIn(key=["shop", "orders"], metadata=metadata)}, partitions_def=DAYS,
-        metadata={"partition_expr": "day"}, backfill_policy=dg.BackfillPolicy.single_run(),
-    )(taken)  # fmt: skip
+        name="taken",
+        ins={"orders": dg.AssetIn(key=["shop", "orders"], metadata=metadata)},
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )(taken)
     orders = orders_asset(Deliveries())
-    result = materialize(lake, [asset, orders], FIRST, "2024-01-02", instance=instance, default_form=default)
+    result = materialize(
+        lake, [asset, orders], FIRST, "2024-01-02", instance=instance, default_form=default
+    )
     return seen, cause(result)
 
 
 @pytest.mark.parametrize(
     ("annotated", "kind"),
     [
-        (pd.DataFrame, pd.DataFrame), (pa.Table, pa.Table), (pa.RecordBatchReader, pa.Table),
-        (duckdb.DuckDBPyRelation, duckdb.DuckDBPyRelation), (Any, pa.Table),
+        (pd.DataFrame, pd.DataFrame),
+        (pa.Table, pa.Table),
+        (pa.RecordBatchReader, pa.Table),
+        (duckdb.DuckDBPyRelation, duckdb.DuckDBPyRelation),
+        (Any, pa.Table),
     ],
-)  # fmt: skip
-def test_an_input_has_its_annotations_type(lake: Path, instance: dg.DagsterInstance, annotated: Any, kind: Any) -> None:
+)
+def test_an_input_has_its_annotations_type(
+    lake: Path, instance: dg.DagsterInstance, annotated: Any, kind: Any
+) -> None:
     (found,), _ = read_as(lake, annotated, instance)
     assert isinstance(found, kind)
     assert len(found) == 6
 
 
-@pytest.mark.parametrize("annotated", [pd.DataFrame, pa.Table, pa.RecordBatchReader, duckdb.DuckDBPyRelation])
+@pytest.mark.parametrize(
+    "annotated", [pd.DataFrame, pa.Table, pa.RecordBatchReader, duckdb.DuckDBPyRelation]
+)
 @pytest.mark.parametrize("columns", [["amount", "day"], ["id"], []])
 def test_an_input_has_the_columns_that_its_metadata_asks_for_in_their_order(
     lake: Path, instance: dg.DagsterInstance, annotated: Any, columns: Any
@@ -99,9 +122,11 @@ def test_frames_are_of_the_projects_own_session(
     seen = []
 
     @dg.asset(
-        ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=DAYS, metadata={"partition_expr": "day"},
+        ins={"orders": dg.AssetIn(key=["shop", "orders"])},
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
         backfill_policy=dg.BackfillPolicy.single_run(),
-    )  # fmt: skip
+    )
     def doubled(orders: pyspark.sql.DataFrame) -> pyspark.sql.DataFrame:
         seen.append(orders.sparkSession)
         return orders.selectExpr("day", "id", "amount * 2 AS amount")

@@ -1,7 +1,7 @@
 """Tables that others write, as assets that a project's daily assets read.
 
-Tested here: `dagster.inputs` and the IO manager over it, by runs in this process. Not tested here: which days a look
-finds (`lake/test_observing.py`), and conditions in a daemon (`test_stale.py`).
+Tested here: `dagster.inputs` and the IO manager over it, by runs in this process. Not tested here:
+which days a look finds (`lake/test_observing.py`), and conditions in a daemon (`test_stale.py`).
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,18 @@ D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))
 
 def orders(*rows_: tuple[date, str, int]) -> pa.Table:
     days, ids, amounts = zip(*rows_, strict=True)
-    return pa.table({"order_date": pa.array(days, pa.date32()), "id": list(ids), "amount": list(amounts)})
+    return pa.table(
+        {"order_date": pa.array(days, pa.date32()), "id": list(ids), "amount": list(amounts)}
+    )
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    write_deltalake(tmp_path / "orders", orders((D1, "a", 1), (D2, "b", 2), (D3, "c", 4)), partition_by="order_date")
+    write_deltalake(
+        tmp_path / "orders",
+        orders((D1, "a", 1), (D2, "b", 2), (D3, "c", 4)),
+        partition_by="order_date",
+    )
     return tmp_path / "orders"
 
 
@@ -48,9 +54,13 @@ def project(place: Path) -> list[Any]:
         found = []
         for key in context.partition_keys:
             day = date.fromisoformat(key)
-            read = [r["amount"] for r in orders.to_pylist() if 0 <= (day - r["order_date"]).days <= 1]
+            read = [
+                r["amount"] for r in orders.to_pylist() if 0 <= (day - r["order_date"]).days <= 1
+            ]
             found.append({"day": day, "total": sum(read)})
-        return pa.Table.from_pylist(found, schema=pa.schema([("day", pa.date32()), ("total", pa.int64())]))
+        return pa.Table.from_pylist(
+            found, schema=pa.schema([("day", pa.date32()), ("total", pa.int64())])
+        )
 
     return [external_table("erp/orders", table=place, day="order_date", start="2024-03-01"), sums]
 
@@ -63,7 +73,10 @@ def stale_days(lake: Path) -> list[str]:
 
 def condition(lake: Path, assets: Sequence[Any], instance: dg.DagsterInstance) -> None:
     """One tick of `is_stale` for the assets."""
-    given = [a.map_asset_specs(lambda s: s.replace_attributes(automation_condition=is_stale(lake))) for a in assets[1:]]
+    given = [
+        a.map_asset_specs(lambda s: s.replace_attributes(automation_condition=is_stale(lake)))
+        for a in assets[1:]
+    ]
     dg.evaluate_automation_conditions(dg.Definitions(assets=[assets[0], *given]), instance)
 
 
@@ -75,11 +88,16 @@ def test_a_step_reads_it_by_days_and_its_receipt_names_the_version(
     assert result.success, cause(result)
     assert rows(lake, "sums") == [(D1, 1), (D2, 3), (D3, 6)]
     store = look_at(lake).store
-    (write,) = [c.receipt for c in store.commits("sums") if c.receipt is not None and c.receipt.days]
+    (write,) = [
+        c.receipt for c in store.commits("sums") if c.receipt is not None and c.receipt.days
+    ]
     assert write.inputs == {"erp__orders": store.head("erp__orders")}
     seen = store.receipt("erp__orders", store.head("erp__orders"))
     assert seen is not None
-    assert seen.tags["external"] == f"version 0 of {DeltaTable(place).metadata().id} in {place}, days from 2024-03-01"
+    assert (
+        seen.tags["external"]
+        == f"version 0 of {DeltaTable(place).metadata().id} in {place}, days from 2024-03-01"
+    )
 
 
 def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
@@ -94,7 +112,12 @@ def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
     assert rows(lake, "sums") == [(D1, 1), (D2, 8), (D3, 11)]
     assert stale_days(lake) == []
     records = instance.fetch_observations(key, limit=10).records
-    assert sorted(str(r.partition_key) for r in records) == ["2024-03-01", "2024-03-02", "2024-03-02", "2024-03-03"]
+    assert sorted(str(r.partition_key) for r in records) == [
+        "2024-03-01",
+        "2024-03-02",
+        "2024-03-02",
+        "2024-03-03",
+    ]
 
 
 def test_an_asset_of_its_key_is_refused_by_name(
@@ -106,7 +129,8 @@ def test_an_asset_of_its_key_is_refused_by_name(
     )
     told = cause(materialize(lake, [own], "2024-03-02", instance=instance))
     assert (
-        f"the asset erp/orders: its table erp__orders is one that others write, at {place}. Nothing was written" in told
+        f"the asset erp/orders: its table erp__orders is one that others write, at {place}. "
+        "Nothing was written" in told
     )
 
 
@@ -128,8 +152,15 @@ def test_an_unreadable_one_stops_no_other_step(
 ) -> None:
     lake, elsewhere = tmp_path / "lake", tmp_path / "orders_eu"
     write_deltalake(elsewhere, orders((D1, "a", 1)))
-    external = external_table("erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01")
-    follow(lake, ExternalTable("erp__orders_eu", str(elsewhere), "order_date", made_by="erp/orders_eu", first_day=D1))
+    external = external_table(
+        "erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01"
+    )
+    follow(
+        lake,
+        ExternalTable(
+            "erp__orders_eu", str(elsewhere), "order_date", made_by="erp/orders_eu", first_day=D1
+        ),
+    )
     (elsewhere / "_delta_log").rename(tmp_path / "log")
     result = materialize(lake, [external, *project], "2024-03-01", "2024-03-02", instance=instance)
     assert result.success, cause(result)
@@ -146,4 +177,6 @@ def test_a_name_of_the_lake_is_refused(
         return sums
 
     spec = external_table("sums", table=place, day="order_date", start="2024-03-01")
-    assert "has a table sums of its own" in cause(materialize(lake, [spec, more], "2024-03-01", instance=instance))
+    assert "has a table sums of its own" in cause(
+        materialize(lake, [spec, more], "2024-03-01", instance=instance)
+    )

@@ -1,8 +1,9 @@
-"""Days that assets of a project return: written as days of a lake's own tables are, or refused with nothing written.
+"""Days that assets of a project return: written as days of a lake's own tables are, or refused with
+nothing written.
 
-Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows and inputs
-(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_daily.py`), and
-Spark (`end_to_end`).
+Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows
+and inputs (`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`),
+checks (`test_daily.py`), and Spark (`end_to_end`).
 """
 
 from collections.abc import Callable, Iterator
@@ -48,9 +49,12 @@ def states(lake: Path, table: str) -> dict[str, str]:
 
 
 def test_a_lake_in_a_bucket_takes_what_assets_return_and_gives_it_to_other_machines(
-    bucket_address: str, deliveries: Deliveries, instance: dg.DagsterInstance, tmp_path: Path,
+    bucket_address: str,
+    deliveries: Deliveries,
+    instance: dg.DagsterInstance,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     lake = Path(bucket_address)
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "one"))
     result = materialize(lake, [orders_asset(deliveries), weekly_asset()], FIRST, instance=instance)
@@ -63,10 +67,13 @@ def test_a_lake_in_a_bucket_takes_what_assets_return_and_gives_it_to_other_machi
 
 OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
     "a column is missing": (lambda t: t.drop(["amount"]), "they lack amount"),
-    "no column is left but the day": (lambda t: t.select(["day"]), "they lack id, they lack amount"),
+    "no column is left but the day": (
+        lambda t: t.select(["day"]),
+        "they lack id, they lack amount",
+    ),
     "None": (lambda _: None, "it returned None in place of rows"),
     "a list": (lambda _: [1, 2], "it is no table of rows"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHER_COLUMNS)
@@ -89,20 +96,32 @@ def test_two_runs_of_a_day_end_with_the_newest_inputs(
     materialize(lake, [orders, weekly_asset()], FIRST, instance=instance)
 
     @dg.asset(
-        name="weekly", partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"},
-        code_version="1", ins={"orders": dg.AssetIn(key=["shop", "orders"])},
-    )  # fmt: skip
+        name="weekly",
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        metadata={"partition_expr": "day"},
+        code_version="1",
+        ins={"orders": dg.AssetIn(key=["shop", "orders"])},
+    )
     def overtaken(orders: pa.Table) -> pa.Table:
         deliveries.by_day[FIRST] = [("a", 100)]
         materialize(lake, [orders_asset(deliveries), weekly_asset()], FIRST, instance=instance)
-        return pa.table({"day": orders["day"][:1], "total": pa.array([6]), "orders": pa.array([orders.num_rows])})
+        return pa.table(
+            {
+                "day": orders["day"][:1],
+                "total": pa.array([6]),
+                "orders": pa.array([orders.num_rows]),
+            }
+        )
 
     result = materialize(lake, [orders, overtaken], FIRST, instance=instance)
     assert "were written by another run from newer inputs" in cause(result)
     assert rows(lake, "weekly")[0][1:] == (100, 1)
 
 
-def test_a_refused_write_leaves_the_contract(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_a_refused_write_leaves_the_contract(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     orders = orders_asset(deliveries)
     lake_checks(orders, unique=["id"])
     deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
@@ -119,14 +138,17 @@ def test_a_refused_write_leaves_the_contract(lake: Path, deliveries: Deliveries,
 
 WIDER = {
     "more digits": (
-        pa.array([Decimal("1.50")], pa.decimal128(5, 2)), pa.array([Decimal("123456.25")], pa.decimal128(8, 2)),
+        pa.array([Decimal("1.50")], pa.decimal128(5, 2)),
+        pa.array([Decimal("123456.25")], pa.decimal128(8, 2)),
         "DECIMAL(8,2)",
     ),
     "more bits": (pa.array([1], pa.int32()), pa.array([1 << 40]), "BIGINT"),
     "lists of more bits": (
-        pa.array([[1]], pa.list_(pa.int32())), pa.array([[1 << 40]], pa.list_(pa.int64())), "ARRAY<BIGINT>",
+        pa.array([[1]], pa.list_(pa.int32())),
+        pa.array([[1 << 40]], pa.list_(pa.int64())),
+        "ARRAY<BIGINT>",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WIDER)
@@ -150,38 +172,58 @@ def test_a_column_gets_the_wider_type_that_rows_bring_where_a_table_may_evolve(
     assert run("2024-01-03", "refuse", n=narrow) == "", "it fits"
     days = [date(2024, 1, n) for n in (1, 2, 3)]
     assert rows(lake, "measured") == [
-        (day, n[0].as_py(), text) for day, n, text in zip(days, (narrow, wide, narrow), ("x", None, None), strict=True)
+        (day, n[0].as_py(), text)
+        for day, n, text in zip(days, (narrow, wide, narrow), ("x", None, None), strict=True)
     ]
     assert open_lake(lake).table("measured").contract.column("n").type == kind
-    assert states(lake, "measured") == {FIRST: "outdated", "2024-01-02": "fresh", "2024-01-03": "fresh"}
+    assert states(lake, "measured") == {
+        FIRST: "outdated",
+        "2024-01-02": "fresh",
+        "2024-01-03": "fresh",
+    }
     asked, reader = VerifyRequest(deep=True), open_lake(lake)
-    assert [d for d in verify(reader.lake, reader.pipeline.contracts, asked) if d.level is not Level.OK] == []
+    assert [
+        d for d in verify(reader.lake, reader.pipeline.contracts, asked) if d.level is not Level.OK
+    ] == []
 
 
-def test_an_input_not_loaded_is_in_no_receipt(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_an_input_not_loaded_is_in_no_receipt(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     orders = orders_asset(deliveries)
 
     @dg.asset(
-        deps=[orders], partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"},
-    )  # fmt: skip
+        deps=[orders],
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        metadata={"partition_expr": "day"},
+    )
     def by_itself() -> pa.Table:
         return pa.table({"day": [date(2024, 1, 1)], "n": [1]})
 
     assert materialize(lake, [orders, by_itself], FIRST, instance=instance).success
-    (commit,) = (c for c in look_at(lake).store.commits("by_itself") if c.receipt is not None and c.receipt.days)
+    (commit,) = (
+        c
+        for c in look_at(lake).store.commits("by_itself")
+        if c.receipt is not None and c.receipt.days
+    )
     assert commit.receipt is not None
     assert dict(commit.receipt.inputs) == {}
     assert commit.receipt.tags["not pinned"] == "shop/orders"
 
 
-def test_outputs_of_a_step_share_their_inputs(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_outputs_of_a_step_share_their_inputs(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     orders = orders_asset(deliveries)
     out = dg.AssetOut(metadata={"partition_expr": "day"})
 
     @dg.multi_asset(
-        outs={"one": out, "two": out}, ins={"orders": dg.AssetIn(key=orders.key)}, partitions_def=DAYS,
+        outs={"one": out, "two": out},
+        ins={"orders": dg.AssetIn(key=orders.key)},
+        partitions_def=DAYS,
         backfill_policy=ONE_RUN,
-    )  # fmt: skip
+    )
     def both(orders: pa.Table) -> Iterator[dg.Output[pa.Table]]:
         sums = pa.table({"day": orders["day"][:1], "rows": [orders.num_rows]})
         yield dg.Output(sums, output_name="one")
@@ -193,7 +235,9 @@ def test_outputs_of_a_step_share_their_inputs(lake: Path, deliveries: Deliveries
     assert states(lake, "one") == states(lake, "two") == {FIRST: "stale"}
 
 
-def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, instance: dg.DagsterInstance) -> None:
+def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
     workdays = dg.DailyPartitionsDefinition(FIRST, exclusions=["0 0 * * 6,0"])
 
     @dg.asset(partitions_def=workdays, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"})
@@ -203,10 +247,17 @@ def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, i
 
     result = materialize(lake, [traded], "2024-01-04", "2024-01-09", instance=instance)
     assert result.success, cause(result)
-    assert [str(day) for day, _ in rows(lake, "traded")] == ["2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"]
+    assert [str(day) for day, _ in rows(lake, "traded")] == [
+        "2024-01-04",
+        "2024-01-05",
+        "2024-01-08",
+        "2024-01-09",
+    ]
 
 
-def test_an_error_after_the_commit_says_so(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_an_error_after_the_commit_says_so(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     def refuse(entry: dg.EventLogEntry) -> None:
         if entry.dagster_event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             raise OSError("the storage is away")

@@ -1,7 +1,7 @@
 """Commands that make days of tables which assets return.
 
-Tested here: finding a project's definitions, and `backfill` over them. Not tested here: runs in Dagster
-(`test_io_manager.py`).
+Tested here: finding a project's definitions, and `backfill` over them. Not tested here: runs in
+Dagster (`test_io_manager.py`).
 """
 
 import json
@@ -18,7 +18,12 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import lake_checks
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.reading import open_lake
-from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.projects import (
+    Deliveries,
+    materialize,
+    orders_asset,
+    weekly_asset,
+)
 from backfill_assets_tests.homes import make_home
 
 Command = Callable[..., Result]
@@ -46,7 +51,9 @@ def project(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) ->
     orders = orders_asset(deliveries)
     lake_checks(orders, unique=["id"])
     materialize(lake, [orders, weekly_asset()], FIRST, LAST, instance=instance)
-    (lake / "shop.py").write_text(f"from pathlib import Path\nLAKE = Path({str(lake)!r})\n{PROJECT}")
+    (lake / "shop.py").write_text(
+        f"from pathlib import Path\nLAKE = Path({str(lake)!r})\n{PROJECT}"
+    )
     deliver(lake)
     return lake
 
@@ -63,8 +70,12 @@ def command(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 def deliver(lake: Path, code: str = "1", **by_day: list[tuple[str, int]]) -> None:
-    """What the asset `orders` returns from now on, and its code; days are named as `d2024_01_03`."""
-    rows_of = {"code": code, **{day.strip("d").replace("_", "-"): found for day, found in by_day.items()}}
+    """What the asset `orders` returns from now on, and its code; days are named as
+    `d2024_01_03`."""
+    rows_of = {
+        "code": code,
+        **{day.strip("d").replace("_", "-"): found for day, found in by_day.items()},
+    }
     (lake / "rows.json").write_text(json.dumps(rows_of))
     with (lake / "shop.py").open("a") as file:
         file.write(f"# {rows_of}\n")
@@ -73,7 +84,10 @@ def deliver(lake: Path, code: str = "1", **by_day: list[tuple[str, int]]) -> Non
 def totals(lake: Path) -> dict[str, int]:
     """The total of each day of `weekly`, also of stale ones."""
     days = open_lake(lake, newest=True).table("weekly").days(FIRST, LAST, unfit="take").arrow()
-    return {str(day): total for day, total in zip(days["day"].to_pylist(), days["total"].to_pylist(), strict=True)}
+    return {
+        str(day): total
+        for day, total in zip(days["day"].to_pylist(), days["total"].to_pylist(), strict=True)
+    }
 
 
 def name_definitions(lake: Path, named: str) -> None:
@@ -89,7 +103,9 @@ def test_the_job_has_the_assets_of_these_tables_in_this_process(project: Path) -
 
 
 def test_without_definitions_a_table_of_an_asset_is_not_made_by_a_command(project: Path) -> None:
-    with pytest.raises(SettingsError, match="the table weekly: an asset of a Dagster project returns its rows"):
+    with pytest.raises(
+        SettingsError, match="the table weekly: an asset of a Dagster project returns its rows"
+    ):
         job_of(lake_at(project), ["weekly"])
 
 
@@ -107,10 +123,23 @@ def test_definitions_that_cannot_be_loaded_are_named(project: Path, named: str, 
         definitions_of(lake_at(project), ["weekly"])
 
 
-def test_a_plan_writes_the_good_days_of_assets_and_goes_on_once_mended(project: Path, command: Command) -> None:
+def test_a_plan_writes_the_good_days_of_assets_and_goes_on_once_mended(
+    project: Path, command: Command
+) -> None:
     changed: list[tuple[str, int]] = [("a", 7)]
     deliver(project, d2024_01_02=changed, d2024_01_03=[("a", 1), ("a", 2)], d2024_01_04=changed)
-    words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "3d", "--canary", "0", "--keep-good-days")
+    words = (
+        "--from",
+        FIRST,
+        "--to",
+        LAST,
+        "--force",
+        "--chunk",
+        "3d",
+        "--canary",
+        "0",
+        "--keep-good-days",
+    )
     made = command("plan", *words, "--json")
     assert made.exit_code == 0, made.output
     plan = json.loads(made.stdout)["id"]
@@ -124,7 +153,9 @@ def test_a_plan_writes_the_good_days_of_assets_and_goes_on_once_mended(project: 
     assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 20, "2024-01-04": 27, LAST: 33}
 
 
-def test_a_plan_after_a_change_of_code_makes_all_by_it_and_another_stops_it(project: Path, command: Command) -> None:
+def test_a_plan_after_a_change_of_code_makes_all_by_it_and_another_stops_it(
+    project: Path, command: Command
+) -> None:
     words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "1d", "--canary", "0", "--json")
     deliver(project, code="2")
     plan = json.loads(command("plan", *words).stdout)["id"]

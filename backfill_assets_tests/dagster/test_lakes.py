@@ -30,7 +30,9 @@ def test_a_lake_is_made_once_and_begins_with_its_earliest_asset(lake: Path) -> N
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
-def test_the_folders_of_a_first_run_are_closed_whatever_the_umask_is(lake: Path, umask: int) -> None:
+def test_the_folders_of_a_first_run_are_closed_whatever_the_umask_is(
+    lake: Path, umask: int
+) -> None:
     before = os.umask(umask)
     try:
         made = lake_for(lake, MARCH)
@@ -61,7 +63,11 @@ def fail_after(lake: Lake, table: DeclaredTable, meanwhile: Callable[[], object]
 def test_a_table_is_known_as_before_where_nothing_was_written(lake: Path) -> None:
     seen = []
     with pytest.raises(LookupError, match="orders"):
-        fail_after(lake_for(lake, JANUARY), TABLE, lambda: seen.append(find_declared(place_of(lake), "orders")))
+        fail_after(
+            lake_for(lake, JANUARY),
+            TABLE,
+            lambda: seen.append(find_declared(place_of(lake), "orders")),
+        )
     assert seen == [TABLE]
     assert find_declared(place_of(lake), "orders") is None
 

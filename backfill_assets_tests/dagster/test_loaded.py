@@ -1,7 +1,8 @@
 """Which days of its inputs a step loaded, for each of its own days.
 
-Tested here: windows and keys of mappings against Dagster's own, and that a day is fresh only where it is what these
-give today. Not tested here: keys as plain values (`core/test_keys.py`), and whole runs (`test_io_manager.py`).
+Tested here: windows and keys of mappings against Dagster's own, and that a day is fresh only where
+it is what these give today. Not tested here: keys as plain values (`core/test_keys.py`), and whole
+runs (`test_io_manager.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -79,9 +80,13 @@ class Defined:
         begins = time(hour, minute, tzinfo=ZoneInfo(self.zone))
         left_out = [datetime.combine(day(n), begins) for n in sorted(self.left_out)]
         return dg.DailyPartitionsDefinition(
-            str(day(self.start)), str(day(end)) if end is not None else None, hour_offset=hour, minute_offset=minute,
-            timezone=self.zone, exclusions=left_out or None,
-        )  # fmt: skip
+            str(day(self.start)),
+            str(day(end)) if end is not None else None,
+            hour_offset=hour,
+            minute_offset=minute,
+            timezone=self.zone,
+            exclusions=left_out or None,
+        )
 
 
 MAPPINGS = st.one_of(
@@ -109,7 +114,11 @@ def pairs_of_definitions(draw: st.DrawFn) -> tuple[Defined, Defined]:
     """Those of an input and of an asset, in one time zone."""
     zone = draw(ZONES)
     defined = st.builds(
-        Defined, st.just(zone), HOURS, st.integers(-9, -5), st.frozensets(st.integers(-8, -1), max_size=3)
+        Defined,
+        st.just(zone),
+        HOURS,
+        st.integers(-9, -5),
+        st.frozensets(st.integers(-8, -1), max_size=3),
     )
     return draw(defined), draw(defined)
 
@@ -130,11 +139,14 @@ def keys_of(
 @settings(max_examples=examples(200), deadline=None)
 @given(pairs_of_definitions(), MAPPINGS, st.integers(-5, NUMBERS.stop), STEPS)
 def test_each_day_that_is_called_fresh_is_what_its_mapping_gives_today(
-    defined: tuple[Defined, Defined], mapping: dg.PartitionMapping | None, known: int, steps: list[Any]
+    defined: tuple[Defined, Defined],
+    mapping: dg.PartitionMapping | None,
+    known: int,
+    steps: list[Any],
 ) -> None:
-    """After any corrections, runs and later ends of the definition, in any order; the days before `known` have rows at
-    first. Each day of a run has the keys that the mapping gives for it alone, where these are all that the run
-    loaded."""
+    """After any corrections, runs and later ends of the definition, in any order; the days before
+    `known` have rows at first. Each day of a run has the keys that the mapping gives for it alone,
+    where these are all that the run loaded."""
     (upstream, own), lake, end = defined, KeyedLake(), -4
     ours, wanted = own.until(None), None
     for number in range(NUMBERS.start, known):
@@ -145,7 +157,9 @@ def test_each_day_that_is_called_fresh_is_what_its_mapping_gives_today(
             lake.correct(day(step[1]), step[2])
         elif step[0] == "end":
             end = max(end, step[1])
-        elif run := [d for n in range(step[2] + 1) if ours.has_partition_key(str(d := day(step[1] + n)))]:
+        elif run := [
+            d for n in range(step[2] + 1) if ours.has_partition_key(str(d := day(step[1] + n)))
+        ]:
             wanted = _run(lake, mapping, theirs, ours, run) or wanted
         if wanted is None:
             continue
@@ -165,7 +179,8 @@ def _run(
     ours: dg.TimeWindowPartitionsDefinition,
     run: list[date],
 ) -> Any:
-    """Make days, as a step does that loads all that the mapping gives for them; None where an input was never made."""
+    """Make days, as a step does that loads all that the mapping gives for them; None where an input
+    was never made."""
     asked = keys_of(mapping, theirs, ours, run)
     read = LoadedInput(dg.AssetKey("orders"), tuple(asked), theirs)
     contract = replace(ORDERS, first_day=date.fromisoformat(theirs.start.strftime("%Y-%m-%d")))
@@ -173,7 +188,8 @@ def _run(
     states = lake.states(wanted, is_being_made=True)
     loaded = {made: days_of(wanted, made, states.view) for made in run}
     alone = {made: keys_of(mapping, theirs, ours, [made]) for made in run}
-    # Over a day that the asset leaves out Dagster gives a range more than its days: each is made from all of it then.
+    # Over a day that the asset leaves out Dagster gives a range more than its days: each is made
+    # from all of it then.
     is_sum = {*asked} == {d for own in alone.values() for d in own}
     assert loaded == (alone if is_sum else dict.fromkeys(run, asked))
     if not all(d in lake.orders for d in asked):

@@ -1,7 +1,8 @@
-"""What a project without settings of its own is told: the lake, the whole range, and what to make first.
+"""What a project without settings of its own is told: the lake, the whole range, and what to make
+first.
 
-Every command that a refusal prints is run here as it is printed. Not tested here: the words of commands
-(`core.test_commands`), and rules (`test_daily.py`).
+Every command that a refusal prints is run here as it is printed. Not tested here: the words of
+commands (`core.test_commands`), and rules (`test_daily.py`).
 """
 
 import re
@@ -63,9 +64,13 @@ def test_what_was_never_made_is_named_with_its_days_also_where_there_is_no_lake_
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
     result = dg.materialize(
-        [orders_asset(deliveries), weekly_asset()], partition_key=FIRST, selection=["weekly"], instance=instance,
-        raise_on_error=False, resources={"io_manager": LakeIOManager(lake=str(lake))},
-    )  # fmt: skip
+        [orders_asset(deliveries), weekly_asset()],
+        partition_key=FIRST,
+        selection=["weekly"],
+        instance=instance,
+        raise_on_error=False,
+        resources={"io_manager": LakeIOManager(lake=str(lake))},
+    )
     told = cause(result)
     assert f"the input shop/orders: there is no lake at {lake} yet" in told
     assert "First materialize the asset shop/orders for 2024-01-01." in told
@@ -77,7 +82,9 @@ def test_a_materialization_shows_the_table_and_begins_with_what_the_run_did(
 ) -> None:
     result = materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
     (event,) = result.get_asset_materialization_events()
-    told: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
+    told: dict[str, Any] = {
+        name: value.value for name, value in event.materialization.metadata.items()
+    }
     names = list(told)
     assert names[0] == "backfill_assets/summary"
     assert told["dagster/table_name"] == "shop__orders"
@@ -94,17 +101,23 @@ def test_what_was_computed_without_its_input_is_refused_for_the_input(
     orders, at = orders_asset(deliveries), "2024-01-05"
 
     @dg.asset(
-        ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=orders.partitions_def,
-        backfill_policy=dg.BackfillPolicy.single_run(), metadata={"partition_expr": "day"},
-    )  # fmt: skip
+        ins={"orders": dg.AssetIn(key=["shop", "orders"])},
+        partitions_def=orders.partitions_def,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"partition_expr": "day"},
+    )
     def taken(orders: pd.DataFrame) -> Any:
         return orders
 
     assert materialize(lake, [orders], FIRST, instance=instance).success
     result = dg.materialize(
-        [orders, taken], partition_key=at, selection=["taken"], instance=instance, raise_on_error=False,
+        [orders, taken],
+        partition_key=at,
+        selection=["taken"],
+        instance=instance,
+        raise_on_error=False,
         resources={"io_manager": LakeIOManager(lake=str(lake))},
-    )  # fmt: skip
+    )
     told = cause(result)
     assert f"the input shop/orders: the lake {lake} has no {at} of it. Nothing was written" in told
     assert f"First materialize the asset shop/orders for {at}." in told
@@ -115,9 +128,11 @@ def test_keys_with_other_signs_have_tables_and_two_that_would_share_one_are_refu
 ) -> None:
     def made(*key: str) -> dg.AssetsDefinition:
         @dg.asset(
-            key=[*key], partitions_def=DAYS, metadata={"partition_expr": "day"},
+            key=[*key],
+            partitions_def=DAYS,
+            metadata={"partition_expr": "day"},
             backfill_policy=dg.BackfillPolicy.single_run(),
-        )  # fmt: skip
+        )
         def sold(context: dg.AssetExecutionContext) -> Any:
             return deliveries.orders(context.partition_keys)
 
@@ -126,33 +141,52 @@ def test_keys_with_other_signs_have_tables_and_two_that_would_share_one_are_refu
     weekly = dg.AssetIn(key=["EU", "Sold-Items.v2"])
 
     @dg.asset(
-        ins={"sold": weekly}, partitions_def=DAYS, metadata={"partition_expr": "day"},
+        ins={"sold": weekly},
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
         backfill_policy=dg.BackfillPolicy.single_run(),
-    )  # fmt: skip
+    )
     def Copied(sold: pd.DataFrame) -> Any:
         return sold
 
-    assert materialize(lake, [made("EU", "Sold-Items.v2"), Copied], FIRST, instance=instance).success
+    assert materialize(
+        lake, [made("EU", "Sold-Items.v2"), Copied], FIRST, instance=instance
+    ).success
     assert rows(lake, "eu__sold_items_v2") == rows(lake, "copied")
     assert states(lake, "copied") == {FIRST: "fresh"}
     told = cause(materialize(lake, [made("eu", "sold_items.v2")], FIRST, instance=instance))
-    assert "the asset eu/sold_items.v2: its table eu__sold_items_v2 is that of the asset EU/Sold-Items.v2" in told
+    assert (
+        "the asset eu/sold_items.v2: its table eu__sold_items_v2 is that of the asset "
+        "EU/Sold-Items.v2" in told
+    )
 
 
 def words_of(instance: dg.DagsterInstance, key: dg.AssetKey, day: str) -> list[str]:
     """What the page of a day shows above what it was made with, newest first."""
-    found = instance.fetch_observations(dg.AssetRecordsFilter(key, asset_partitions=[day]), limit=10).records
-    return [str(r.asset_observation.metadata["not written"].value) for r in found if r.asset_observation is not None]
+    found = instance.fetch_observations(
+        dg.AssetRecordsFilter(key, asset_partitions=[day]), limit=10
+    ).records
+    return [
+        str(r.asset_observation.metadata["not written"].value)
+        for r in found
+        if r.asset_observation is not None
+    ]
 
 
 KEPT = "nothing is wrong with it; kept back with 2024-01-02"
 
 
 @pytest.mark.parametrize(
-    ("on_bad_days", "first"), [("refuse", [KEPT]), ("keep_good", [])], ids=["a day stops all", "good days are kept"]
+    ("on_bad_days", "first"),
+    [("refuse", [KEPT]), ("keep_good", [])],
+    ids=["a day stops all", "good days are kept"],
 )
 def test_a_red_day_says_on_its_own_page_what_is_wrong_with_it_or_with_which_it_was_kept_back(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, on_bad_days: OnBadDays, first: list[str]
+    lake: Path,
+    deliveries: Deliveries,
+    instance: dg.DagsterInstance,
+    on_bad_days: OnBadDays,
+    first: list[str],
 ) -> None:
     orders = orders_asset(deliveries)
     lake_checks(orders, unique=["id"], not_null=["amount"], on_bad_days=on_bad_days)
@@ -160,7 +194,11 @@ def test_a_red_day_says_on_its_own_page_what_is_wrong_with_it_or_with_which_it_w
     assert not materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
     assert words_of(instance, orders.key, FIRST) == first
     (told,) = words_of(instance, orders.key, "2024-01-02")
-    assert told == "not_null fails: 1 NULL(s) in amount; unique_key fails: 1 row(s) repeat a key (id)"
+    assert (
+        told == "not_null fails: 1 NULL(s) in amount; unique_key fails: 1 row(s) repeat a key (id)"
+    )
     deliveries.by_day.clear()
     assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
-    assert words_of(instance, orders.key, "2024-01-02") == [told], "a day that is made again says no more"
+    assert words_of(instance, orders.key, "2024-01-02") == [told], (
+        "a day that is made again says no more"
+    )

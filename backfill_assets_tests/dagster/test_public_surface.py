@@ -1,7 +1,8 @@
-"""What a project may import from `backfill_assets.dagster`: the names, their signatures, and how they are typed.
+"""What a project may import from `backfill_assets.dagster`: the names, their signatures, and how
+they are typed.
 
-Lives here: the pinned list (a line per name), and uses of it that mypy reads: `warn_unused_ignores` of our settings
-makes a wrong call that type-checks an error. Does not live here: what the names do.
+Lives here: the pinned list (a line per name), and uses of it that mypy reads: `warn_unused_ignores`
+of our settings makes a wrong call that type-checks an error. Does not live here: what the names do.
 """
 
 import inspect
@@ -23,17 +24,25 @@ if TYPE_CHECKING:
 SIGNATURES = {
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
     "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
-    "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
+    "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, "
+    "kinds=None, "
+    "pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
     "LakeIOManager": "(*, lake, schema_changes='refuse', spark=None, default_form='spark')",
     "LakeResource": "(*, lake, newest=False, spark=None)",
-    "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
+    "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, "
+    "kinds=None, "
+    "pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
-    "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), not_null=(), "
+    "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), "
+    "not_null=(), "
     "rows=(None, None), rules=(), on_bad_days='', io_manager_key='io_manager', **asset)",
-    "external_table": "(key, *, table, day, start=None, partitions_def=None, io_manager_key='io_manager', **spec)",
+    "external_table": "(key, *, table, day, start=None, partitions_def=None, "
+    "io_manager_key='io_manager', "
+    "**spec)",
     "is_stale": "(lake, *, key_prefix=(), missing=False, while_stale=False)",
-    "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=(), on_bad_days='')",
+    "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=(), "
+    "on_bad_days='')",
 }
 
 
@@ -61,7 +70,9 @@ def signature(public: Any) -> str:
 @pytest.mark.slow
 def test_type_checkers_see_the_names_that_python_gives() -> None:
     (init,) = [f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/dagster/__init__.py"]
-    imported = {i.module.rpartition(".")[2] for i in init.imports if i.module.startswith(f"{PACKAGE}.")}
+    imported = {
+        i.module.rpartition(".")[2] for i in init.imports if i.module.startswith(f"{PACKAGE}.")
+    }
     assert set(door.__all__) <= imported
 
 
@@ -74,12 +85,23 @@ if TYPE_CHECKING:
 
     def well_typed(resource: door.LakeResource) -> None:
         """Calls that type-check."""
-        defs: dg.Definitions = door.build_lake_defs("lake", key_prefix=["eu", "shop"], automation="conditions")
-        condition: dg.AutomationCondition[Any] = door.is_stale("lake", missing=True) & ~door.is_stale("other")
+        defs: dg.Definitions = door.build_lake_defs(
+            "lake", key_prefix=["eu", "shop"], automation="conditions"
+        )
+        condition: dg.AutomationCondition[Any] = door.is_stale(
+            "lake", missing=True
+        ) & ~door.is_stale("other")
         rows: DuckDBPyRelation = resource.table("orders").days("2024-03-01").duckdb()
         states: dict[str, dict[date, State]] = resource.states()
         component = door.LakeComponent(lake="lake", mappings="windows")
-        print(defs, condition, rows, states, component, resource.plan("2024-03-01", tables=["orders"]).days)
+        print(
+            defs,
+            condition,
+            rows,
+            states,
+            component,
+            resource.plan("2024-03-01", tables=["orders"]).days,
+        )
 
     def wrongly_typed(resource: door.LakeResource) -> None:
         """Calls that do not: each `ignore` that is not needed fails the type check."""

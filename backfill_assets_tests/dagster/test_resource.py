@@ -1,7 +1,8 @@
-"""`LakeResource` reads one lake version for as long as it lives, and says what is stale and what a plan would do.
+"""`LakeResource` reads one lake version for as long as it lives, and says what is stale and what a
+plan would do.
 
-Tested here: the resource in a run and by itself, on lakes of logs and small files, without an engine. Not tested here:
-reading (`operations.test_reader`), states and plans themselves.
+Tested here: the resource in a run and by itself, on lakes of logs and small files, without an
+engine. Not tested here: reading (`operations.test_reader`), states and plans themselves.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,9 @@ def lake(tmp_path: Path) -> Made:
     return made
 
 
-def test_an_asset_reads_one_lake_version_whatever_is_written(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_an_asset_reads_one_lake_version_whatever_is_written(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     seen = []
 
     @dg.asset
@@ -45,7 +48,9 @@ def test_an_asset_reads_one_lake_version_whatever_is_written(lake: Made, instanc
 
     resource = LakeResource(lake=str(lake[0].root))
     for _ in range(2):
-        assert dg.materialize([report], resources={"lake_resource": resource}, instance=instance).success
+        assert dg.materialize(
+            [report], resources={"lake_resource": resource}, instance=instance
+        ).success
     assert seen[0] == seen[1]
     assert seen[2] == seen[3] == (seen[0] or 0) + 1, "the next run looks again"
 
@@ -85,7 +90,9 @@ def test_a_spark_frame_is_asked_of_the_projects_own_session(lake: Made) -> None:
     assert asked
 
 
-@pytest.mark.parametrize("way", ["resource", "open_lake", "opened before", "snapshot", "states only"])
+@pytest.mark.parametrize(
+    "way", ["resource", "open_lake", "opened before", "snapshot", "states only"]
+)
 def test_a_day_whose_step_reads_a_lake_beside_its_parameters_is_unpinned(
     tmp_path: Path, deliveries: Deliveries, instance: dg.DagsterInstance, way: str
 ) -> None:

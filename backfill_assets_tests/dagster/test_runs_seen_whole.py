@@ -1,6 +1,7 @@
-"""Readers see the tables that a run of a project's assets writes together, when it ends: never half of a run.
-Tested here: `LakeIOManager` under Dagster's own executors, also where the run fails between two tables. Not tested
-here: who lives (`lake.test_run_markers`), and what one step writes (`test_io_manager.py`)."""
+"""Readers see the tables that a run of a project's assets writes together, when it ends: never half
+of a run. Tested here: `LakeIOManager` under Dagster's own executors, also where the run fails
+between two tables. Not tested here: who lives (`lake.test_run_markers`), and what one step writes
+(`test_io_manager.py`)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -23,18 +24,23 @@ TAGS = {"dagster/partition": DAY}
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    """Dagster with a home that other processes open, for the project of `two_tables` in its folder."""
+    """Dagster with a home that other processes open, for the project of `two_tables` in its
+    folder."""
     monkeypatch.setenv(LAKE, str(tmp_path / "lake"))
     (tmp_path / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
         yield instance
 
 
-def run(instance: dg.DagsterInstance, job: Callable[[], dg.JobDefinition], cents: int, *tags: str) -> bool:
+def run(
+    instance: dg.DagsterInstance, job: Callable[[], dg.JobDefinition], cents: int, *tags: str
+) -> bool:
     """A run of both tables, whose orders return that number; whether it succeeded."""
     (two_tables.folder() / "cents").write_text(str(cents))
     named = TAGS | dict.fromkeys(tags, "yes")
-    with dg.execute_job(dg.reconstructable(job), instance=instance, tags=named, raise_on_error=False) as result:
+    with dg.execute_job(
+        dg.reconstructable(job), instance=instance, tags=named, raise_on_error=False
+    ) as result:
         return result.success
 
 

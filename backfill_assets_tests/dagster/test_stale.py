@@ -1,7 +1,8 @@
 """`is_stale` as conditions of Dagster evaluate it, on lakes of logs: no engine, and no daemon.
 
-Tested here: which days it is true for, once and while they are stale, composed, under a prefix and in the sensor of
-`build_lake_defs`. Not tested here: which days are stale (`core.test_states`, `core.test_needs`).
+Tested here: which days it is true for, once and while they are stale, composed, under a prefix and
+in the sensor of `build_lake_defs`. Not tested here: which days are stale (`core.test_states`,
+`core.test_needs`).
 """
 
 from datetime import date, timedelta
@@ -15,7 +16,12 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.dagster import build_lake_defs, is_stale
 from backfill_assets.dagster.stale import _tables_of
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.projects import (
+    Deliveries,
+    materialize,
+    orders_asset,
+    weekly_asset,
+)
 from backfill_assets_tests.operations.synthetic import START, Made, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -33,13 +39,20 @@ def day(number: int) -> date:
 
 
 def make_stale(lake: Made, table: str, *numbers: int, by: str = "older") -> None:
-    build(*lake, table, dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), by))
+    build(
+        *lake,
+        table,
+        dict.fromkeys(map(day, numbers), 3),
+        digests=dict.fromkeys(map(day, numbers), by),
+    )
 
 
 class Ticks:
     """Ticks of one asset with a condition, each with the cursor that the one before left."""
 
-    def __init__(self, instance: dg.DagsterInstance, condition: dg.AutomationCondition[Any], *path: str) -> None:
+    def __init__(
+        self, instance: dg.DagsterInstance, condition: dg.AutomationCondition[Any], *path: str
+    ) -> None:
         days = dg.DailyPartitionsDefinition("2024-01-01")
 
         @dg.asset(key=dg.AssetKey(list(path)), partitions_def=days, automation_condition=condition)
@@ -52,12 +65,16 @@ class Ticks:
     def next(self) -> set[str | None]:
         self.number += 1
         now = NOW + timedelta(minutes=self.number)
-        told = dg.evaluate_automation_conditions(self.defs, self.instance, cursor=self.cursor, evaluation_time=now)
+        told = dg.evaluate_automation_conditions(
+            self.defs, self.instance, cursor=self.cursor, evaluation_time=now
+        )
         self.cursor = told.cursor
         return set(told.get_requested_partitions(self.key))
 
 
-def test_stale_days_are_true_once_for_the_same_inputs(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_stale_days_are_true_once_for_the_same_inputs(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     ticks = Ticks(instance, is_stale(lake[0].root), "staging")
     assert ticks.next() == set()
     make_stale(lake, "staging", 2, 5)
@@ -95,12 +112,18 @@ def test_all_assets_of_a_lake_share_one_look_per_tick(lake: Made) -> None:
     assert tables.lake_at_tick(NOW + timedelta(seconds=30)) is not first
 
 
-def test_the_sensor_requests_what_is_stale_upstream_first(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_the_sensor_requests_what_is_stale_upstream_first(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     defs = build_lake_defs(lake[0].root, key_prefix="shop", automation="conditions")
     repository = defs.get_repository_def()
-    running = {s.name for s in repository.sensor_defs if s.default_status is dg.DefaultSensorStatus.RUNNING}
+    running = {
+        s.name for s in repository.sensor_defs if s.default_status is dg.DefaultSensorStatus.RUNNING
+    }
     assert running == {f"shop__{name}" for name in ("landing", "plans", "controls", "conditions")}
-    assert not [s for s in repository.schedule_defs if s.default_status is dg.DefaultScheduleStatus.RUNNING]
+    assert not [
+        s for s in repository.schedule_defs if s.default_status is dg.DefaultScheduleStatus.RUNNING
+    ]
     make_stale(lake, "staging", 3)
     make_stale(lake, "features", 3)
     sensor = repository.get_sensor_def("shop__conditions")
@@ -118,12 +141,17 @@ def test_raw_and_ledgers_bear_no_condition_and_the_users_own_wins(lake: Made) ->
     bearing = {s.key.path[-1] for s in specs if s.automation_condition is not None}
     assert bearing == {"staging", "features", "features_as_known", "labels", "training"}
     own = dg.AutomationCondition.eager()
-    specs = build_lake_defs(lake[0].root, automation="conditions", automation_condition=own).resolve_all_asset_specs()
+    specs = build_lake_defs(
+        lake[0].root, automation="conditions", automation_condition=own
+    ).resolve_all_asset_specs()
     assert {s.automation_condition for s in specs if s.key.path[-1] == "labels"} == {own}
 
 
-def test_a_day_that_is_blocked_is_true_until_it_is_requested(lake: Made, instance: dg.DagsterInstance) -> None:
-    """Blocked at the first two ticks, as by a run under way; nothing is requested, so that it stays true."""
+def test_a_day_that_is_blocked_is_true_until_it_is_requested(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    """Blocked at the first two ticks, as by a run under way; nothing is requested, so that it stays
+    true."""
     make_stale(lake, "staging", 3)
     ticks = Ticks(instance, is_stale(lake[0].root) & OpenAt(3), "staging")
     assert [ticks.next() for _ in range(5)] == [set(), set(), {str(day(3))}, set(), set()]
@@ -151,4 +179,6 @@ def test_days_that_assets_return_to_an_io_manager_are_stale_by_the_receipts_of_t
     deliveries.by_day["2024-01-03"] = [("late", 7)]
     assert materialize(root, assets[:1], "2024-01-03", instance=instance).success
     assert ticks.next() == {f"2024-01-{n:02}" for n in range(3, 10)}
-    assert Ticks(instance, is_stale(root), "shop", "orders").next() == set(), "nothing of the lake is its input"
+    assert Ticks(instance, is_stale(root), "shop", "orders").next() == set(), (
+        "nothing of the lake is its input"
+    )

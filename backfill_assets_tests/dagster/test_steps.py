@@ -1,7 +1,9 @@
-"""What a step reads and writes is its own: of graphs, by several IO managers of a lake, and of its own day before.
+"""What a step reads and writes is its own: of graphs, by several IO managers of a lake, and of its
+own day before.
 
-Tested here: `LakeIOManager` where one function or op makes several assets, and where several managers serve one step.
-Not tested here: how days are written (`test_io_manager.py`), forms of inputs (`test_inputs.py`).
+Tested here: `LakeIOManager` where one function or op makes several assets, and where several
+managers serve one step. Not tested here: how days are written (`test_io_manager.py`), forms of
+inputs (`test_inputs.py`).
 """
 
 import json
@@ -33,7 +35,11 @@ from backfill_assets_tests.dagster.test_io_manager import states
 from backfill_assets_tests.engines import SparkSession
 
 FIRST, NEXT = "2024-01-01", "2024-01-02"
-WORDS: dict[str, Any] = {"partitions_def": DAYS, "backfill_policy": ONE_RUN, "metadata": {"partition_expr": "day"}}
+WORDS: dict[str, Any] = {
+    "partitions_def": DAYS,
+    "backfill_policy": ONE_RUN,
+    "metadata": {"partition_expr": "day"},
+}
 
 
 def counted(keys: Sequence[str], n: int) -> pa.Table:
@@ -74,7 +80,9 @@ def fourfold(twofold: Any) -> Any:
     return double(twofold)
 
 
-def test_graphs_of_one_op_each_read_what_the_run_wrote_before(lake: Path, instance: dg.DagsterInstance) -> None:
+def test_graphs_of_one_op_each_read_what_the_run_wrote_before(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
     for n in (1, 10):
         result = materialize(lake, [numbers(n), twofold, fourfold], FIRST, NEXT, instance=instance)
         assert result.success, cause(result)
@@ -89,10 +97,15 @@ def test_an_op_whose_output_is_no_asset_is_told_to_have_another_manager(
         return double(pass_on(numbers))
 
     told = cause(materialize(lake, [numbers(1), twice], FIRST, instance=instance))
-    assert "the op twice.pass_on: what it returns goes to another op, and is no asset. Nothing was written" in told
+    assert (
+        "the op twice.pass_on: what it returns goes to another op, and is no asset. Nothing was "
+        "written" in told
+    )
 
 
-def test_managers_of_one_lake_share_what_a_step_read(lake: Path, instance: dg.DagsterInstance) -> None:
+def test_managers_of_one_lake_share_what_a_step_read(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
     def copied(numbers: pa.Table) -> pa.Table:
         return numbers
 
@@ -109,11 +122,18 @@ def test_managers_of_one_lake_share_what_a_step_read(lake: Path, instance: dg.Da
     assert states(lake, "copied") == {FIRST: "stale"}
 
 
-def test_keys_that_give_one_name_are_not_one_table(lake: Path, instance: dg.DagsterInstance) -> None:
-    eu, flat = (numbers(n, key=key, name=None) for n, key in ((1, ["eu", "sold"]), (2, ["eu__sold"])))
+def test_keys_that_give_one_name_are_not_one_table(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
+    eu, flat = (
+        numbers(n, key=key, name=None) for n, key in ((1, ["eu", "sold"]), (2, ["eu__sold"]))
+    )
     assert materialize(lake, [eu], FIRST, instance=instance).success
     told = cause(materialize(lake, [flat], FIRST, instance=instance))
-    assert "the asset eu__sold: its table eu__sold is that of the asset eu/sold. Nothing was written" in told
+    assert (
+        "the asset eu__sold: its table eu__sold is that of the asset eu/sold. Nothing was written"
+        in told
+    )
     assert [n for _, n in rows(lake, "eu__sold")] == [1]
     assert told.endswith('say so in .assets/eu__sold.json of the lake: "asset": ["eu__sold"].')
     known = lake / ".assets" / "eu__sold.json"
@@ -132,7 +152,9 @@ def test_days_before_a_first_day_that_was_moved_later_stay_as_they_were(
     assert states(lake, "numbers") == {FIRST: "fresh", NEXT: "fresh"}
 
 
-YESTERDAY = dg.AssetIn(partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1))
+YESTERDAY = dg.AssetIn(
+    partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+)
 
 
 def sums(annotated: Any, count: Any) -> dg.AssetsDefinition:
@@ -145,7 +167,9 @@ def sums(annotated: Any, count: Any) -> dg.AssetsDefinition:
     return asset_of(sums, ins={"sums": YESTERDAY}, backfill_policy=dg.BackfillPolicy.multi_run(1))
 
 
-def run_each_day(lake: Path, asset: dg.AssetsDefinition, instance: dg.DagsterInstance, **settings: Any) -> list[int]:
+def run_each_day(
+    lake: Path, asset: dg.AssetsDefinition, instance: dg.DagsterInstance, **settings: Any
+) -> list[int]:
     for day in (FIRST, NEXT, "2024-01-03"):
         result = materialize(lake, [asset], day, instance=instance, **settings)
         assert result.success, cause(result)
@@ -154,7 +178,10 @@ def run_each_day(lake: Path, asset: dg.AssetsDefinition, instance: dg.DagsterIns
 
 @pytest.mark.parametrize(
     ("annotated", "count"),
-    [(pd.DataFrame, lambda t: t["n"].sum() if len(t) else 0), (pa.Table, lambda t: t["n"][0].as_py() if len(t) else 0)],
+    [
+        (pd.DataFrame, lambda t: t["n"].sum() if len(t) else 0),
+        (pa.Table, lambda t: t["n"][0].as_py() if len(t) else 0),
+    ],
 )
 def test_an_asset_reads_its_own_day_before_and_no_rows_on_its_first(
     lake: Path, instance: dg.DagsterInstance, annotated: Any, count: Any
@@ -175,32 +202,46 @@ def test_a_day_before_that_was_never_made_is_refused_where_nothing_was(
 ) -> None:
     materialize(lake, [numbers(1)], FIRST, instance=instance)
     told = cause(materialize(lake, [sums(pd.DataFrame, len)], NEXT, instance=instance))
-    assert f"the input sums: the lake {lake} has no {FIRST} of it. Nothing was read. First materialize" in told
+    assert (
+        f"the input sums: the lake {lake} has no {FIRST} of it. Nothing was read. First materialize"
+        in told
+    )
 
 
 @pytest.mark.parametrize(
-    ("tags", "made"), [({}, []), ({"on_bad_days": "keep_good"}, [FIRST, NEXT])], ids=["as it is", "keep_good"]
+    ("tags", "made"),
+    [({}, []), ({"on_bad_days": "keep_good"}, [FIRST, NEXT])],
+    ids=["as it is", "keep_good"],
 )
 def test_a_range_to_which_dagster_added_days_makes_those_whose_inputs_are_made_by_a_tag(
     lake: Path, instance: dg.DagsterInstance, tags: dict[str, str], made: list[str]
 ) -> None:
-    """A backfill of two days of both assets from the lineage page runs `weekly` for eight, as `WEEK` reaches."""
+    """A backfill of two days of both assets from the lineage page runs `weekly` for eight, as
+    `WEEK` reaches."""
     orders, weekly = orders_asset(Deliveries()), weekly_asset()
     materialize(lake, [orders], FIRST, NEXT, instance=instance)
     asked = {RANGE_START: FIRST, RANGE_END: "2024-01-08", **tags}
     result = dg.materialize(
-        [orders, weekly], selection=[weekly], tags=asked, instance=instance,
-        resources={"io_manager": LakeIOManager(lake=str(lake))}, raise_on_error=False,
-    )  # fmt: skip
+        [orders, weekly],
+        selection=[weekly],
+        tags=asked,
+        instance=instance,
+        resources={"io_manager": LakeIOManager(lake=str(lake))},
+        raise_on_error=False,
+    )
     assert not result.success
     reached = "2024-01-03..2024-01-08"
-    assert f"shop__orders for {reached}, which were never made" in cause(result), "of all days, not of the first alone"
+    assert f"shop__orders for {reached}, which were never made" in cause(result), (
+        "of all days, not of the first alone"
+    )
     if made:
         assert f"inputs of 6 of 8 day(s) are missing, {reached}: it is made from" in cause(result)
     assert sorted(instance.get_materialized_partitions(weekly.key)) == made
 
 
-def test_rules_are_of_one_asset_where_a_function_makes_several(lake: Path, instance: dg.DagsterInstance) -> None:
+def test_rules_are_of_one_asset_where_a_function_makes_several(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
     def made(context: dg.AssetExecutionContext) -> pa.Table:
         return counted([*context.partition_keys] * 2, 7)
 
@@ -213,7 +254,11 @@ def test_rules_are_of_one_asset_where_a_function_makes_several(lake: Path, insta
 
 
 def test_checks_of_several_assets_or_of_a_graph_are_refused_by_name() -> None:
-    both = dg.multi_asset(name="both", outs={"one": dg.AssetOut(), "two": dg.AssetOut()})(lambda: (1, 2))
+    both = dg.multi_asset(name="both", outs={"one": dg.AssetOut(), "two": dg.AssetOut()})(
+        lambda: (1, 2)
+    )
     for asset, keys in ((twofold, "twofold"), (both, "one, two")):
-        with pytest.raises(SettingsError, match=f"the asset {keys}: it is a graph of ops, or several assets"):
+        with pytest.raises(
+            SettingsError, match=f"the asset {keys}: it is a graph of ops, or several assets"
+        ):
             lake_checks(asset, unique=["n"])

@@ -1,6 +1,8 @@
-"""A table's name by the metadata of its asset: the same for all that write it, read it and ask whether it is stale.
+"""A table's name by the metadata of its asset: the same for all that write it, read it and ask
+whether it is stale.
 
-Tested here: names in whole runs, of one code location and of two. Not tested here: names by keys (`test_contracts.py`).
+Tested here: names in whole runs, of one code location and of two. Not tested here: names by keys
+(`test_contracts.py`).
 """
 
 from pathlib import Path
@@ -12,7 +14,14 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import daily_table, is_stale, lake_checks
-from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, Deliveries, cause, materialize, rows
+from backfill_assets_tests.dagster.projects import (
+    DAYS,
+    ONE_RUN,
+    Deliveries,
+    cause,
+    materialize,
+    rows,
+)
 from backfill_assets_tests.dagster.test_io_manager import states
 from backfill_assets_tests.dagster.test_stale import Ticks
 
@@ -20,13 +29,18 @@ FIRST, NEXT = "2024-01-01", "2024-01-02"
 SOLD, NAME = dg.AssetKey(["EU", "Sold-Items"]), "backfill_assets/table"
 
 
-def sold(deliveries: Deliveries, table: Any = "sold", key: dg.AssetKey = SOLD) -> dg.AssetsDefinition:
+def sold(
+    deliveries: Deliveries, table: Any = "sold", key: dg.AssetKey = SOLD
+) -> dg.AssetsDefinition:
     """An asset whose table its metadata names."""
 
     @dg.asset(
-        key=key, partitions_def=DAYS, backfill_policy=ONE_RUN, code_version="1",
+        key=key,
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        code_version="1",
         metadata={"partition_expr": "day"} | ({NAME: table} if table else {}),
-    )  # fmt: skip
+    )
     def made(context: dg.AssetExecutionContext) -> pa.Table:
         return deliveries.orders(context.partition_keys)
 
@@ -37,9 +51,12 @@ def copied(metadata: dict[str, Any] | None = None, table: str = "copied") -> dg.
     """An asset that returns the rows of `EU/Sold-Items`."""
 
     @dg.asset(
-        ins={"given": dg.AssetIn(key=SOLD, metadata=metadata)}, partitions_def=DAYS, backfill_policy=ONE_RUN,
-        metadata={"partition_expr": "day", NAME: table}, code_version="1",
-    )  # fmt: skip
+        ins={"given": dg.AssetIn(key=SOLD, metadata=metadata)},
+        partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+        metadata={"partition_expr": "day", NAME: table},
+        code_version="1",
+    )
     def copied(given: pa.Table) -> pa.Table:
         return given
 
@@ -64,9 +81,14 @@ def test_a_name_by_metadata_is_that_of_rows_receipts_checks_and_conditions(
     assert refused.startswith("the table sold: unique_key fails")
 
 
-@pytest.mark.parametrize("metadata", [None, {NAME: "sold"}], ids=["the lake knows", "the input names it"])
+@pytest.mark.parametrize(
+    "metadata", [None, {NAME: "sold"}], ids=["the lake knows", "the input names it"]
+)
 def test_an_asset_of_another_code_location_reads_the_table_by_its_name(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, metadata: dict[str, Any] | None
+    lake: Path,
+    deliveries: Deliveries,
+    instance: dg.DagsterInstance,
+    metadata: dict[str, Any] | None,
 ) -> None:
     assert materialize(lake, [sold(deliveries)], FIRST, instance=instance).success
     elsewhere = dg.AssetSpec(SOLD, partitions_def=DAYS).with_io_manager_key("io_manager")
@@ -76,7 +98,9 @@ def test_an_asset_of_another_code_location_reads_the_table_by_its_name(
     assert states(lake, "copied") == {FIRST: "fresh"}
 
 
-def test_a_table_keeps_its_asset_and_its_name(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+def test_a_table_keeps_its_asset_and_its_name(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
     assert materialize(lake, [sold(deliveries)], FIRST, instance=instance).success
     other = sold(deliveries, key=dg.AssetKey(["US", "Sold"]))
     assert "its table sold is that of the asset EU/Sold-Items" in cause(
@@ -84,7 +108,10 @@ def test_a_table_keeps_its_asset_and_its_name(lake: Path, deliveries: Deliveries
     )
     for table, named in (("sales", "sales"), (None, "eu__sold_items")):
         told = cause(materialize(lake, [sold(deliveries, table)], FIRST, instance=instance))
-        assert f"the asset EU/Sold-Items: its table in the lake is sold, and would be {named} now" in told
+        assert (
+            f"the asset EU/Sold-Items: its table in the lake is sold, and would be {named} now"
+            in told
+        )
     assert [p.name for p in (lake / "tables").iterdir()] == ["sold"]
 
 

@@ -1,6 +1,6 @@
-"""A project with two lakes beside what is its own, as a module that processes of a multiprocess executor import.
-Here: definitions of the lake that the environment names, twice under two prefixes, and of the project. Not here:
-tests (`test_beside_a_project.py`)."""
+"""A project with two lakes beside what is its own, as a module that processes of a multiprocess
+executor import. Here: definitions of the lake that the environment names, twice under two prefixes,
+and of the project. Not here: tests (`test_beside_a_project.py`)."""
 
 import os
 from pathlib import Path
@@ -53,8 +53,11 @@ def merged() -> dg.Definitions:
 
 
 def as_from_pages() -> dg.JobDefinition:
-    """What the buttons on the pages of two assets start: a run without a job of the lake's, by the project's executor.
-    (The job that Dagster itself makes for them has a name that no other process may ask for.)"""
+    """What the buttons on the pages of two assets start: a run without a job of the lake's, by the
+    project's executor. (The job that Dagster itself makes for them has a name that no other process
+    may ask for.)"""
     selection = dg.AssetSelection.assets(["eu", "shop", "raw"], ["eu", "shop", "staging"])
     job = dg.define_asset_job("as_from_pages", selection=selection)
-    return dg.Definitions.merge(merged(), dg.Definitions(jobs=[job])).resolve_job_def("as_from_pages")
+    return dg.Definitions.merge(merged(), dg.Definitions(jobs=[job])).resolve_job_def(
+        "as_from_pages"
+    )

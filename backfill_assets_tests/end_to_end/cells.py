@@ -1,6 +1,7 @@
-"""The fingerprint of rows computed once more, byte by byte, in Python: shared with the product are its words alone.
-Here: a cell's canonical text for every type a column can have, and the sums over rows. Not here: reading tables, and
-what receipts say (`test_independent_reader`, `test_independent_types`)."""
+"""The fingerprint of rows computed once more, byte by byte, in Python: shared with the product are
+its words alone. Here: a cell's canonical text for every type a column can have, and the sums over
+rows. Not here: reading tables, and what receipts say (`test_independent_reader`,
+`test_independent_types`)."""
 
 import hashlib
 import math
@@ -37,9 +38,13 @@ def _double(value: float) -> str:
 
 
 _TEXTS: dict[str, Callable[[Any], str]] = {
-    "STRING": lambda v: f"{len(v.encode())}:{v}", "TIMESTAMP": _instant, "DATE": lambda v: str((v - EPOCH).days),
-    "BOOLEAN": lambda v: "true" if v else "false", "DOUBLE": _double, "BINARY": lambda v: v.hex().upper(),
-}  # fmt: skip
+    "STRING": lambda v: f"{len(v.encode())}:{v}",
+    "TIMESTAMP": _instant,
+    "DATE": lambda v: str((v - EPOCH).days),
+    "BOOLEAN": lambda v: "true" if v else "false",
+    "DOUBLE": _double,
+    "BINARY": lambda v: v.hex().upper(),
+}
 
 
 def sums(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> list[int]:

@@ -1,4 +1,5 @@
-"""What the long tests share. Lives here: which of the suite's fixtures all begin with. Does not live here: any lake."""
+"""What the long tests share. Lives here: which of the suite's fixtures all begin with. Does not
+live here: any lake."""
 
 import pytest
 

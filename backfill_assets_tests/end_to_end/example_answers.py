@@ -1,6 +1,6 @@
-"""The answers of each example, by DuckDB from the files that land: nothing of `lake.toml` is read for them.
-Here: per example what its `select` and its declared columns say, written once more in DuckDB's SQL. Not here: the
-comparison (`test_example_answers`)."""
+"""The answers of each example, by DuckDB from the files that land: nothing of `lake.toml` is read
+for them. Here: per example what its `select` and its declared columns say, written once more in
+DuckDB's SQL. Not here: the comparison (`test_example_answers`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -34,13 +34,16 @@ class Delivered:
         db.execute("SET timezone = 'UTC'")
         listed = ", ".join(f"'{file}'" for file in files if self.folder in file.parts)
         db.execute(f"CREATE TABLE raw AS {self.query.replace('{files}', f'[{listed}]')}")
-        return db.sql(STAGING.replace("entity, value, flag", ", ".join(self.payload))).to_arrow_table()
+        return db.sql(
+            STAGING.replace("entity, value, flag", ", ".join(self.payload))
+        ).to_arrow_table()
 
 
 @dataclass(frozen=True)
 class Answers:
-    """An example said once more: what is delivered, the declared columns, the label's terms with what makes a label of
-    them, after how many days it is mature, the days, and the source of the labels (None: that of the features)."""
+    """An example said once more: what is delivered, the declared columns, the label's terms with
+    what makes a label of them, after how many days it is mature, the days, and the source of the
+    labels (None: that of the features)."""
 
     source: Delivered
     entity: tuple[str, ...]
@@ -61,8 +64,10 @@ class Answers:
         terms = rows_of(answers(staging, self.terms, self.days, known=False, entity=self.entity))
         names = [t.name for t in self.terms]
         found = {(*r[:width], r[-1]): dict(zip(names, r[width:-1], strict=True)) for r in terms}
-        return [(*who, int(self.is_label(found.get((*who, day), {}))), self._state(day), day)
-                for *who, day in ((*r[:width], r[-1]) for r in asked)]  # fmt: skip
+        return [
+            (*who, int(self.is_label(found.get((*who, day), {}))), self._state(day), day)
+            for *who, day in ((*r[:width], r[-1]) for r in asked)
+        ]
 
     def _state(self, day: date) -> str:
         return "mature" if day + ONE_DAY * self.ripens <= self.days.end else "provisional"
@@ -163,7 +168,12 @@ LATE = Answers(
         "verdicts",
     ),
 )
-OF_EXAMPLES = {"late-truth": LATE, "orders": ORDERS, "retried-events": RETRIED, "sensor-readings": SENSORS}
+OF_EXAMPLES = {
+    "late-truth": LATE,
+    "orders": ORDERS,
+    "retried-events": RETRIED,
+    "sensor-readings": SENSORS,
+}
 
 
 @dataclass(frozen=True)
@@ -174,7 +184,8 @@ class AtTheEnd:
     query: str
 
     def differing(self, lake: Path) -> list[Row]:
-        """Rows that the table or the answer has more often than the other, and a word if both are empty."""
+        """Rows that the table or the answer has more often than the other, and a word if both are
+        empty."""
         db = duckdb.connect()
         db.execute("SET timezone = 'UTC'")
         held = DeltaTable(str(lake / "tables" / self.table)).to_pyarrow_table()
@@ -183,7 +194,9 @@ class AtTheEnd:
         db.execute(f"CREATE TABLE answer AS {query}")
         names = ", ".join(str(c[0]) for c in db.sql("FROM answer").description)
         db.execute(f"CREATE VIEW ours AS SELECT {names} FROM held")
-        rows = db.sql("(FROM ours EXCEPT ALL FROM answer) UNION ALL (FROM answer EXCEPT ALL FROM ours)").fetchall()
+        rows = db.sql(
+            "(FROM ours EXCEPT ALL FROM answer) UNION ALL (FROM answer EXCEPT ALL FROM ours)"
+        ).fetchall()
         return rows if held.num_rows else [("no rows",)]
 
 

@@ -1,7 +1,8 @@
 """The files of a lake by the forms of their names, and the keys of what is JSON in them.
 
-Here: reading a lake's folder as any program can. Not here: which forms and keys there must be (`test_json_keys.py`),
-and what the values mean. What a lake names itself (days, digests, its tables and columns) is a word in capitals or `*`.
+Here: reading a lake's folder as any program can. Not here: which forms and keys there must be
+(`test_json_keys.py`), and what the values mean. What a lake names itself (days, digests, its tables
+and columns) is a word in capitals or `*`.
 """
 
 import json
@@ -21,7 +22,8 @@ FORMS = (
     (r"\d{4}-\d{2}", "MONTH"),
     (r"\d+", "N"),
 )
-# Of the engine that the tests have, of this machine, or of the user: what lies there is no one's to find again.
+# Of the engine that the tests have, of this machine, or of the user: what lies there is no one's to
+# find again.
 NOT_THE_LAKES = (".server", ".dagster", "landing", "home")
 # Below these keys every key is a name of the lake's own: a table, a column, a day.
 KEYS_OF_THE_LAKE = frozenset(
@@ -73,7 +75,8 @@ def keys_in(document: Any, place: str, above: str = "") -> Iterator[str]:
 
 
 def keys_of_commit(path: Path) -> Iterator[str]:
-    """What the package adds to a commit of Delta: keys of `commitInfo`, and the receipt, which is text in it."""
+    """What the package adds to a commit of Delta: keys of `commitInfo`, and the receipt, which is
+    text in it."""
     for line in path.read_text(encoding="utf-8").splitlines():
         info = json.loads(line).get("commitInfo", {})
         yield from (f"commit: .{key}" for key in info if key.startswith("backfill_assets"))
@@ -88,7 +91,9 @@ def lines_of(root: Path) -> set[str]:
         found.add(f"file: {form}")
         if "/_delta_log/VERSION.json" in form:
             found |= {*keys_of_commit(path)}
-        elif form.endswith((".json", ".started", ".ended", ".head", ".demo")) and path.stat().st_size:
+        elif (
+            form.endswith((".json", ".started", ".ended", ".head", ".demo")) and path.stat().st_size
+        ):
             content = json.loads(path.read_text(encoding="utf-8"))
             found |= {*keys_in(content, f"keys: {form} ", Path(form).name)}
     return found

@@ -1,6 +1,7 @@
-"""Landing after landing with only the sensors acting, and after each the truth, computed apart from the package.
-Here: `Replay`, which lands, lets the sensors settle and compares staging's files and rows with the deliveries. Not
-here: the deliveries and assertions about the end (`test_late_data`)."""
+"""Landing after landing with only the sensors acting, and after each the truth, computed apart from
+the package. Here: `Replay`, which lands, lets the sensors settle and compares staging's files and
+rows with the deliveries. Not here: the deliveries and assertions about the end
+(`test_late_data`)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,8 @@ Days = dict[date, list[Row]]
 
 @dataclass
 class Step:
-    """One landing: the runs it took and the event days of staging whose content the deliveries changed."""
+    """One landing: the runs it took and the event days of staging whose content the deliveries
+    changed."""
 
     runs: list[str]
     changed: set[date]
@@ -52,13 +54,20 @@ class Replay:
         self.landed += rows
 
     def settle(self) -> Step:
-        """Tick until nothing is asked for; what changed on disk is exactly what the deliveries changed."""
+        """Tick until nothing is asked for; what changed on disk is exactly what the deliveries
+        changed."""
         before, files_before = self._truth_before(), data_files(self.lake, "staging")
         runs = self.daemon.settle()
         after, files_after = by_event_day(staged(self.landed)), data_files(self.lake, "staging")
         changed = {d for d in before.keys() | after.keys() if before.get(d) != after.get(d)}
-        rewritten = {d for d in files_before.keys() | files_after.keys() if files_before.get(d) != files_after.get(d)}
-        assert rewritten == changed, f"only on disk {rewritten - changed}, only in truth {changed - rewritten}"
+        rewritten = {
+            d
+            for d in files_before.keys() | files_after.keys()
+            if files_before.get(d) != files_after.get(d)
+        }
+        assert rewritten == changed, (
+            f"only on disk {rewritten - changed}, only in truth {changed - rewritten}"
+        )
         assert by_event_day(self.world.content("staging")) == after
         self._no_key_is_current_twice()
         self._settled = after
@@ -75,8 +84,12 @@ class Replay:
 
     def _no_key_is_current_twice(self) -> None:
         db = duckdb.connect()
-        db.register("staging", DeltaTable(str(self.world.root / "tables" / "staging")).to_pyarrow_table())
-        twice = "select event_key from staging where known_until is null group by 1 having count(*) > 1"
+        db.register(
+            "staging", DeltaTable(str(self.world.root / "tables" / "staging")).to_pyarrow_table()
+        )
+        twice = (
+            "select event_key from staging where known_until is null group by 1 having count(*) > 1"
+        )
         assert db.execute(twice).fetchall() == []
 
 

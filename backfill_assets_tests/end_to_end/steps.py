@@ -1,6 +1,7 @@
-"""The `STEPS.md` of an example, or a guide, as a script: every line of its bash blocks, and what it says comes out.
-Here: reading the steps, running them in one shell, and the comparison, in which `…` stands for anything. Not here:
-which texts there are, and the engine (`test_examples`, `test_guide_steps`)."""
+"""The `STEPS.md` of an example, or a guide, as a script: every line of its bash blocks, and what it
+says comes out. Here: reading the steps, running them in one shell, and the comparison, in which `…`
+stands for anything. Not here: which texts there are, and the engine (`test_examples`,
+`test_guide_steps`)."""
 
 import os
 import re
@@ -37,18 +38,34 @@ def steps_of(text: str) -> list[Step]:
     return found
 
 
-def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str], *, all_printed: bool = False) -> list[str]:
-    """What each step prints, run from an empty folder in one shell that ends at the first command that fails; with
-    remarks and errors where `all_printed` says so, as a person sees them on a terminal."""
+def run_steps(
+    steps: list[Step], folder: Path, env: Mapping[str, str], *, all_printed: bool = False
+) -> list[str]:
+    """What each step prints, run from an empty folder in one shell that ends at the first command
+    that fails; with remarks and errors where `all_printed` says so, as a person sees them on a
+    terminal."""
     script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     home = make_home(folder.parent / f"{folder.name}-dagster")
-    around = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
+    around = {
+        **os.environ,
+        "PATH": path,
+        "PYTHONPATH": str(CHECKOUT),
+        "DAGSTER_HOME": str(home),
+        **env,
+    }
     stderr = subprocess.STDOUT if all_printed else subprocess.PIPE
     done = subprocess.run(
-        ["bash", "-euc", script], cwd=folder, env=around, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=stderr, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+        ["bash", "-euc", script],
+        cwd=folder,
+        env=around,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     complaints = ("Traceback", "leaked", *(() if all_printed else ("Error:",)))
     unwanted = done.stdout if all_printed else done.stderr
@@ -57,13 +74,18 @@ def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str], *, all_pr
 
 
 def differs(shown: str, printed: str) -> str:
-    """The first line that is shown and was not printed there, else all that was printed; empty where they agree.
+    """The first line that is shown and was not printed there, else all that was printed; empty
+    where they agree.
 
     How wide a column is does not matter: numbers of seconds have more digits on a busy machine.
     """
-    wanted, said = ([" ".join(line.split()) for line in text.splitlines()] for text in (shown, printed))
+    wanted, said = (
+        [" ".join(line.split()) for line in text.splitlines()] for text in (shown, printed)
+    )
     lines = [re.escape(line).replace("…", ".*?") + "\n" for line in wanted]
     pattern = "".join("(?:.*\n)*?" if line == ".*?\n" else line for line in lines)
     if re.fullmatch(pattern, "".join(f"{line}\n" for line in said)):
         return ""
-    return next((line for line in wanted if "…" not in line and line not in said), printed) or printed
+    return (
+        next((line for line in wanted if "…" not in line and line not in said), printed) or printed
+    )

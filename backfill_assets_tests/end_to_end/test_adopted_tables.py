@@ -1,7 +1,9 @@
-"""Daily Delta tables of others that a lake adopted where they lie: everything that a table of its own can do.
+"""Daily Delta tables of others that a lake adopted where they lie: everything that a table of its
+own can do.
 
-Tested here: from `adopt` on by the doors that users take, over tables of delta-rs in several layouts. Not tested here:
-what is refused (`lake/test_adoptable.py`), and tables that Spark wrote (`test_adopted_tables_of_spark.py`).
+Tested here: from `adopt` on by the doors that users take, over tables of delta-rs in several
+layouts. Not tested here: what is refused (`lake/test_adoptable.py`), and tables that Spark wrote
+(`test_adopted_tables_of_spark.py`).
 """
 
 import json
@@ -34,20 +36,26 @@ D1, D2, D3, D4 = (date(2024, 1, n) for n in (1, 2, 3, 4))
 FIRST = [(D1, "a", 1), (D1, "b", 2), (D2, "a", 4), (D3, "c", 8)]
 
 
-def arrow(rows: list[tuple[date, str, int]], day: str = "day", *, is_text: bool = False) -> pa.Table:
+def arrow(
+    rows: list[tuple[date, str, int]], day: str = "day", *, is_text: bool = False
+) -> pa.Table:
     days, ids, amounts = zip(*rows, strict=True)
     of_days = pa.array(map(str, days)) if is_text else pa.array(days, pa.date32())
     return pa.table({day: of_days, "id": list(ids), "amount": pa.array(amounts, pa.int64())})
 
 
 class Others:
-    """A table of others in a folder or a bucket, by days as DATE or STRING, and what its readers see."""
+    """A table of others in a folder or a bucket, by days as DATE or STRING, and what its readers
+    see."""
 
     def __init__(self, top: str, day: str, *, is_text: bool = False, by_day: bool = True) -> None:
         self.place, self.day, self.is_text = f"{top}/warehouse/orders", day, is_text
         self.there = others_at(self.place)
         write_deltalake(self.place, self.arrow(FIRST[:2]), partition_by=day if by_day else None)
-        a_row: Any = {"target_file_size": 1, "writer_properties": WriterProperties(max_row_group_size=1)}
+        a_row: Any = {
+            "target_file_size": 1,
+            "writer_properties": WriterProperties(max_row_group_size=1),
+        }
         rows = self.arrow(FIRST[2:])
         batches = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=1))
         write_deltalake(self.place, batches, mode="append", **({} if by_day else a_row))
@@ -71,9 +79,10 @@ class Others:
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
-    "by a date": {"day": "day"}, "by a text": {"day": "ds", "is_text": True},
+    "by a date": {"day": "day"},
+    "by a text": {"day": "ds", "is_text": True},
     "by nothing, a day in each file": {"day": "day", "by_day": False},
-}  # fmt: skip
+}
 
 
 IN_BUCKETS = [f"in a bucket {name}" for name in LAYOUTS if "text" not in name]
@@ -81,10 +90,14 @@ everywhere = pytest.mark.parametrize("others", [*LAYOUTS, *IN_BUCKETS], indirect
 
 
 @pytest.fixture(params=LAYOUTS)
-def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
+def others(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Others:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     is_far = request.param in IN_BUCKETS
-    top = request.getfixturevalue("bucket_address").removesuffix("/lake") if is_far else str(tmp_path)
+    top = (
+        request.getfixturevalue("bucket_address").removesuffix("/lake") if is_far else str(tmp_path)
+    )
     return Others(top, **LAYOUTS[request.param.removeprefix("in a bucket ")])
 
 
@@ -136,8 +149,12 @@ def shown(lake: Path) -> list[tuple[str, str, int]]:
 
 def states(command: Command, table: str) -> dict[str, str]:
     """The state of each day of a table."""
-    found = json.loads(command("sql", f"SELECT day, state FROM system.days WHERE \"table\" = '{table}'", "--json"))
-    return {row["day"]: row["state"] for row in (found if isinstance(found, list) else found["rows"])}
+    found = json.loads(
+        command("sql", f"SELECT day, state FROM system.days WHERE \"table\" = '{table}'", "--json")
+    )
+    return {
+        row["day"]: row["state"] for row in (found if isinstance(found, list) else found["rows"])
+    }
 
 
 def test_its_readers_see_a_day_made_anew(
@@ -147,7 +164,13 @@ def test_its_readers_see_a_day_made_anew(
     result = materialize(lake, [made], str(D2), str(D2), instance=instance)
     assert result.success, cause(result)
     assert materialize(lake, [made], str(D4), instance=instance).success
-    expected = [(str(D1), "a", 1), (str(D1), "b", 2), (str(D2), "a", 5), (str(D2), "z", 6), (str(D3), "c", 8)]
+    expected = [
+        (str(D1), "a", 1),
+        (str(D1), "b", 2),
+        (str(D2), "a", 5),
+        (str(D2), "z", 6),
+        (str(D3), "c", 8),
+    ]
     assert adopted.rows() == [*expected, (str(D4), "n", 9)] == shown(lake)
     assert "all is well" in command("verify", "--deep")
     assert "receipts equal contents" in command("doctor")
@@ -164,7 +187,9 @@ def test_days_are_put_back_and_released(
     span = ("--from", str(D2), "--to", str(D4))
     command("rollback", "--table", "orders", "--to-version", "2", *span, "--yes")
     assert adopted.rows() == before == shown(lake)
-    assert "put back by a rollback and held" in cause(materialize(lake, [made], str(D2), instance=instance))
+    assert "put back by a rollback and held" in cause(
+        materialize(lake, [made], str(D2), instance=instance)
+    )
     command("release", "orders", *span, "--yes")
     assert "all is well" in command("verify", "--deep")
     assert materialize(lake, [made], str(D2), instance=instance).success
@@ -177,7 +202,18 @@ def test_it_is_compared_kept_and_exported_as_any_table(
     made = orders_asset(adopted, {D2: [("a", 5)]})
     assert materialize(lake, [made], str(D2), instance=instance).success
     compared = json.loads(
-        command("compare", "--table", "orders", "--from-version", "2", "--from", str(D1), "--to", str(D3), "--json")
+        command(
+            "compare",
+            "--table",
+            "orders",
+            "--from-version",
+            "2",
+            "--from",
+            str(D1),
+            "--to",
+            str(D3),
+            "--json",
+        )
     )
     assert json.dumps(compared).count(str(D2)) > 0
     seen = newest(look_at(lake))
@@ -189,7 +225,9 @@ def test_it_is_compared_kept_and_exported_as_any_table(
 
 
 @everywhere
-def test_upkeep_leaves_the_way_back(others: Others, lake: Path, instance: dg.DagsterInstance, command: Command) -> None:
+def test_upkeep_leaves_the_way_back(
+    others: Others, lake: Path, instance: dg.DagsterInstance, command: Command
+) -> None:
     for amount in (5, 6):
         others.overwrite([(D2, "a", amount)])
     DeltaTable(others.place).create_checkpoint()
@@ -223,7 +261,9 @@ def test_a_later_column_shows_to_readers(
         return adopted.arrow([(D2, "a", 5)]).append_column("colour", pa.array(["red"]))
 
     assert "colour is new" in cause(materialize(lake, [coloured], str(D2), instance=instance))
-    assert materialize(lake, [coloured], str(D2), instance=instance, schema_changes="evolve").success
+    assert materialize(
+        lake, [coloured], str(D2), instance=instance, schema_changes="evolve"
+    ).success
     found = DeltaTable(adopted.place).to_pyarrow_table().to_pylist()
     assert {r["colour"] for r in found} == {None, "red"}
     assert "all is well" in command("verify", "--deep")
@@ -264,7 +304,14 @@ def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(
 ) -> None:
     write_deltalake(lake.parent / "sales", arrow([(D2, "made", 7)], "sold"), partition_by="sold")
     sales = {"sales": {"external": "../sales", "day": "sold"}}
-    new_lake(lake, D1, assets_only=True, access={"readers": "everyone"}, pipeline={"sql": "*.sql"}, tables=sales)
+    new_lake(
+        lake,
+        D1,
+        assets_only=True,
+        access={"readers": "everyone"},
+        pipeline={"sql": "*.sql"},
+        tables=sales,
+    )
     columns = f'{{ {others.day} = "DATE", id = "STRING", amount = "BIGINT" }}'
     body = f'description = "Orders."\nday = "{others.day}"\nkey = ["id"]\ncolumns = {columns}\n'
     body += "inputs = { sales = {} }\n"
@@ -289,7 +336,9 @@ def test_a_table_of_the_lake_makes_the_days_of_an_adopted_one(
 
 
 @everywhere
-def test_an_entity_of_it_is_not_forgotten_in_silence(adopted: Others, lake: Path, command: Command) -> None:
+def test_an_entity_of_it_is_not_forgotten_in_silence(
+    adopted: Others, lake: Path, command: Command
+) -> None:
     add(lake, '[features]\nentity = ["id"]')
     assert adopted.rows()
     said = command("forget", "a", "--note", "asked", "--yes", code=1)

@@ -1,4 +1,5 @@
-"""Tables of Spark, adopted where they lie: days as DATE and as text, times in INT96, the layout of dbt, OPTIMIZE.
+"""Tables of Spark, adopted where they lie: days as DATE and as text, times in INT96, the layout of
+dbt, OPTIMIZE.
 
 Not tested here: everything else about adopted tables (`test_adopted_tables.py`).
 """
@@ -22,10 +23,16 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
 
-pytestmark = [pytest.mark.users_do, pytest.mark.on_spark("the table is written by Spark's own Delta")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.on_spark("the table is written by Spark's own Delta"),
+]
 
 D2 = "2024-01-02"
-CREATE = "CREATE TABLE {t} (id STRING, at TIMESTAMP, cents DECIMAL(12,2), day {kind}) USING delta PARTITIONED BY (day)"
+CREATE = (
+    "CREATE TABLE {t} (id STRING, at TIMESTAMP, cents DECIMAL(12,2), day {kind}) USING delta "
+    "PARTITIONED BY (day)"
+)
 STORY = """
 INSERT INTO {t} SELECT concat('k', id), timestamp'2024-01-01 10:00:00.000001', id / 3, {kind}'2024-01-01' FROM range(9);
 INSERT INTO {t} SELECT concat('k', id), timestamp'2024-01-02 10:00:00', id, {kind}'2024-01-02' FROM range(5);
@@ -34,10 +41,15 @@ OPTIMIZE {t}"""
 
 
 def written(spark: SparkSession, place: Path, kind: str, by_day: bool) -> str:
-    """A table with a day that was appended to and compacted, and one that was overwritten as dbt does; or one that
-    nothing lays out, with files of one day each. Its name."""
-    table, story = f"delta.`{place}`", STORY.format(t=f"delta.`{place}`", kind="date" if kind == "DATE" else "")
-    spark.sql(CREATE.format(t=table, kind=kind).removesuffix("" if by_day else " PARTITIONED BY (day)"))
+    """A table with a day that was appended to and compacted, and one that was overwritten as dbt
+    does; or one that nothing lays out, with files of one day each. Its name."""
+    table, story = (
+        f"delta.`{place}`",
+        STORY.format(t=f"delta.`{place}`", kind="date" if kind == "DATE" else ""),
+    )
+    spark.sql(
+        CREATE.format(t=table, kind=kind).removesuffix("" if by_day else " PARTITIONED BY (day)")
+    )
     for statement in story.split(";")[: None if by_day else -1]:
         spark.sql(statement)
     cents = "CAST(1.5 AS DECIMAL(12,2)) AS cents"
@@ -62,7 +74,9 @@ def orders(rows: list[tuple[str, datetime]]) -> dg.AssetsDefinition:
         ids, times = zip(*rows, strict=True)
         cents = pa.array([None] * len(ids), pa.decimal128(12, 2))
         at = pa.array(times, pa.timestamp("us", "UTC"))
-        return pa.table({"id": list(ids), "at": at, "cents": cents, "day": [date.fromisoformat(D2)] * len(ids)})
+        return pa.table(
+            {"id": list(ids), "at": at, "cents": cents, "day": [date.fromisoformat(D2)] * len(ids)}
+        )
 
     return made
 
@@ -86,7 +100,9 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
     version = look_at(lake).store.head("orders")
     spark.sql(f"REFRESH TABLE {table}")
     assert sorted(spark.table(table).collect()) == before
-    result = materialize(lake, [orders([("n", datetime(2024, 1, 2, tzinfo=UTC))])], D2, instance=instance)
+    result = materialize(
+        lake, [orders([("n", datetime(2024, 1, 2, tzinfo=UTC))])], D2, instance=instance
+    )
     assert result.success, cause(result)
     assert spark.table(table).where(f"day = '{D2}'").count() == 1
     opened = look_at(lake)
@@ -94,14 +110,18 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
     assert sorted(map(tuple, frame.select("id", "at", "cents").collect()), key=str) == sorted(
         ((r.id, r.at, r.cents) for r in before), key=str
     )
-    command(lake, "rollback", "--table", "orders", "--to-version", str(version), "--from", D2, "--yes")
+    command(
+        lake, "rollback", "--table", "orders", "--to-version", str(version), "--from", D2, "--yes"
+    )
     spark.sql(f"REFRESH TABLE {table}")
     assert sorted(spark.table(table).collect()) == before
     command(lake, "release", "orders", "--from", D2, "--to", D2, "--yes")
     spark.sql(f"OPTIMIZE {table} ZORDER BY (id)")
     assert "all is well" in command(lake, "verify", "--deep")
     command(lake, "maintain", "--yes")
-    spark.sql(f"INSERT INTO {table} SELECT 'theirs', current_timestamp(), 1, CAST('2024-01-01' AS {kind})")
+    spark.sql(
+        f"INSERT INTO {table} SELECT 'theirs', current_timestamp(), 1, CAST('2024-01-01' AS {kind})"
+    )
     pipeline = chosen_pipeline(opened := look_at(lake))
     states = pipeline.states(read_view(opened, pipeline.contracts))
     found = {str(d): states.of("orders", d) for d in states.view.table("orders").latest}
@@ -111,11 +131,23 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
 @pytest.mark.parametrize(
     ("properties", "change", "words"),
     [
-        ("'delta.enableDeletionVectors' = 'true'", "DELETE FROM {t} WHERE id = 'k1'", "it has deletion vectors"),
-        ("'delta.enableDeletionVectors' = 'true'", "", "its protocol asks of every writer: deletionVectors"),
+        (
+            "'delta.enableDeletionVectors' = 'true'",
+            "DELETE FROM {t} WHERE id = 'k1'",
+            "it has deletion vectors",
+        ),
+        (
+            "'delta.enableDeletionVectors' = 'true'",
+            "",
+            "its protocol asks of every writer: deletionVectors",
+        ),
         ("'delta.columnMapping.mode' = 'name'", "", "its columns are renamed by column mapping"),
         ("'delta.enableRowTracking' = 'true'", "", "its protocol asks of every writer:"),
-        ("'delta.enableInCommitTimestamps' = 'true'", "", "its protocol asks of every writer: inCommitTimestamp"),
+        (
+            "'delta.enableInCommitTimestamps' = 'true'",
+            "",
+            "its protocol asks of every writer: inCommitTimestamp",
+        ),
     ],
 )
 def test_what_files_hide_is_refused(
@@ -130,14 +162,25 @@ def test_what_files_hide_is_refused(
         if statement:
             spark.sql(statement)
     said = command(
-        tmp_path / "lake", "adopt", "orders", "--from", str(tmp_path / "theirs"), "--day", "day", "--key", "id", code=1
+        tmp_path / "lake",
+        "adopt",
+        "orders",
+        "--from",
+        str(tmp_path / "theirs"),
+        "--day",
+        "day",
+        "--key",
+        "id",
+        code=1,
     )
     assert words in " ".join(said.split())
     assert not (tmp_path / "lake").exists()
     if "DeletionVectors" in properties:  # the way out that the refusal names
         copy, left = tmp_path / "another", 4 if change else 5
-        spark.read.format("delta").load(str(tmp_path / "theirs")).write.format("delta").partitionBy("day").save(
-            str(copy)
+        spark.read.format("delta").load(str(tmp_path / "theirs")).write.format("delta").partitionBy(
+            "day"
+        ).save(str(copy))
+        adopted = command(
+            tmp_path / "lake", "adopt", "orders", "--from", str(copy), "--day", "day", "--key", "id"
         )
-        adopted = command(tmp_path / "lake", "adopt", "orders", "--from", str(copy), "--day", "day", "--key", "id")
         assert f"{left} row(s)" in adopted

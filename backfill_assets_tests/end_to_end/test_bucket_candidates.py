@@ -1,7 +1,9 @@
-"""Candidates and frozen code of a lake in a bucket: made, built, published and discarded, from any machine.
+"""Candidates and frozen code of a lake in a bucket: made, built, published and discarded, from any
+machine.
 
-Lives here: that nothing of them needs a folder that two machines share. Does not live here: what a candidate is
-(`operations.test_candidates`, `test_candidate`), and older code of plans in a folder (`backfill.test_code`).
+Lives here: that nothing of them needs a folder that two machines share. Does not live here: what a
+candidate is (`operations.test_candidates`, `test_candidate`), and older code of plans in a folder
+(`backfill.test_code`).
 """
 
 from pathlib import Path
@@ -9,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.whole import CANDIDATES
-from backfill_assets.operations.candidates import candidate_names, candidate_status, create_candidate, discard_candidate
+from backfill_assets.operations.candidates import (
+    candidate_names,
+    candidate_status,
+    create_candidate,
+    discard_candidate,
+)
 from backfill_assets.operations.publications import PublishRequest, publish
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.places.choice import place_at
@@ -35,7 +42,9 @@ def test_a_candidate_of_a_lake_in_a_bucket_is_built_by_one_machine_and_published
     assert (found.error, found.behind, len(found.tables["features"])) == ("", {}, len(span(RULES)))
     (two.root / CANDIDATES / "v2" / ".dagster").mkdir(parents=True)
     candidate, candidate_pipeline = World(two.root / CANDIDATES / "v2").open()
-    published = publish(PublishRequest(lake.lake, pipeline, candidate.lake, candidate_pipeline), act=True)
+    published = publish(
+        PublishRequest(lake.lake, pipeline, candidate.lake, candidate_pipeline), act=True
+    )
     assert [t.same for t in published.tables] == [len(span(RULES))]
     assert_same(one, folder)
     discard_candidate(lake.lake, "v2")

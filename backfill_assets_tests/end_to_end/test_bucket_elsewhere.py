@@ -1,7 +1,8 @@
-"""A lake in a bucket whose engine computes elsewhere: it reads and writes the bucket itself, by S3A.
+"""A lake in a bucket whose engine computes elsewhere: it reads and writes the bucket itself, by
+S3A.
 
-Lives here: a Spark Connect server that is none of the lake's own, on moto, which the lake gives addresses only.
-Does not live here: engines of this machine (`test_bucket_lake`).
+Lives here: a Spark Connect server that is none of the lake's own, on moto, which the lake gives
+addresses only. Does not live here: engines of this machine (`test_bucket_lake`).
 """
 
 import gzip
@@ -49,22 +50,44 @@ from backfill_assets_tests.end_to_end import test_external_tables as orders
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
 from backfill_assets_tests.end_to_end.test_external_tables import D1, D2, D3
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
-from backfill_assets_tests.end_to_end.worlds import World, encoded, in_place, land, land_bytes, make_world
+from backfill_assets_tests.end_to_end.worlds import (
+    World,
+    encoded,
+    in_place,
+    land,
+    land_bytes,
+    make_world,
+)
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_session_theirs import spark_server
 from backfill_assets_tests.load.test_arrival_rows import with_audit
-from backfill_assets_tests.load.test_arrivals import CONTRACTS, START, kept_in, keyed, load, on, promised, with_key_day
+from backfill_assets_tests.load.test_arrivals import (
+    CONTRACTS,
+    START,
+    kept_in,
+    keyed,
+    load,
+    on,
+    promised,
+    with_key_day,
+)
 from backfill_assets_tests.load.test_arrivals import DAYS as LEDGER_DAYS
 from backfill_assets_tests.oracle import Row, unruly
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
-pytestmark = [pytest.mark.users_do, pytest.mark.on_spark("its engine is a server of Spark that is not the lake's own")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.on_spark("its engine is a server of Spark that is not the lake's own"),
+]
 
 QUICK = {  # for few rows
-    "spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}  # fmt: skip
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 LOADED = ("raw", "quarantine", "arrivals")
 THEIR_SERVER = "THEIR_SERVER"
 MOST_STARTS = 5
@@ -82,7 +105,8 @@ World(Path(sys.argv[1])).backfill(DAYS, "staging", force=True)
 
 @pytest.fixture(scope="module")
 def elsewhere(moto_server: StoreServer) -> Iterator[str]:
-    """The address of the server; skips where the jars of S3A are neither cached nor to be fetched."""
+    """The address of the server; skips where the jars of S3A are neither cached nor to be
+    fetched."""
     try:
         jars = (*present_jars(), *s3a_jars(find_java().executable, launch_options()))
     except BackfillError as error:
@@ -92,7 +116,9 @@ def elsewhere(moto_server: StoreServer) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch, ExitStack() as started:
         for name, value in moto_server.environment.items():
             patch.setenv(name, value)  # the Python of its workers reaches the store as well
-        port = started.enter_context(spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))}))
+        port = started.enter_context(
+            spark_server(**QUICK, **keys, **store, **{"spark.jars": ",".join(map(str, jars))})
+        )
         yield f"sc://127.0.0.1:{port}"
         if their_session.cache_info().currsize:
             their_session().stop()
@@ -126,10 +152,12 @@ def copies(root: Path) -> set[str]:
 
 
 def killed_within(one: World, place: Place) -> bool:
-    """Kill a process that writes staging; whether that was within the engine's write, which may be over in between two
-    looks."""
+    """Kill a process that writes staging; whether that was within the engine's write, which may be
+    over in between two looks."""
     process, pause = start("-c", WRITES_AGAIN, one.root, **PIPES), threading.Event()
-    while (is_alive := process.poll() is None) and "_temporary" not in str(place.below("tables/staging/writes")):
+    while (is_alive := process.poll() is None) and "_temporary" not in str(
+        place.below("tables/staging/writes")
+    ):
         pause.wait(0.02)
     process.kill()
     _, told = process.communicate()
@@ -138,7 +166,8 @@ def killed_within(one: World, place: Place) -> bool:
 
 
 def killed(one: World, folder: Path) -> None:
-    """Kill a process within the engine's write of staging; wait until the engine ended it and its lease is over."""
+    """Kill a process within the engine's write of staging; wait until the engine ended it and its
+    lease is over."""
     place = place_at(one.root)
     assert any(killed_within(one, place) for _ in range(MOST_STARTS))
     until(lambda: "_temporary" not in str(place.below("tables/staging/writes")), folder, 60)
@@ -150,8 +179,12 @@ def killed(one: World, folder: Path) -> None:
 def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parquet in the bucket is read in place: by the server's address, and at last by a project's own session on it."""
-    folder, one = in_place(make_world(tmp_path / "folder", RULES, "parquet")), World(local_root(bucket_address))
+    """Parquet in the bucket is read in place: by the server's address, and at last by a project's
+    own session on it."""
+    folder, one = (
+        in_place(make_world(tmp_path / "folder", RULES, "parquet")),
+        World(local_root(bucket_address)),
+    )
     place, days, bare = place_at(one.root), DAYS, (folder.root / FILE_NAME).read_text()
     text = bare.replace("[spark]", f'[spark]\nengine = "{elsewhere}"')
     landed(folder, place, "early.parquet", EARLY)
@@ -177,7 +210,9 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     lake, pipeline = one.open()
     contract, first = pipeline.contract("features", ""), RULES.start
     seen = one.look().view.table("features").latest[first].version
-    restore_partitions(lake.lake, RestoreRequest(contract, {first: 1}, {first: seen}), Provenance("test"))
+    restore_partitions(
+        lake.lake, RestoreRequest(contract, {first: 1}, {first: seen}), Provenance("test")
+    )
     assert one.look().of("features", first) is State.HELD
     release_partitions(lake.lake, contract, [first], Provenance("test"))
     one.backfill(days, "features")
@@ -188,7 +223,9 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark", "unseen")
-@pytest.mark.parametrize("is_far", [True, False], ids=["the lake in a bucket", "the lake in a folder"])
+@pytest.mark.parametrize(
+    "is_far", [True, False], ids=["the lake in a bucket", "the lake in a folder"]
+)
 def test_daily_tables_of_others_in_another_bucket_are_read_there(
     elsewhere: str, bucket_address: str, moto_server: StoreServer, tmp_path: Path, is_far: bool
 ) -> None:
@@ -198,9 +235,13 @@ def test_daily_tables_of_others_in_another_bucket_are_read_there(
     place_at(root).write("pipeline.py", orders.TRAILING.encode())
     sections = f'[spark]\nengine = "{elsewhere}"\n[pipeline]\ntables = "pipeline.py:tables"\n'
     others = f'[tables.orders]\nexternal = "{table}"\nday = "order_date"\n'
-    place_at(root).write(FILE_NAME, f"start_date = {D1}\nassets_only = true\n{sections}{others}".encode())
+    place_at(root).write(
+        FILE_NAME, f"start_date = {D1}\nassets_only = true\n{sections}{others}".encode()
+    )
     commanded(root, "catch-up")
-    DeltaTable(table).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    DeltaTable(table).update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     DeltaTable(table).optimize.compact()
     assert "spent 2024-03-02..2024-03-03: 2 days, 2 changed" in commanded(root, "catch-up")
     found = [orders.spent(look_at(root), d) for d in (D1, D2, D3)]
@@ -216,13 +257,17 @@ def commanded(root: Path, *words: str) -> str:
     return done.output
 
 
-IN_PYTHON = f'engine = "{{}}"\n[spark.confs]\n"spark.sql.execution.pyspark.python" = "{sys.executable}"'
+IN_PYTHON = (
+    f'engine = "{{}}"\n[spark.confs]\n"spark.sql.execution.pyspark.python" = "{sys.executable}"'
+)
 SEMICOLONS = '[source.dialect]\nseparator = ";"\n[features]'
 
 
 def of_ledger(world: World) -> set[tuple[object, ...]]:
     records = read_files(world.open()[0].lake.store, "")
-    return {(r.path, r.sha256, r.size, str(r.days), r.home_day, r.refused, r.withdrawn) for r in records}
+    return {
+        (r.path, r.sha256, r.size, str(r.days), r.home_day, r.refused, r.withdrawn) for r in records
+    }
 
 
 @pytest.mark.slow
@@ -233,11 +278,15 @@ def test_an_engine_elsewhere_takes_in_what_this_process_would_and_no_byte_passes
 ) -> None:
     format, ending = kind.split()[0], ".gz" if kind in ("csv", "jsonl") else ""
     folder, one = make_world(tmp_path / "folder", RULES, format), World(local_root(bucket_address))
-    text = (in_place(folder).root if "place" in kind else folder.root).joinpath(FILE_NAME).read_text()
+    text = (
+        (in_place(folder).root if "place" in kind else folder.root).joinpath(FILE_NAME).read_text()
+    )
     text = text.replace("[features]", SEMICOLONS) if kind == "csv" else text
     (folder.root / FILE_NAME).write_text(text)
     place = place_at(one.root)
-    place.write(FILE_NAME, text.replace("[spark]", f"[spark]\n{IN_PYTHON.format(elsewhere)}").encode())
+    place.write(
+        FILE_NAME, text.replace("[spark]", f"[spark]\n{IN_PYTHON.format(elsewhere)}").encode()
+    )
 
     def land_both(name: str, content: bytes) -> None:
         land_bytes(folder, name, content)
@@ -256,7 +305,9 @@ def test_an_engine_elsewhere_takes_in_what_this_process_would_and_no_byte_passes
     for world in (folder, one):
         world.backfill(DAYS, "raw")
     assert of_ledger(one) == of_ledger(folder)
-    assert {name: one.content(name) for name in LOADED} == {name: folder.content(name) for name in LOADED}
+    assert {name: one.content(name) for name in LOADED} == {
+        name: folder.content(name) for name in LOADED
+    }
     assert one.fingerprints()["raw"] == folder.fingerprints()["raw"]
     landed_ones = (key for key in passing if key.startswith(("lake/landing/", "lake/.stock/")))
     assert {key for key in landed_ones if not key.endswith((".json", ".hashes"))} == set()
@@ -273,14 +324,25 @@ def test_a_projects_session_without_a_client_of_the_store_is_refused(
 
 @pytest.mark.usefixtures("unseen")
 def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_bucket(
-    spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: object,
+    elsewhere: str,
+    bucket_address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
     monkeypatch.setenv("BACKFILL_ASSETS__AUDIT__ENGINE_FROM_MIB", "0")
     lake_session = LakeSession(bare_bucket(bucket_address, tmp_path))
     lake = lake_session.lake
-    for event_date in (f"DATE'{day(0)}'", f"'{day(0)}'"):  # rows with a text for a day are converted here
-        rows = lake_session.spark().range(3).selectExpr("'A' entity", "id value", f"{event_date} event_date")
+    for event_date in (
+        f"DATE'{day(0)}'",
+        f"'{day(0)}'",
+    ):  # rows with a text for a day are converted here
+        rows = (
+            lake_session.spark()
+            .range(3)
+            .selectExpr("'A' entity", "id value", f"{event_date} event_date")
+        )
         staged = GivenRows.of(rows).stage(lake, STAGING)
         assert auditor_of(lake_session, staged, STAGING)(staged, STAGING, {})[day(0)].rows == 3
         assert copies(lake.root) == set() or "DATE" not in event_date
@@ -290,15 +352,24 @@ def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_buc
 
 @pytest.mark.usefixtures("unseen")
 def test_the_rows_of_the_ledger_are_computed_where_the_files_of_raw_lie(
-    spark: object, elsewhere: str, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: object,
+    elsewhere: str,
+    bucket_address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a first load, of one that moves keys of other days, and where keys name days; without a copy of raw."""
+    """Of a first load, of one that moves keys of other days, and where keys name days; without a
+    copy of raw."""
     folder = with_audit(bare_lake(tmp_path / "folder"), engine="duckdb")
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", elsewhere)
     lake = with_audit(bare_bucket(bucket_address, tmp_path), engine_from_mib=0)
     histories = [keyed(unruly(seed, START, days=6, rows=60, keys=12)) for seed in range(2)]
     copies = lake.root / MACHINE / "copies/tables/raw"
-    for days, which, name in ((LEDGER_DAYS[:5], 0, ""), (LEDGER_DAYS[2:3], 1, ""), (LEDGER_DAYS, 0, "a")):
+    for days, which, name in (
+        (LEDGER_DAYS[:5], 0, ""),
+        (LEDGER_DAYS[2:3], 1, ""),
+        (LEDGER_DAYS, 0, "a"),
+    ):
         rows = on(histories[which], {*days})
         rows = promised(rows) if name else rows
         load(with_key_day(folder) if name else folder, rows, {*days}, name)
@@ -306,7 +377,10 @@ def test_the_rows_of_the_ledger_are_computed_where_the_files_of_raw_lie(
         load(there, rows, {*days}, name, dies=True)
         shutil.rmtree(copies)
         commit_arrivals(
-            LakeSession(there), CONTRACTS, read_view(lake, CONTRACTS), Provenance("test", settings_digest=name)
+            LakeSession(there),
+            CONTRACTS,
+            read_view(lake, CONTRACTS),
+            Provenance("test", settings_digest=name),
         )
         assert not [*copies.glob("**/*.parquet")]
         assert kept_in(lake) == kept_in(folder)

@@ -1,7 +1,8 @@
 """A whole lake in a bucket: the tables of a lake in a folder, from two machines.
 
-Lives here: `--lake s3://…` on a server of moto's, the landing in a folder, each machine by a state folder of its own.
-Does not live here: machines that are stopped (`test_bucket_stops`), and what requests cost (`test_bucket_requests`).
+Lives here: `--lake s3://…` on a server of moto's, the landing in a folder, each machine by a state
+folder of its own. Does not live here: machines that are stopped (`test_bucket_stops`), and what
+requests cost (`test_bucket_requests`).
 """
 
 from collections.abc import Callable
@@ -47,8 +48,8 @@ def machine(address: str, state: Path) -> Path:
 
 
 def in_bucket(address: str, tmp_path: Path, *machines: str) -> tuple[World, list[World]]:
-    """A lake in a folder into which the early rows landed, and one in a bucket that reads the same files, as each of
-    these machines has it."""
+    """A lake in a folder into which the early rows landed, and one in a bucket that reads the same
+    files, as each of these machines has it."""
     folder = made(tmp_path / "folder", [EARLY])
     worlds = [World(machine(address, tmp_path / name)) for name in machines]
     text = (folder.root / FILE_NAME).read_text().replace('"landing/**"', f'"{folder.landing}/**"')
@@ -57,7 +58,9 @@ def in_bucket(address: str, tmp_path: Path, *machines: str) -> tuple[World, list
 
 
 @pytest.mark.slow
-def test_a_lake_in_a_bucket_is_a_folders_for_two_machines(spark: object, bucket_address: str, tmp_path: Path) -> None:
+def test_a_lake_in_a_bucket_is_a_folders_for_two_machines(
+    spark: object, bucket_address: str, tmp_path: Path
+) -> None:
     folder, (one, two) = in_bucket(bucket_address, tmp_path, "one", "two")
     for world in (folder, one):
         world.backfill(span(RULES))
@@ -109,22 +112,29 @@ write_days(Path(sys.argv[1]), int(sys.argv[2]), 5, "the same days")
 
 
 @pytest.mark.slow
-def test_no_acknowledged_commit_of_two_machines_on_one_table_is_lost(bucket_address: str, tmp_path: Path) -> None:
+def test_no_acknowledged_commit_of_two_machines_on_one_table_is_lost(
+    bucket_address: str, tmp_path: Path
+) -> None:
     lake = bare_bucket(bucket_address, tmp_path / "0")
     roots = [machine(bucket_address, tmp_path / str(n)) for n in range(2)]
-    started = [start("-c", WRITER, root, str(n), fresh=True, **PIPES) for n, root in enumerate(roots)]
+    started = [
+        start("-c", WRITER, root, str(n), fresh=True, **PIPES) for n, root in enumerate(roots)
+    ]
     told = [process.communicate(timeout=300) for process in started]
     assert [process.returncode for process in started] == [0, 0], [stderr for _, stderr in told]
     acknowledged = [line for stdout, _ in told for line in stdout.split()]
     table = DeltaTable(lake.table_place("staging").uri())
-    recorded = [r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))]
+    recorded = [
+        r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))
+    ]
     assert sorted(recorded) == sorted(acknowledged)
     assert len({*acknowledged}) == 10
     assert len(content(lake)) == 5, "each day holds one writer's row"
 
 
 def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> None:
-    """Two writers in one critical section: the commit of the one that read an older log is refused and repeated."""
+    """Two writers in one critical section: the commit of the one that read an older log is refused
+    and repeated."""
     one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
     written(one, 1, 0)
     tries = list[int]()
@@ -135,11 +145,15 @@ def test_a_lost_lease_costs_no_commit(bucket_address: str, tmp_path: Path) -> No
             one.place.delete(f"{LOCKS}/staging.lock")
             written(two, 2, 0)
 
-    publish_by_hand(one, STAGING, [{"entity": "A", "value": 3, "event_date": day(0)}], "digest 2", overtaken)
+    publish_by_hand(
+        one, STAGING, [{"entity": "A", "value": 3, "event_date": day(0)}], "digest 2", overtaken
+    )
     assert (tries, content(one)) == ([1, 2], [(day(0), 3)])
 
 
-def test_two_machines_create_one_at_once(bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_machines_create_one_at_once(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = (bare_bucket(bucket_address, tmp_path / name) for name in ("one", "two"))
     create = DeltaTable.create
 
@@ -154,7 +168,9 @@ def test_two_machines_create_one_at_once(bucket_address: str, tmp_path: Path, mo
     assert content(one) == [(day(0), 2), (day(1), 3)]
 
 
-def test_a_silent_store_is_no_absence(bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_store_is_no_absence(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = bare_bucket(bucket_address, tmp_path)
     written(lake, 1, 0)
     lake.place.write(".snapshots/jan/snapshot.json", b"{}")
@@ -171,13 +187,17 @@ def test_a_silent_store_is_no_absence(bucket_address: str, tmp_path: Path, monke
 
     for verb in ("open", "fetch", "token"):
         monkeypatch.setattr(Objects, verb, unanswered)
-    monkeypatch.setattr(DeltaTable, "__init__", Mock(side_effect=OSError("Generic S3 error: error sending request")))
+    monkeypatch.setattr(
+        DeltaTable, "__init__", Mock(side_effect=OSError("Generic S3 error: error sending request"))
+    )
     for look in looks.values():
         with pytest.raises(TransientError):
             look()
 
 
-def test_own_files_of_the_lake_are_fetched_as_they_are_now(bucket_address: str, tmp_path: Path) -> None:
+def test_own_files_of_the_lake_are_fetched_as_they_are_now(
+    bucket_address: str, tmp_path: Path
+) -> None:
     root = machine(bucket_address, tmp_path)
     place, settings = place_at(root), SMALLEST.replace('"landing', '"/landing')
     place.write(FILE_NAME, f'{settings}[pipeline]\nsql = "sql/*.sql"\n'.encode())
@@ -188,8 +208,9 @@ def test_own_files_of_the_lake_are_fetched_as_they_are_now(bucket_address: str, 
     place.write("sql/two.sql", b"-- 3")
     open_lake(root)
     assert {p.relative_to(root).as_posix(): p.read_text() for p in root.rglob("*.sql")} == {
-        "sql/one.sql": "-- 2", "sql/two.sql": "-- 3"
-    }  # fmt: skip
+        "sql/one.sql": "-- 2",
+        "sql/two.sql": "-- 3",
+    }
     place.delete("sql/two.sql")
     open_lake(root)
     assert [p.name for p in root.rglob("*.sql")] == ["one.sql"]

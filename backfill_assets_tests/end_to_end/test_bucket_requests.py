@@ -1,8 +1,9 @@
-"""What a lake in a bucket asks of its store, as moto counts it: budgets that fail when a step asks more.
+"""What a lake in a bucket asks of its store, as moto counts it: budgets that fail when a step asks
+more.
 
-Lives here: requests of one write, of files that an engine elsewhere wrote, of a day of six tables, a late batch, a
-look, a tick with nothing to do. Does not live here: what they do (`test_bucket_lake`). A request costs some 30 ms; a
-thousand PUT or LIST 0.005 $, GET 0.0004 $.
+Lives here: requests of one write, of files that an engine elsewhere wrote, of a day of six tables,
+a late batch, a look, a tick with nothing to do. Does not live here: what they do
+(`test_bucket_lake`). A request costs some 30 ms; a thousand PUT or LIST 0.005 $, GET 0.0004 $.
 """
 
 from collections import Counter
@@ -27,16 +28,26 @@ from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.end_to_end.test_bucket_lake import LATE, bare_bucket, in_bucket, machine, written
+from backfill_assets_tests.end_to_end.test_bucket_lake import (
+    LATE,
+    bare_bucket,
+    in_bucket,
+    machine,
+    written,
+)
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, land, span
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
-    "a first day of six tables": 445, "a late batch": 305, "status": 42,
-    "the states, for a machine that knows nothing": 100, "landing_tick": 35, "late_data_tick": 35,
-}  # fmt: skip
+    "a first day of six tables": 445,
+    "a late batch": 305,
+    "status": 42,
+    "the states, for a machine that knows nothing": 100,
+    "landing_tick": 35,
+    "late_data_tick": 35,
+}
 
 
 def counted(server: StoreServer, step: Callable[[], object]) -> Counter[str]:
@@ -64,19 +75,27 @@ def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_
     moto_server: StoreServer, bucket_address: str, tmp_path: Path
 ) -> None:
     lake = bare_bucket(bucket_address, tmp_path)
-    staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)])
+    staged = stage_by_hand(
+        lake, STAGING, [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
+    )
     for path in map(Path, staged.paths):
         content = path.read_bytes()
         path.unlink()
         staged.table.write(f"{staged.name}/{path.relative_to(staged.folder)}", content)
     staged.files = staged.found(STAGING.partition_column)
     found = audit(lake, staged.paths, STAGING)
-    entries = {d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None}
+    entries = {
+        d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None
+    }
     moto_server.seen()
     replace_days(lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda _: {})
     assert [r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")] == []
-    assert [d for d in verify(lake, [STAGING], VerifyRequest(deep=True)) if d.level.name != "OK"] == []
-    assert len([r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")]) == 3, "from the store"
+    assert [
+        d for d in verify(lake, [STAGING], VerifyRequest(deep=True)) if d.level.name != "OK"
+    ] == []
+    assert (
+        len([r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")]) == 3
+    ), "from the store"
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
-"""A write to a lake in a bucket that is killed, or stands still for longer than its leases last, at each of its steps.
+"""A write to a lake in a bucket that is killed, or stands still for longer than its leases last, at
+each of its steps.
 
-Tested here: two machines on a server of moto's, one of them stopped by a signal. Not tested here: whole lakes
-(`test_bucket_lake`), and all orders of requests (`lake.test_write_states`).
+Tested here: two machines on a server of moto's, one of them stopped by a signal. Not tested here:
+whole lakes (`test_bucket_lake`), and all orders of requests (`lake.test_write_states`).
 """
 
 import os
@@ -76,15 +77,21 @@ def before_tidying_up(number: int) -> None:
 DEATHS = {
     death.__name__: death
     for death in (
-        before_a_file_is_sent, with_one_of_two_files_sent, with_its_files_sent, about_to_commit, with_its_commit_done,
+        before_a_file_is_sent,
+        with_one_of_two_files_sent,
+        with_its_files_sent,
+        about_to_commit,
+        with_its_commit_done,
         before_tidying_up,
     )
-}  # fmt: skip
+}
 COMMITTED = ("with_its_commit_done", "before_tidying_up")
 
 
 @pytest.mark.parametrize("when", DEATHS)
-def test_a_killed_write_happened_or_not_and_the_next_goes_on(bucket_address: str, tmp_path: Path, when: str) -> None:
+def test_a_killed_write_happened_or_not_and_the_next_goes_on(
+    bucket_address: str, tmp_path: Path, when: str
+) -> None:
     lake = bare_bucket(bucket_address, tmp_path / "one")
     written(lake, 1, 0)
     killed = run("-c", KILLED, machine(bucket_address, tmp_path / "two"), when, "9", fresh=True)
@@ -95,7 +102,8 @@ def test_a_killed_write_happened_or_not_and_the_next_goes_on(bucket_address: str
 
 
 def written_until_it_is_swept(lake: Lake) -> None:
-    """Write until the lease of another write is over, and another commit took the version that it tried."""
+    """Write until the lease of another write is over, and another commit took the version that it
+    tried."""
     for value in range(3, 3 + MOST_WRITES):
         written(lake, value, 0, 1)
         assert content(lake) == [(day(0), value), (day(1), value)]
@@ -106,7 +114,9 @@ def written_until_it_is_swept(lake: Lake) -> None:
 def assert_no_file_is_left(lake: Lake) -> None:
     versions = range(1, lake.store.head("staging") + 1)
     named = {file.path for version in versions for file in files_of(lake, STAGING, version)}
-    assert {*data_names(lake.table_place("staging"))} == named, "no file is left that no version names, none is gone"
+    assert {*data_names(lake.table_place("staging"))} == named, (
+        "no file is left that no version names, none is gone"
+    )
 
 
 @pytest.mark.slow
@@ -116,7 +126,13 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_commits_once_or_
 ) -> None:
     lake = bare_bucket(bucket_address, tmp_path / "one")
     written(lake, 1, 0)
-    words = ("-c", KILLED, machine(bucket_address, tmp_path / "two"), when, str(int(signal.SIGSTOP)))
+    words = (
+        "-c",
+        KILLED,
+        machine(bucket_address, tmp_path / "two"),
+        when,
+        str(int(signal.SIGSTOP)),
+    )
     with start(*words, fresh=True, **PIPES) as paused:
         assert os.WIFSTOPPED(os.waitpid(paused.pid, os.WUNTRACED)[1])
         written_until_it_is_swept(lake)

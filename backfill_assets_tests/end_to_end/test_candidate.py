@@ -1,4 +1,5 @@
-"""New features beside the old ones, published at once: the lake is then as if it had been built by them from the start.
+"""New features beside the old ones, published at once: the lake is then as if it had been built by
+them from the start.
 
 Tested here: `operations.candidates` with the engine. Not tested here: refusals and rollbacks
 (`operations.test_candidates`).
@@ -19,7 +20,15 @@ from backfill_assets_tests.lakes import backfill, configure, content, delivery, 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 FIRST, LAST = "2024-03-01", "2024-03-06"
 DELIVERIES = [
-    delivery(n, f"2024-03-0{1 + n % 6}T12:00:00Z", None, f"k{n}", entity="AB"[n % 2], value=n, flag=n % 3 % 2)
+    delivery(
+        n,
+        f"2024-03-0{1 + n % 6}T12:00:00Z",
+        None,
+        f"k{n}",
+        entity="AB"[n % 2],
+        value=n,
+        flag=n % 3 % 2,
+    )
     for n in range(24)
 ]
 WIDER: dict[str, Any] = {"features": {"windows_days": [2, 4]}}
@@ -35,8 +44,16 @@ def test_a_published_candidate_leaves_the_lake_as_if_it_had_been_built_so(tmp_pa
     lake = make_lake(tmp_path / "lake", DELIVERIES, FIRST)
     backfill(lake, FIRST, LAST)
     old = content(lake, "features")
-    with pytest.raises(BackfillError, match="labels is made from one of these tables, and another of them reads it"):
-        create_candidate(lake, chosen_pipeline(lake), "wider", [t for t in OWN if t != "labels"], lambda path: (path,))
+    with pytest.raises(
+        BackfillError, match="labels is made from one of these tables, and another of them reads it"
+    ):
+        create_candidate(
+            lake,
+            chosen_pipeline(lake),
+            "wider",
+            [t for t in OWN if t != "labels"],
+            lambda path: (path,),
+        )
     candidate = create_candidate(lake, chosen_pipeline(lake), "wider", OWN, lambda path: (path,))
     candidate = configure(candidate.root, FIRST, **WIDER)
     backfill(candidate, FIRST, LAST, OWN)

@@ -1,7 +1,8 @@
-"""A payload that changes over a loaded lake: what is outdated, what older days read, and what cannot be done.
+"""A payload that changes over a loaded lake: what is outdated, what older days read, and what
+cannot be done.
 
-Lives here: a column added, dropped and given another type, day by day through the load path. Does not live here: the
-table's schema by itself (`lake.test_columns`).
+Lives here: a column added, dropped and given another type, day by day through the load path. Does
+not live here: the table's schema by itself (`lake.test_columns`).
 """
 
 import shutil
@@ -73,26 +74,40 @@ def test_only_what_reads_a_changed_column_or_feature_is_made_again(tmp_path: Pat
     assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}
     write(0, **few, country="STRING")
     told = world.states()
-    assert {t for t, found in told.items() if found != {"fresh"}} == {"raw", "staging"}, "before anything runs"
+    assert {t for t, found in told.items() if found != {"fresh"}} == {"raw", "staging"}, (
+        "before anything runs"
+    )
     world.backfill(DECLARED_DAYS, "raw", "staging")
     assert {r["country"] for r in world.content("staging")} == {"DE"}
     assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody reads it"
     write(9, **few, country="STRING")
     told = world.states()
-    assert {t for t, found in told.items() if found != {"fresh"}} == {"features", "features_as_known"}
+    assert {t for t, found in told.items() if found != {"fresh"}} == {
+        "features",
+        "features_as_known",
+    }
     world.backfill(DECLARED_DAYS, "features", "features_as_known")
     told = world.states()
-    assert {t for t, found in told.items() if found != {"fresh"}} == {"training"}, "labels read only whom there are"
+    assert {t for t, found in told.items() if found != {"fresh"}} == {"training"}, (
+        "labels read only whom there are"
+    )
     world.backfill(DECLARED_DAYS, "training")
     write(9, **few)
     assert {t for t, found in world.states().items() if found != {"fresh"}} == {"raw", "staging"}
     world.backfill(DECLARED_DAYS, "raw", "staging")
-    assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody read what was dropped"
+    assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, (
+        "nobody read what was dropped"
+    )
 
 
-@pytest.mark.parametrize("is_taken_back", [False, True], ids=["what landed stays", "what landed is taken back"])
-def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(tmp_path: Path, is_taken_back: bool) -> None:
-    """Between the two renames, the ledger was computed from files that lacked the column; nobody took it anew."""
+@pytest.mark.parametrize(
+    "is_taken_back", [False, True], ids=["what landed stays", "what landed is taken back"]
+)
+def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(
+    tmp_path: Path, is_taken_back: bool
+) -> None:
+    """Between the two renames, the ledger was computed from files that lacked the column; nobody
+    took it anew."""
 
     def lands(world: World, name: str, key: str, day: str) -> None:
         text = f"id,at,shop,till,sold\n{key},2024-03-{day} 10:00:00,a,7,8\n"
@@ -119,7 +134,9 @@ def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(tmp_pa
     declare(kept, shop="STRING NOT NULL", till="INT")
     lake_session, pipeline = world.open()
     scan(lake_session)
-    assert foreseen(Known(lake_session.lake, pipeline), ["raw"], FIRST).rows is None, "a run is made"
+    assert foreseen(Known(lake_session.lake, pipeline), ["raw"], FIRST).rows is None, (
+        "a run is made"
+    )
     world.backfill(DECLARED_DAYS, "raw")
     new = tmp_path / "new"
     shutil.copytree(kept / "landing", new / "landing")
@@ -128,16 +145,25 @@ def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(tmp_pa
     assert ledger(kept) == ledger(new)
 
 
-def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(tmp_path: Path) -> None:
+def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(
+    tmp_path: Path,
+) -> None:
     def write(of: str, **payload: str) -> None:
         declare(tmp_path, **payload)
         toml = (tmp_path / "lake.toml").read_text()
         toml = toml.replace("event_ts, shop, sold", "event_ts, shop, till AS sold")
         declared = DECLARED.format(least=0).replace("till", of)
-        (tmp_path / "lake.toml").write_text(toml.replace('[features]\nentity = ["shop"]\n', declared))
+        (tmp_path / "lake.toml").write_text(
+            toml.replace('[features]\nentity = ["shop"]\n', declared)
+        )
 
     def sold() -> list[object]:
-        return [r["sold_2d"] for r in sorted(world.content("features_as_known"), key=lambda r: str(r["feature_date"]))]
+        return [
+            r["sold_2d"]
+            for r in sorted(
+                world.content("features_as_known"), key=lambda r: str(r["feature_date"])
+            )
+        ]
 
     def unfit() -> dict[str, set[str]]:
         return {t: found for t, found in world.states().items() if found - {"fresh", "outdated"}}
@@ -153,10 +179,14 @@ def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnotice
     assert unfit() == {}, "another name is no news of what landed"
     world.backfill(ALL, "features_as_known")
     assert unfit()["features_as_known"] == {"incomplete", "outdated"}, sold()
-    land_bytes(world, "dt=2024-03-05/x.csv", b"id,at,shop,till,country\ne05,2024-03-02 10:00:00,a,5,DE\n")
+    land_bytes(
+        world, "dt=2024-03-05/x.csv", b"id,at,shop,till,country\ne05,2024-03-02 10:00:00,a,5,DE\n"
+    )
     world.backfill(DayRange(date(2024, 3, 5), date(2024, 3, 6)), "raw")
     world.backfill(DayRange(date(2024, 3, 2), date(2024, 3, 3)), "staging", "features")
-    assert unfit()["features"] >= {"incomplete"}, "its staging has rows of files that were loaded without the column"
+    assert unfit()["features"] >= {"incomplete"}, (
+        "its staging has rows of files that were loaded without the column"
+    )
     assert "staging" not in unfit()
     world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 6)))
     assert set().union(*world.states().values()) <= {"fresh", "pending"}
@@ -164,8 +194,12 @@ def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnotice
     toml = tmp_path / "lake.toml"
     toml.write_text(toml.read_text().replace("sold_2d", "sold_2days"))
     world.backfill(ALL, "features")
-    renamed = {r["feature_date"]: (r["sold_2d"], r["sold_2days"]) for r in world.content("features")}
-    assert [renamed[d] for d in ALL] == [(None, 7), (None, 19)], "equal values under another name are written"
+    renamed = {
+        r["feature_date"]: (r["sold_2d"], r["sold_2days"]) for r in world.content("features")
+    }
+    assert [renamed[d] for d in ALL] == [(None, 7), (None, 19)], (
+        "equal values under another name are written"
+    )
 
 
 def loaded(root: Path, header: str, values: str, **payload: str) -> World:
@@ -179,12 +213,18 @@ def loaded(root: Path, header: str, values: str, **payload: str) -> World:
     return world
 
 
-def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(tmp_path: Path) -> None:
+def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(
+    tmp_path: Path,
+) -> None:
     world = loaded(tmp_path, "id,at,shop,till", "a,7", shop="STRING NOT NULL", till="INT NOT NULL")
     declare(tmp_path, shop="STRING NOT NULL", sold="INT NOT NULL")
     toml = tmp_path / "lake.toml"
-    toml.write_text(toml.read_text().replace("event_ts, shop, sold", "event_ts, shop, till AS sold"))
-    with pytest.raises(InputMissing, match=r"raw 2024-03-01\.\.2024-03-02 was loaded without sold, .*--tables raw"):
+    toml.write_text(
+        toml.read_text().replace("event_ts, shop, sold", "event_ts, shop, till AS sold")
+    )
+    with pytest.raises(
+        InputMissing, match=r"raw 2024-03-01\.\.2024-03-02 was loaded without sold, .*--tables raw"
+    ):
         world.backfill(ALL, "staging")
     world.backfill(ALL)
     assert [r["sold"] for r in world.content("staging")] == [7, 7]
@@ -192,10 +232,14 @@ def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_withou
 
 
 def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(tmp_path: Path) -> None:
-    world = loaded(tmp_path, "id,at,shop,till,country", "a,7,true", shop="STRING NOT NULL", till="INT")
+    world = loaded(
+        tmp_path, "id,at,shop,till,country", "a,7,true", shop="STRING NOT NULL", till="INT"
+    )
 
     def rows() -> list[tuple[object, ...]]:
-        return sorted((r["event_key"], r.get("till"), r.get("country")) for r in world.content("staging"))
+        return sorted(
+            (r["event_key"], r.get("till"), r.get("country")) for r in world.content("staging")
+        )
 
     assert rows() == [("e01", 7, None), ("e02", 7, None)]
     declare(tmp_path, shop="STRING NOT NULL", country="STRING")
@@ -207,8 +251,12 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(tmp_path: Path) 
     assert rows() == [("e01", None, "true"), ("e02", 7, None)], "each day is made again by itself"
     lake = open_lake(tmp_path)
     for table in delivered(lake.settings):
-        found = examine_rows(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
-        assert "equal their receipts" in found.what, "a day that was not made again is what its receipt says"
+        found = examine_rows(
+            lake, table.contract, lake.store.view(table.name, table.contract.day_column)
+        )
+        assert "equal their receipts" in found.what, (
+            "a day that was not made again is what its receipt says"
+        )
     world.backfill(SECOND)
     assert rows() == [("e01", None, "true"), ("e02", None, "true")]
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
@@ -220,7 +268,9 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(tmp_path: Path) 
         world.backfill(ALL)
 
 
-def test_a_payload_column_gets_a_wider_type_day_by_day_as_days_are_made_again(tmp_path: Path) -> None:
+def test_a_payload_column_gets_a_wider_type_day_by_day_as_days_are_made_again(
+    tmp_path: Path,
+) -> None:
     declare(tmp_path, shop="STRING NOT NULL", till="INT")
     world = World(tmp_path, delivered)
     for day, till in (("01", 7), ("02", 3_000_000_000)):
@@ -229,9 +279,13 @@ def test_a_payload_column_gets_a_wider_type_day_by_day_as_days_are_made_again(tm
     world.backfill(ALL)
     assert [r["till"] for r in world.content("staging")] == [7]
     declare(tmp_path, shop="STRING NOT NULL", till="BIGINT")
-    assert world.states()["raw"] == {"outdated"}, "a value that was too large for INT may be usable now"
+    assert world.states()["raw"] == {"outdated"}, (
+        "a value that was too large for INT may be usable now"
+    )
     world.backfill(SECOND)
-    assert [r["till"] for r in world.content("staging")] == [7, 3_000_000_000], "files of both types are read"
+    assert [r["till"] for r in world.content("staging")] == [7, 3_000_000_000], (
+        "files of both types are read"
+    )
     assert world.states() == {"raw": {"fresh", "outdated"}, "staging": {"fresh", "outdated"}}
     lake_session, pipeline = world.open()
     assert status(lake_session.lake, pipeline).columns == {}

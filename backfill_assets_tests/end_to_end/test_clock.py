@@ -1,7 +1,8 @@
-"""Lakes whose clock is wrong for a while: ahead or behind, by seconds, hours or years, and then right again.
+"""Lakes whose clock is wrong for a while: ahead or behind, by seconds, hours or years, and then
+right again.
 
-Tested here: the ledger of files after such a scan, and that no row stays in quarantine for it. Not tested here: sensors
-with a clock that jumps (`test_late_data`, `orchestration.test_simulation`).
+Tested here: the ledger of files after such a scan, and that no row stays in quarantine for it. Not
+tested here: sensors with a clock that jumps (`test_late_data`, `orchestration.test_simulation`).
 """
 
 import os
@@ -56,15 +57,23 @@ def at_once(tmp_path: Path, world: World) -> World:
 
 
 def adds_up(world: World) -> bool:
-    """Whether each row that landed is in raw, in quarantine or a duplicate, once, by tables and receipts."""
+    """Whether each row that landed is in raw, in quarantine or a duplicate, once, by tables and
+    receipts."""
     lake_session, pipeline = world.open()
-    (found,) = accounts(lake_session.lake, read_view(lake_session.lake, pipeline.contracts)).values()
+    (found,) = accounts(
+        lake_session.lake, read_view(lake_session.lake, pipeline.contracts)
+    ).values()
     held = len(world.content("raw")) + len(world.content("quarantine"))
-    return not (found.wrong or found.waiting or found.surplus) and found.rows == held + found.duplicates
+    return (
+        not (found.wrong or found.waiting or found.surplus)
+        and found.rows == held + found.duplicates
+    )
 
 
 @pytest.mark.parametrize("off", JUMPS)
-def test_an_altered_file_is_followed_once_accepted_whatever_clock_scanned_it(world: World, off: timedelta) -> None:
+def test_an_altered_file_is_followed_once_accepted_whatever_clock_scanned_it(
+    world: World, off: timedelta
+) -> None:
     with set_to(Clock(off)):
         world.backfill(DAYS)
     put(world, 1, rows_of(1)[:1], LONG_AGO + 1)
@@ -100,7 +109,9 @@ def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quaranti
     assert world.states() == at_once.states()
 
 
-def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_loaded(world: World, at_once: World) -> None:
+def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_loaded(
+    world: World, at_once: World
+) -> None:
     years = datetime.now() - datetime.fromisoformat("2014-03-05")  # noqa: DTZ005
     for number in (1, 3):  # their own times were taken from the same wrong clock
         put(world, number, rows_of(number), int(datetime.fromisoformat("2014-03-01").timestamp()))

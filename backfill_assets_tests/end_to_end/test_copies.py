@@ -1,7 +1,8 @@
-"""The same content under two names while `select` begins and ceases to read the path: the lake ends as a new one.
+"""The same content under two names while `select` begins and ceases to read the path: the lake ends
+as a new one.
 
-Tested here: rows, default numbers and states of days after each change. Not tested here: the comparison alone
-(`load.test_landed_changes`) and names in the ledger (`lake.test_ledger`).
+Tested here: rows, default numbers and states of days after each change. Not tested here: the
+comparison alone (`load.test_landed_changes`) and names in the ledger (`lake.test_ledger`).
 """
 
 import re
@@ -20,15 +21,18 @@ from backfill_assets_tests.oracle import Rules, delivery
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
-NUMBER, ARRIVAL = "cast(seq AS bigint) AS seq, ", "cast(arrival_ts AS timestamp_ntz) AS arrival_ts, "
+NUMBER, ARRIVAL = (
+    "cast(seq AS bigint) AS seq, ",
+    "cast(arrival_ts AS timestamp_ntz) AS arrival_ts, ",
+)
 BY_ROW = TEXT_SELECT.replace(NUMBER, "")  # numbers by the file's name, days by the rows
 BY_PATH = BY_ROW.replace(ARRIVAL, "")
 ALONE = {date(2024, 3, 7)}
 
 
 def follows(world: World, select: str) -> set[date]:
-    """Another select: what a new lake would hold, and days of the file without a copy are outdated until they are
-    loaded. Returns the stale days before that."""
+    """Another select: what a new lake would hold, and days of the file without a copy are outdated
+    until they are loaded. Returns the stale days before that."""
     toml = world.root / "lake.toml"
     toml.write_text(re.sub(r'select = """.*"""', f'select = """{select}"""', toml.read_text()))
     scan(world.open()[0])
@@ -46,9 +50,14 @@ def follows(world: World, select: str) -> set[date]:
     return stale
 
 
-def test_whichever_way_select_changes_copies_and_their_numbers_are_those_of_a_new_lake(tmp_path: Path) -> None:
+def test_whichever_way_select_changes_copies_and_their_numbers_are_those_of_a_new_lake(
+    tmp_path: Path,
+) -> None:
     world = make_world(tmp_path / "lake", RULES)
-    tied = [delivery(1, "2024-03-07 10:00", key="tied"), delivery(2, "2024-03-07 10:00", key="tied", value=2)]
+    tied = [
+        delivery(1, "2024-03-07 10:00", key="tied"),
+        delivery(2, "2024-03-07 10:00", key="tied", value=2),
+    ]
     both, copied = [date(2024, 3, 5), date(2024, 3, 6)], [delivery(1, "2024-03-05 10:00")]
     for number, row in enumerate(tied):
         land(world, f"dt=2024-03-07/{number}.jsonl", [row])

@@ -1,7 +1,9 @@
-"""A lake copied into a bucket, worked on there, and copied back: the tables of a lake that was never moved.
+"""A lake copied into a bucket, worked on there, and copied back: the tables of a lake that was
+never moved.
 
-Lives here: `copy-lake` between a folder and a server of moto's, with late data, a snapshot and `verify --deep` in each
-place. Does not live here: what is copied, kills and refusals (`operations.test_copy_lake`).
+Lives here: `copy-lake` between a folder and a server of moto's, with late data, a snapshot and
+`verify --deep` in each place. Does not live here: what is copied, kills and refusals
+(`operations.test_copy_lake`).
 """
 
 import json
@@ -54,7 +56,9 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
     assert_sound(moved)
 
     lake, pipeline = moved.open()
-    kept = create_snapshot(lake.lake, pipeline, SnapshotRequest("spring", ("features",), unfit="take"))
+    kept = create_snapshot(
+        lake.lake, pipeline, SnapshotRequest("spring", ("features",), unfit="take")
+    )
     assert kept.tables["features"].pinned
     land(stays, "late.jsonl", LATE)
     place_at(moved.root).copy("landing/late.jsonl", place_at(stays.root), "landing/late.jsonl")
@@ -62,7 +66,9 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
         world.backfill(span(RULES))
     assert_same(moved, stays)
     with set_to(Clock(off=timedelta(days=120))):
-        assert [t for t in maintain(lake.lake, pipeline).tables if t.replaced], "what nothing pins goes"
+        assert [t for t in maintain(lake.lake, pipeline).tables if t.replaced], (
+            "what nothing pins goes"
+        )
     assert_sound(moved)
 
     copy(bucket_address, str(tmp_path / "back"))
@@ -72,7 +78,9 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
     assert_sound(back)
     for place in (bucket_address, str(back.root)):
         shown = run("snapshot", "show", "spring", "--lake", place, "--json")
-        assert json.loads(shown.stdout)["digest"] == kept.digest, "every byte that it names was read"
+        assert json.loads(shown.stdout)["digest"] == kept.digest, (
+            "every byte that it names was read"
+        )
 
 
 @pytest.mark.slow
@@ -88,5 +96,7 @@ def test_empty_objects_that_stand_for_folders_are_no_files_of_a_lake(
     with candidates_of(lake.place).making("gone") as finish:
         finish(b"{}")
     copy_lake(lake, target := tmp_path / "copy")
-    assert {"lake.toml", "nothing.sql"} <= {path.name for path in target.rglob("*") if path.is_file()}
+    assert {"lake.toml", "nothing.sql"} <= {
+        path.name for path in target.rglob("*") if path.is_file()
+    }
     assert not (target / "tables").exists()

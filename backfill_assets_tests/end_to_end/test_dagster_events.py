@@ -1,8 +1,9 @@
-"""What Dagster is told of one run: programs, sensors and pages of others find events, labels and tags by their names.
+"""What Dagster is told of one run: programs, sensors and pages of others find events, labels and
+tags by their names.
 
-Tested here: events in their order, labels of their metadata, tags of the run, and what definitions say of each asset,
-for a lake's own tables and for assets of a project; pinned in `dagster_events.txt`. Not tested here: the values, each
-of which has its own test.
+Tested here: events in their order, labels of their metadata, tags of the run, and what definitions
+say of each asset, for a lake's own tables and for assets of a project; pinned in
+`dagster_events.txt`. Not tested here: the values, each of which has its own test.
 """
 
 import json
@@ -52,7 +53,9 @@ def orders(context: dg.AssetExecutionContext) -> pd.DataFrame:
 @daily_table(inputs=[Input("orders", before=1)], start=FIRST, unique=["day"], code_version="1")
 def totals(context: dg.AssetExecutionContext, orders: pd.DataFrame) -> pd.DataFrame:
     """The sum of two days."""
-    return pd.DataFrame({"day": pd.to_datetime(context.partition_keys).date, "cents": int(orders["cents"].sum())})
+    return pd.DataFrame(
+        {"day": pd.to_datetime(context.partition_keys).date, "cents": int(orders["cents"].sum())}
+    )
 
 
 def labels_of(metadata: Mapping[str, Any]) -> str:
@@ -70,12 +73,15 @@ def told_by(event: dg.DagsterEvent) -> str:
         words += [event.asset_key.to_user_string(), event.partition or ""]
     data: Any = event.event_specific_data
     evaluated = getattr(data, "check_name", "")
-    stated = getattr(data, "metadata", None) or getattr(getattr(data, "materialization", None), "metadata", {})
+    stated = getattr(data, "metadata", None) or getattr(
+        getattr(data, "materialization", None), "metadata", {}
+    )
     return f"{' '.join([*words, evaluated]).rstrip()}: {labels_of(stated)}".rstrip(": ")
 
 
 def told_of(name: str, result: dg.ExecuteInProcessResult) -> Iterator[str]:
-    """The tags of a run, then what it told of assets, their checks and their inputs, in its order."""
+    """The tags of a run, then what it told of assets, their checks and their inputs, in its
+    order."""
     yield f"{name}: tags: {', '.join(sorted(result.dagster_run.tags))}"
     yield from (f"{name}: {told_by(e)}" for e in result.all_events if e.event_type in OF_THE_LAKE)
 
@@ -92,19 +98,30 @@ def definitions_of(lake: Path) -> Iterator[str]:
     repository = defs.get_repository_def()
     yield from sorted(f"definitions: job {job.name}" for job in repository.get_all_jobs())
     yield from sorted(f"definitions: sensor {sensor.name}" for sensor in repository.sensor_defs)
-    yield from sorted(f"definitions: schedule {schedule.name}" for schedule in repository.schedule_defs)
+    yield from sorted(
+        f"definitions: schedule {schedule.name}" for schedule in repository.schedule_defs
+    )
 
 
 def test_dagster_is_told_of_runs_in_the_words_that_others_know(
     spark: object, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
-    deliveries = [delivery(1, f"{FIRST}T05:00:00Z", None, "a"), delivery(2, f"{LAST}T05:00:00Z", None, "b")]
+    deliveries = [
+        delivery(1, f"{FIRST}T05:00:00Z", None, "a"),
+        delivery(2, f"{LAST}T05:00:00Z", None, "b"),
+    ]
     lake = make_lake(tmp_path / "own", deliveries, FIRST)
     project = {"io_manager": LakeIOManager(lake=str(tmp_path / "project"))}
-    checked = [orders, totals, *lake_checks(orders, unique=["id", "day"], rules={"is_paid": "cents > 0"})]
+    checked = [
+        orders,
+        totals,
+        *lake_checks(orders, unique=["id", "day"], rules={"is_paid": "cents > 0"}),
+    ]
     found = [*definitions_of(lake.root)]
     for name in ("first run", "again"):
-        found += told_of(f"own tables, {name}", testing.run_days(lake, FIRST, LAST, instance=instance))
+        found += told_of(
+            f"own tables, {name}", testing.run_days(lake, FIRST, LAST, instance=instance)
+        )
         done = testing.materialize(checked, FIRST, LAST, resources=project, instance=instance)
         found += told_of(f"project, {name}", done)
     hold_pin(PINNED, [line for told in found for line in WRITTEN.wrap(told)])

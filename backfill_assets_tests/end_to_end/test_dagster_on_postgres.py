@@ -1,7 +1,9 @@
-"""Dagster's records in PostgreSQL, by the `dagster.yaml` that `production --postgres` prints, as on a server.
+"""Dagster's records in PostgreSQL, by the `dagster.yaml` that `production --postgres` prints, as on
+a server.
 
-Tested here: what a run records, what the doctor says, and a run that SIGKILL ended after its commit. Not tested here:
-other moments of a death (`test_killed`), a server's other processes (`test_plan_daemon`), exports.
+Tested here: what a run records, what the doctor says, and a run that SIGKILL ended after its
+commit. Not tested here: other moments of a death (`test_killed`), a server's other processes
+(`test_plan_daemon`), exports.
 """
 
 from collections.abc import Iterator
@@ -56,7 +58,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
     with postgres_server() as address:
-        monkeypatch.setenv("DAGSTER_POSTGRES_URL", address.replace("postgresql:", "postgresql+psycopg2:"))
+        monkeypatch.setenv(
+            "DAGSTER_POSTGRES_URL", address.replace("postgresql:", "postgresql+psycopg2:")
+        )
         (tmp_path / "dagster.yaml").write_text(run("production", "--postgres").stdout)
         yield tmp_path
 
@@ -73,7 +77,9 @@ def by_receipts(lake: Lake, table: str) -> dict[str, str]:
     return {str(day): found.write_id for day, found in latest.items()}
 
 
-def test_runs_are_recorded_in_postgres_the_doctor_is_well_and_a_killed_one_is_told_from_its_receipt(home: Path) -> None:
+def test_runs_are_recorded_in_postgres_the_doctor_is_well_and_a_killed_one_is_told_from_its_receipt(
+    home: Path,
+) -> None:
     rows = [delivery(n, f"{day} 10:00:00", None, f"k{n}") for n, day in enumerate(DAYS, 1)]
     lake = make_lake(home / "lake", rows, DAYS[0])
     done = run_process("-c", RUN, lake.root, "whole")
@@ -91,4 +97,7 @@ def test_runs_are_recorded_in_postgres_the_doctor_is_well_and_a_killed_one_is_to
         pipeline = chosen_pipeline(lake)
         reconcile(instance, lake, pipeline.states(read_view(lake, pipeline.contracts)))
         assert recorded(instance, "staging") == by_receipts(lake, "staging")
-        assert [r.status for r in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS]
+        assert [r.status for r in instance.get_runs()] == [
+            dg.DagsterRunStatus.FAILURE,
+            dg.DagsterRunStatus.SUCCESS,
+        ]

@@ -1,8 +1,9 @@
-"""Lakes that earlier versions wrote: fresh where no code is newer; they take a late delivery and a rollback.
+"""Lakes that earlier versions wrote: fresh where no code is newer; they take a late delivery and a
+rollback.
 
-Tested here: the archives in `earlier`, each named by the commit that made it (six deliveries on three days, by Sail;
-`used`: a column widened in place, a finished plan, a held day, a snapshot, and commits in the history of a log).
-Not tested here: making such an archive.
+Tested here: the archives in `earlier`, each named by the commit that made it (six deliveries on
+three days, by Sail; `used`: a column widened in place, a finished plan, a held day, a snapshot, and
+commits in the history of a log). Not tested here: making such an archive.
 """
 
 import json
@@ -31,9 +32,13 @@ BEFORE_0_2 = "31ec1bd"  # its receipts name code in a form that depended on the 
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-03")
 WIDENED = 6  # the version of daily by which its column was widened
 LATE = {
-    "seq": 1, "arrival_ts": "2024-03-04T10:00:00Z", "event_ts": "2024-03-02T05:00:00Z", "event_key": "late",
-    "entity": "A1", "value": 9,
-}  # fmt: skip
+    "seq": 1,
+    "arrival_ts": "2024-03-04T10:00:00Z",
+    "event_ts": "2024-03-02T05:00:00Z",
+    "event_key": "late",
+    "entity": "A1",
+    "value": 9,
+}
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
@@ -52,14 +57,19 @@ def looked(root: Path) -> States:
 
 def states(root: Path) -> dict[str, set[State]]:
     found = looked(root)
-    return {name: {found.of(name, day) for day in found.view.table(name).latest} for name in found.contracts}
+    return {
+        name: {found.of(name, day) for day in found.view.table(name).latest}
+        for name in found.contracts
+    }
 
 
 def test_the_columns_of_an_earlier_lake_s_files_are_those_of_its_contracts(root: Path) -> None:
     found = looked(root)
     for contract in found.contracts.values():
         for receipt in found.view.table(contract.name).latest.values():
-            assert {*(receipt.entry.columns or contract.column_names)} == {*contract.column_names}, contract.name
+            assert {*(receipt.entry.columns or contract.column_names)} == {
+                *contract.column_names
+            }, contract.name
             assert bool(receipt.entry.rows) == (receipt.entry.columns is not None)
 
 
@@ -67,7 +77,9 @@ def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rol
     root: Path, request: pytest.FixtureRequest, processes: None
 ) -> None:
     if request.node.callspec.params["root"].name.startswith(BEFORE_0_2):
-        assert set().union(*states(root).values()) == {State.OUTDATED}, "once, until its days are made again"
+        assert set().union(*states(root).values()) == {State.OUTDATED}, (
+            "once, until its days are made again"
+        )
         assert run("backfill", *DAYS, "--lake", root).exit_code == 0
     assert set().union(*states(root).values()) == {State.FRESH}
     assert run("verify", "--deep", "--lake", root).exit_code == 0
@@ -80,7 +92,9 @@ def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rol
     query = "SELECT count(*) AS n FROM staging WHERE event_key = 'late'"
     assert '"n": 1' in run("sql", query, "--json", "--lake", root).stdout
     days = ("--days", "2024-03-02..2024-03-02")
-    back = run("rollback", "--table", "staging", *days, "--to-version", before, "--yes", "--lake", root)
+    back = run(
+        "rollback", "--table", "staging", *days, "--to-version", before, "--yes", "--lake", root
+    )
     assert back.exit_code == 0, back.output
     assert '"n": 0' in run("sql", query, "--json", "--lake", root).stdout
     assert run("verify", "--lake", root).exit_code == 0
@@ -89,7 +103,10 @@ def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rol
 def test_a_lake_of_a_newer_format_is_refused_and_nothing_is_written(root: Path) -> None:
     table = root / "tables" / "staging"
     commit = commit_file(table, versions(table)[-1])
-    commit.write_text(commit.read_text().replace('backfill_assets\\":1,', 'backfill_assets\\":2,'), encoding="utf-8")
+    commit.write_text(
+        commit.read_text().replace('backfill_assets\\":1,', 'backfill_assets\\":2,'),
+        encoding="utf-8",
+    )
     for command in ("status", "catch-up"):
         refused = run(command, "--lake", root)
         assert refused.exit_code, refused.output
@@ -99,31 +116,52 @@ def test_a_lake_of_a_newer_format_is_refused_and_nothing_is_written(root: Path) 
 
 
 @pytest.mark.parametrize("root", [ARCHIVES[0].with_name("1e67185.tar.xz")], indirect=True)
-def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_null(root: Path, processes: None) -> None:
-    """Tables of its own: `weekly` is the sum of seven days of `daily`; both read `cents`, which is NOT NULL."""
+def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_null(
+    root: Path, processes: None
+) -> None:
+    """Tables of its own: `weekly` is the sum of seven days of `daily`; both read `cents`, which is
+    NOT NULL."""
     for name in ("daily", "weekly"):
         file = root / "sql" / f"{name}.sql"
-        file.write_text(file.read_text(encoding="utf-8").replace("cents", "amount"), encoding="utf-8")
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("cents", "amount"), encoding="utf-8"
+        )
     (root / "landing" / "2024-03-04.jsonl").write_text(json.dumps(LATE) + "\n", encoding="utf-8")
     os.utime(root / "landing" / "2024-03-04.jsonl", (0, 0))
     assert run("catch-up", "--lake", root).exit_code == 0
     weekly = [looked(root).of("weekly", date(2024, 3, n)) for n in range(1, 5)]
-    assert weekly == [State.OUTDATED, *[State.INCOMPLETE] * 3], "made from days of daily without amount"
+    assert weekly == [State.OUTDATED, *[State.INCOMPLETE] * 3], (
+        "made from days of daily without amount"
+    )
     with pytest.raises(UnfitDays, match="made without amount 2024-03-01, 2024-03-03"):
         open_reader(root).table("daily").arrow()
     assert "made without amount" in run("sql", "SELECT * FROM daily", "--lake", root).output
     exported = run("export", "daily", "--to", "out", "--lake", root).output
     assert "left as it is there: made without amount" in exported
-    assert run("backfill", "--from", "2024-03-01", "--to", "2024-03-04", "--lake", root).exit_code == 0
+    assert (
+        run("backfill", "--from", "2024-03-01", "--to", "2024-03-04", "--lake", root).exit_code == 0
+    )
     assert set().union(*states(root).values()) == {State.FRESH}
     found = open_reader(root).table("weekly").arrow().to_pylist()
-    assert [(r["day"].day, r["total"]) for r in found if r["customer"] == "A1"] == [(1, 1), (2, 12), (3, 15), (4, 15)]
+    assert [(r["day"].day, r["total"]) for r in found if r["customer"] == "A1"] == [
+        (1, 1),
+        (2, 12),
+        (3, 15),
+        (4, 15),
+    ]
 
 
-@pytest.mark.parametrize("root", IN_USE, indirect=True, ids=lambda path: path.name.partition(".")[0])
-def test_a_lake_in_use_opens_is_fresh_and_takes_late_data_a_plan_and_a_rollback(root: Path, processes: None) -> None:
+@pytest.mark.parametrize(
+    "root", IN_USE, indirect=True, ids=lambda path: path.name.partition(".")[0]
+)
+def test_a_lake_in_use_opens_is_fresh_and_takes_late_data_a_plan_and_a_rollback(
+    root: Path, processes: None
+) -> None:
     refused = run("status", "--lake", root)
-    command = f"cd {root / 'tables' / 'staging'} && unzip -n '_history/*.zip' -d _delta_log && rm -r _history"
+    command = (
+        f"cd {root / 'tables' / 'staging'} && unzip -n '_history/*.zip' -d _delta_log && rm -r "
+        "_history"
+    )
     assert command in refused.output
     table = root / "tables" / "staging"
     for packed in (table / "_history").glob("*.zip"):
@@ -134,7 +172,9 @@ def test_a_lake_in_use_opens_is_fresh_and_takes_late_data_a_plan_and_a_rollback(
     assert {name: odd for name, odd in found.items() if odd} == as_left
     assert run("verify", "--deep", "--lake", root).exit_code == 0
     kept = open_reader(root).snapshot("kept").table("training").arrow().num_rows
-    (root / "landing" / "late.jsonl").write_text(json.dumps({**LATE, "seq": 9}) + "\n", encoding="utf-8")
+    (root / "landing" / "late.jsonl").write_text(
+        json.dumps({**LATE, "seq": 9}) + "\n", encoding="utf-8"
+    )
     os.utime(root / "landing" / "late.jsonl", (0, 0))
     assert run("catch-up", "--lake", root).exit_code == 0
     assert orders(root) == {1: 2, 2: 3, 3: 2, 4: 2, 5: 2}
@@ -143,12 +183,34 @@ def test_a_lake_in_use_opens_is_fresh_and_takes_late_data_a_plan_and_a_rollback(
     plans = json.loads(run("plan", "list", "--json", "--lake", root).stdout)
     plan = next(p["id"] for p in plans if p["state"] == "new")
     assert run("run", plan, "--lake", root).exit_code == 0
-    back = run("rollback", "--table", "daily", "--days", "2024-03-02..2024-03-02", "--to-version", WIDENED,
-               "--over-newer", "--yes", "--lake", root)  # fmt: skip
+    back = run(
+        "rollback",
+        "--table",
+        "daily",
+        "--days",
+        "2024-03-02..2024-03-02",
+        "--to-version",
+        WIDENED,
+        "--over-newer",
+        "--yes",
+        "--lake",
+        root,
+    )
     assert back.exit_code == 0, back.output
     assert orders(root) == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2}
-    narrow = run("rollback", "--table", "daily", "--days", "2024-03-03..2024-03-03", "--to-version", WIDENED - 1,
-                 "--over-newer", "--yes", "--lake", root)  # fmt: skip
+    narrow = run(
+        "rollback",
+        "--table",
+        "daily",
+        "--days",
+        "2024-03-03..2024-03-03",
+        "--to-version",
+        WIDENED - 1,
+        "--over-newer",
+        "--yes",
+        "--lake",
+        root,
+    )
     assert narrow.exit_code == 0, narrow.output
     assert orders(root) == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2}, "also from a file of the narrower type"
     assert open_reader(root).snapshot("kept").table("training").arrow().num_rows == kept

@@ -1,7 +1,9 @@
-"""The tables of each example hold what DuckDB makes of the same files: on every day, in both truths, in any order.
+"""The tables of each example hold what DuckDB makes of the same files: on every day, in both
+truths, in any order.
 
-Lives here: examples whose files land in random order, two of them part by part, against `example_answers`. Does not
-live here: their steps (`test_examples`), and random declarations (`pipeline.transforms.test_declared`).
+Lives here: examples whose files land in random order, two of them part by part, against
+`example_answers`. Does not live here: their steps (`test_examples`), and random declarations
+(`pipeline.transforms.test_declared`).
 """
 
 import os
@@ -51,13 +53,17 @@ def land(lake: Lake, paths: list[Path]) -> list[Path]:
 
 def ordered(rows: list[Row]) -> list[Row]:
     """Rows as they compare: mean values to nine decimals, which engines round alike."""
-    plain = [tuple(round(cell, 9) if isinstance(cell, float) else cell for cell in row) for row in rows]
+    plain = [
+        tuple(round(cell, 9) if isinstance(cell, float) else cell for cell in row) for row in rows
+    ]
     return sorted(plain, key=lambda row: [str(cell) for cell in row])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OF_EXAMPLES))
-def test_features_and_labels_of_an_example_are_duckdbs(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+def test_features_and_labels_of_an_example_are_duckdbs(
+    spark: "SparkSession", tmp_path: Path, name: str
+) -> None:
     lake, files = made(name, tmp_path / "lake")
     wanted, chance = OF_EXAMPLES[name], Random(name)
     chance.shuffle(files)

@@ -1,6 +1,8 @@
-"""Days of a table in a real PostgreSQL server, whatever stops the export: old days or new ones, and in the end new.
+"""Days of a table in a real PostgreSQL server, whatever stops the export: old days or new ones, and
+in the end new.
 
-Tested here: the place `postgresql://…` of `operations.export`. Not tested here: folders (`operations.test_export`).
+Tested here: the place `postgresql://…` of `operations.export`. Not tested here: folders
+(`operations.test_export`).
 """
 
 import subprocess
@@ -40,7 +42,9 @@ def held(address: str, table: str) -> list[int]:
     return [v for (v,) in execute(address, f"SELECT value FROM {table} ORDER BY event_date")]
 
 
-def test_changed_days_are_replaced_in_one_transaction_with_what_is_known_of_them(address: str, tmp_path: Path) -> None:
+def test_changed_days_are_replaced_in_one_transaction_with_what_is_known_of_them(
+    address: str, tmp_path: Path
+) -> None:
     made, to = Planned(tmp_path / "lake"), f"{address}#shop.versions"
     execute(address, "CREATE SCHEMA shop")
     assert len(export(made.lake, made.pipeline, "staging", to).replaced) == DAYS
@@ -54,17 +58,25 @@ def test_changed_days_are_replaced_in_one_transaction_with_what_is_known_of_them
     assert len(export(made.lake, made.pipeline, "staging", to).replaced) == DAYS
 
 
-def test_a_table_of_earlier_exports_gets_columns_that_it_lacks_and_wider_types(address: str, tmp_path: Path) -> None:
+def test_a_table_of_earlier_exports_gets_columns_that_it_lacks_and_wider_types(
+    address: str, tmp_path: Path
+) -> None:
     made, to = Planned(tmp_path / "lake"), f"{address}#wider"
     export(made.lake, made.pipeline, "staging", to)
-    execute(address, "ALTER TABLE wider ALTER value TYPE integer", "ALTER TABLE wider RENAME entity TO shop")
+    execute(
+        address,
+        "ALTER TABLE wider ALTER value TYPE integer",
+        "ALTER TABLE wider RENAME entity TO shop",
+    )
     made.write("staging", {1: 5_000_000_000})
     assert export(made.lake, made.pipeline, "staging", to).replaced == (day(1),)
     found = execute(address, "SELECT value, entity, shop FROM wider ORDER BY event_date")
     assert found[:3] == [(1, None, "A"), (5_000_000_000, "A", None), (1, None, "A")]
 
 
-def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_ends_it(address: str, tmp_path: Path) -> None:
+def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_ends_it(
+    address: str, tmp_path: Path
+) -> None:
     made, to = Planned(tmp_path / "lake"), f"{address}#killed"
     export(made.lake, made.pipeline, "staging", to)
     for value, delay in enumerate((0.0, 0.01, 0.03, 0.06, 0.1), 2):
@@ -77,6 +89,8 @@ def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_ends_it(a
         time.sleep(delay)  # the moment of the kill, not a wait for something
         child.kill()
         child.wait()
-        assert set(held(address, "killed")) in ({value - 1}, {value}), "one transaction: all old or all new"
+        assert set(held(address, "killed")) in ({value - 1}, {value}), (
+            "one transaction: all old or all new"
+        )
         export(made.lake, made.pipeline, "staging", to)
         assert held(address, "killed") == [value] * DAYS

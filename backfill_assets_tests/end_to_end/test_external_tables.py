@@ -1,7 +1,9 @@
-"""Daily tables that others write, as inputs of own tables: which days become stale when they change there.
+"""Daily tables that others write, as inputs of own tables: which days become stale when they change
+there.
 
-Tested here: the way from a change in the others' table to the rebuilt day, by the doors that users take. Not tested
-here: what one look finds (`lake/test_observing.py`), and what can be read of a table (`lake/test_external.py`).
+Tested here: the way from a change in the others' table to the rebuilt day, by the doors that users
+take. Not tested here: what one look finds (`lake/test_observing.py`), and what can be read of a
+table (`lake/test_external.py`).
 """
 
 import json
@@ -83,28 +85,47 @@ FIRST = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 4), (D3, "ben", 8))
 
 
 everywhere = pytest.mark.parametrize(
-    "place", [("folder", ["order_date"]), ("folder", []), ("bucket", ["order_date"])],
-    ids=["partitioned by the day", "not partitioned", "with the lake in a bucket"], indirect=True,
-)  # fmt: skip
+    "place",
+    [("folder", ["order_date"]), ("folder", []), ("bucket", ["order_date"])],
+    ids=["partitioned by the day", "not partitioned", "with the lake in a bucket"],
+    indirect=True,
+)
 
 
-@pytest.fixture(params=[("folder", ["order_date"]), ("folder", [])], ids=["partitioned by the day", "not partitioned"])
+@pytest.fixture(
+    params=[("folder", ["order_date"]), ("folder", [])],
+    ids=["partitioned by the day", "not partitioned"],
+)
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """The others' table."""
     where, laid_out = request.param
-    top = request.getfixturevalue("bucket_address").removesuffix("/lake") if where == "bucket" else tmp_path
+    top = (
+        request.getfixturevalue("bucket_address").removesuffix("/lake")
+        if where == "bucket"
+        else tmp_path
+    )
     write_deltalake(f"{top}/warehouse/orders", FIRST, partition_by=laid_out or None)
     return f"{top}/warehouse/orders"
 
 
 @pytest.fixture
-def lake(tmp_path: Path, place: str, spark: "SparkSession", storages: None, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(
+    tmp_path: Path,
+    place: str,
+    spark: "SparkSession",
+    storages: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lake:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "pipeline.py").write_text(TRAILING)
     made = new_lake(
-        tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), pipeline={"tables": "pipeline.py:tables"},
+        tmp_path / "lake",
+        D1,
+        assets_only=True,
+        spark=dict(SHARED),
+        pipeline={"tables": "pipeline.py:tables"},
         tables={"orders": {"external": "../warehouse/orders", "day": "order_date"}},
-    )  # fmt: skip
+    )
     if "://" not in place:
         return made
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
@@ -134,27 +155,50 @@ def spent(lake: Lake, day: date) -> dict[str, int]:
 
 
 @everywhere
-def test_exactly_the_days_made_from_a_changed_day_are_made_again(lake: Lake, place: str, command: Command) -> None:
+def test_exactly_the_days_made_from_a_changed_day_are_made_again(
+    lake: Lake, place: str, command: Command
+) -> None:
     command("catch-up")
-    assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 5, "ben": 2}, {"ada": 4, "ben": 8}]
-    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    assert [spent(lake, d) for d in (D1, D2, D3)] == [
+        {"ada": 1, "ben": 2},
+        {"ada": 5, "ben": 2},
+        {"ada": 4, "ben": 8},
+    ]
+    DeltaTable(place).update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     assert command("scan", "--json")["external"]["orders"] == {
-        "version": 1, "days": [str(D2)], "rows_without_day": 0,
-    }  # fmt: skip
+        "version": 1,
+        "days": [str(D2)],
+        "rows_without_day": 0,
+    }
     runs = command("catch-up", "--json")["runs"]
-    assert [(r["days"], [t["table"] for t in r["tables"]]) for r in runs] == [(f"{D2}..{D3}", ["spent"])]
-    assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
+    assert [(r["days"], [t["table"] for t in r["tables"]]) for r in runs] == [
+        (f"{D2}..{D3}", ["spent"])
+    ]
+    assert [spent(lake, d) for d in (D1, D2, D3)] == [
+        {"ada": 1, "ben": 2},
+        {"ada": 6, "ben": 2},
+        {"ada": 5, "ben": 8},
+    ]
 
 
 def test_a_backfill_and_a_plan_look_first(lake: Lake, place: str, command: Command) -> None:
     days = ("--from", str(D1), "--to", str(D3))
     assert "orders: version 0 there" in command("backfill", *days, "--tables", "spent")
-    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    DeltaTable(place).update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     plan = command("plan", *days, "--chunk", "2d", "--json", "--note", "n")
     command("run", plan["id"])
-    assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
-    assert "looks whether others have written them" in command("backfill", "--from", "2024-03-09", "--to", "2024-03-09",
-                                                               "--tables", "spent", code=1)  # fmt: skip
+    assert [spent(lake, d) for d in (D1, D2, D3)] == [
+        {"ada": 1, "ben": 2},
+        {"ada": 6, "ben": 2},
+        {"ada": 5, "ben": 8},
+    ]
+    assert "looks whether others have written them" in command(
+        "backfill", "--from", "2024-03-09", "--to", "2024-03-09", "--tables", "spent", code=1
+    )
 
 
 def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: str, command: Command) -> None:
@@ -168,15 +212,21 @@ def test_a_compaction_there_makes_no_day_stale(lake: Lake, place: str, command: 
 
 
 @everywhere
-def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(lake: Lake, place: str, command: Command) -> None:
+def test_no_command_touches_it_and_those_that_would_refuse_it_by_name(
+    lake: Lake, place: str, command: Command
+) -> None:
     command("catch-up")
-    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    DeltaTable(place).update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     command("catch-up")
     before, days = tree(place), ("--from", str(D1), "--to", str(D3))
     theirs = "others write it, in"
     assert theirs in command("backfill", *days, "--tables", "orders", code=1)
     assert theirs in command("plan", *days, "--tables", "orders", code=1)
-    assert theirs in command("rollback", "--table", "orders", "--to-version", "1", *days, "--yes", code=1)
+    assert theirs in command(
+        "rollback", "--table", "orders", "--to-version", "1", *days, "--yes", code=1
+    )
     assert "written by others" in command("candidate", "create", "v2", "--tables", "orders", code=1)
     assert theirs in command("maintain", "--tables", "orders", "--yes", code=1)
     command("maintain", "--yes")
@@ -193,16 +243,31 @@ def test_readers_days_are_put_back_and_a_candidate_reads_what_the_lake_saw(
     lake: Lake, place: str, command: Command
 ) -> None:
     command("catch-up")
-    DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    DeltaTable(place).update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     command("catch-up")
-    command("rollback", "--table", "spent", "--to-version", "1", "--from", str(D2), "--to", str(D2), "--yes")
+    command(
+        "rollback",
+        "--table",
+        "spent",
+        "--to-version",
+        "1",
+        "--from",
+        str(D2),
+        "--to",
+        str(D2),
+        "--yes",
+    )
     assert (spent(lake, D2), spent(lake, D3)) == ({"ada": 5, "ben": 2}, {"ada": 5, "ben": 8})
     command("release", "spent", "--from", str(D2), "--to", str(D2), "--yes")
     command("candidate", "create", "v2", "--tables", "spent")
     candidate = lake.root / ".candidates" / "v2"
     done = CliRunner().invoke(app, ["--lake", str(candidate), "catch-up"])
     assert done.exit_code == 0, done.output
-    assert spent(Lake(candidate, lake.settings, shared=lake.root, own=frozenset({"spent"})), D2) == {"ada": 6, "ben": 2}
+    assert spent(
+        Lake(candidate, lake.settings, shared=lake.root, own=frozenset({"spent"})), D2
+    ) == {"ada": 6, "ben": 2}
 
 
 def test_sensors_request_what_follows_and_each_changed_day_is_observed(
@@ -214,7 +279,9 @@ def test_sensors_request_what_follows_and_each_changed_day_is_observed(
     with dg.DagsterInstance.ephemeral() as instance:
         late_data_tick(instance, context, utc_now())
         assert landing_tick(instance, context, utc_now()).requests == []
-        DeltaTable(place).update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+        DeltaTable(place).update(
+            updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+        )
         (asked,) = landing_tick(instance, context, utc_now()).requests
         assert asked.job_name == SCAN
         assert defs.resolve_job_def(SCAN).execute_in_process(instance=instance).success
@@ -222,7 +289,9 @@ def test_sensors_request_what_follows_and_each_changed_day_is_observed(
         (rebuild,) = late_data_tick(instance, context, utc_now()).requests
         assert (rebuild.tags[RANGE_START], rebuild.tags[RANGE_END]) == (str(D2), str(D3))
         late_data_tick(instance, context, utc_now())
-        observed = [str(r.partition_key) for r in instance.fetch_observations(key, limit=10).records]
+        observed = [
+            str(r.partition_key) for r in instance.fetch_observations(key, limit=10).records
+        ]
     assert sorted(observed) == [str(D1), str(D2), str(D2), str(D3)]
     assert defs.resolve_asset_graph().get(dg.AssetKey("spent")).parent_keys == {key}
 
@@ -240,13 +309,19 @@ def test_an_entity_is_forgotten_once_others_removed_it(
     command("catch-up")
     command("forget", "ada", "--note", "asked for", "--yes")
     assert [spent(lake, d) for d in (D1, D2, D3)] == [{"ben": 2}, {"ben": 2}, {"ben": 8}]
-    held = [n for n in lake.place.below("tables") if n.endswith(".parquet") and b"ada" in read(lake.place, n)]
+    held = [
+        n
+        for n in lake.place.below("tables")
+        if n.endswith(".parquet") and b"ada" in read(lake.place, n)
+    ]
     assert held == []
     assert [p for p in (tmp_path / "state").rglob("*.parquet") if b"ada" in p.read_bytes()] == []
 
 
 @pytest.mark.users_do
-def test_what_spark_writes_is_followed_by_its_days(tmp_path: Path, spark: "SparkSession", storages: None) -> None:
+def test_what_spark_writes_is_followed_by_its_days(
+    tmp_path: Path, spark: "SparkSession", storages: None
+) -> None:
     table = f"delta.`{tmp_path / 'orders'}`"
 
     def look(statement: str) -> list[str]:
@@ -254,31 +329,44 @@ def test_what_spark_writes_is_followed_by_its_days(tmp_path: Path, spark: "Spark
         pipeline = chosen_pipeline(made)
         return [str(d) for d in observe(made, pipeline.contracts, pipeline.contracts[0]).days]
 
-    spark.sql(f"CREATE TABLE {table} (day DATE, id BIGINT, at TIMESTAMP, tags ARRAY<STRING>) USING delta").collect()
+    spark.sql(
+        f"CREATE TABLE {table} (day DATE, id BIGINT, at TIMESTAMP, tags ARRAY<STRING>) USING delta"
+    ).collect()
     of = {"external": "../orders", "day": "day"}
-    made = new_lake(tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), tables={"orders": of})
-    rows = "SELECT date_add(DATE'2024-03-01', id % 3), id, timestamp_seconds(1709251200 + id), array('x') FROM range(9)"
+    made = new_lake(
+        tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), tables={"orders": of}
+    )
+    rows = (
+        "SELECT date_add(DATE'2024-03-01', id % 3), id, timestamp_seconds(1709251200 + id), "
+        "array('x') FROM range(9)"
+    )
     rows = rows.replace("id % 3", "CAST(id % 3 AS INT)")
     assert look(f"INSERT INTO {{}} {rows}") == [str(D1), str(D2), str(D3)]
-    merge = "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET tags = array('y')"
+    merge = (
+        "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET "
+        "tags = array('y')"
+    )
     assert look(merge) == [str(D2)]
     assert look("OPTIMIZE {}") == []
     assert look("UPDATE {} SET tags = array('u') WHERE id = 3") == [str(D1)]
     assert look("DELETE FROM {} WHERE id = 2") == [str(D3)]
     assert look("UPDATE {} SET tags = array('x') WHERE id IN (3, 6)") == [str(D1)]
-    same = "INSERT INTO {} REPLACE WHERE day = DATE'2024-03-03' SELECT * FROM {} WHERE day = DATE'2024-03-03'"
+    same = (
+        "INSERT INTO {} REPLACE WHERE day = DATE'2024-03-03' SELECT * FROM {} WHERE day = "
+        "DATE'2024-03-03'"
+    )
     assert look(same) == [], "the rows are written again as they were"
     assert look("ALTER TABLE {} ADD COLUMNS (note STRING)") == []
-    assert look("INSERT INTO {} SELECT DATE'2024-03-02', 9L, timestamp_seconds(1709251209), array('x'), 'n'") == [
-        str(D2)
-    ]
+    assert look(
+        "INSERT INTO {} SELECT DATE'2024-03-02', 9L, timestamp_seconds(1709251209), array('x'), 'n'"
+    ) == [str(D2)]
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     assert look("VACUUM {} RETAIN 0 HOURS") == []
     version = made.store.head("orders")
     frame = LakeSession(made).read("orders", version, "day", [D2])
-    assert {tuple(r) for r in frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()} == {
-        (1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207), (9, "x", 1709251209),
-    }  # fmt: skip
+    assert {
+        tuple(r) for r in frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()
+    } == {(1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207), (9, "x", 1709251209)}
     assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')") == []
     with pytest.raises(BackfillError, match="external table orders: it has deletion vectors"):
         look("DELETE FROM {} WHERE id = 5")

@@ -1,7 +1,9 @@
-"""Two writers of the same days: the table is one of the two serial results, and newer inputs are never overwritten.
+"""Two writers of the same days: the table is one of the two serial results, and newer inputs are
+never overwritten.
 
-Tested here: a second publish between build and publish of a first, a commit that Delta refuses while ours runs, and
-what is retried. Not tested here: races of many processes (`test_races`) and locks alone (`places.test_folder`).
+Tested here: a second publish between build and publish of a first, a commit that Delta refuses
+while ours runs, and what is retried. Not tested here: races of many processes (`test_races`) and
+locks alone (`places.test_folder`).
 """
 
 import shutil
@@ -61,7 +63,9 @@ def lake(loaded: Path, tmp_path: Path) -> Lake:
 
 def late(lake: Lake, key: str) -> None:
     """Another event of the second day arrives on the third and is loaded."""
-    land(lake, f"{key}.jsonl", [delivery(10 + len(key), f"{LAST} 10:00:00", f"{DAY} 10:00:00", key)])
+    land(
+        lake, f"{key}.jsonl", [delivery(10 + len(key), f"{LAST} 10:00:00", f"{DAY} 10:00:00", key)]
+    )
     backfill(lake, LAST, LAST, ["raw"])
 
 
@@ -69,14 +73,19 @@ def echoed(lake: Lake) -> list[str]:
     return [row[0] for row in content(lake, "echo")]
 
 
-def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built_again(lake: Lake) -> None:
+def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built_again(
+    lake: Lake,
+) -> None:
     backfill(lake, FIRST, LAST, ["echo"], toy())
     late(lake, "late")
     with prepared(request(lake, "echo", FIRST, LAST, toy())) as stale:
         late(lake, "later")
         backfill(lake, FIRST, LAST, ["echo"], toy())
         newest = snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")
-        with pytest.raises(Superseded, match=rf"1 day\(s\) from {DAY} were written by another run from newer inputs"):
+        with pytest.raises(
+            Superseded,
+            match=rf"1 day\(s\) from {DAY} were written by another run from newer inputs",
+        ):
             stale.ready.commit()
         assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
         done = stale.publish()
@@ -99,7 +108,11 @@ def test_two_writers_of_the_same_inputs_leave_what_one_of_them_would(lake: Lake)
 
 def test_a_rebuild_of_a_superseded_candidate_is_judged_again(lake: Lake) -> None:
     with prepared(request(lake, "echo", FIRST, LAST, toy("twice"))) as stale:
-        land(lake, "again.jsonl", [delivery(50 + n, f"{LAST} 1{n}:00:00", f"{DAY} 10:00:00", "twin") for n in (0, 1)])
+        land(
+            lake,
+            "again.jsonl",
+            [delivery(50 + n, f"{LAST} 1{n}:00:00", f"{DAY} 10:00:00", "twin") for n in (0, 1)],
+        )
         backfill(lake, LAST, LAST, ["raw"])
         backfill(lake, FIRST, LAST, ["echo"], toy())
         before = snapshot(lake, toy()), version(lake, "echo")
@@ -122,13 +135,17 @@ def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours
         tries.append(args)
 
     monkeypatch.setattr(files.Folder, "sync_new", overtaken)
-    done = publish_by_hand(lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest")
+    done = publish_by_hand(
+        lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest"
+    )
     assert len(tries) == 2
     assert done.write_id
     assert echoed(lake) == ["k1", "k3", "ours"]
 
 
-def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, BaseException]:
+def attempts_of(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> tuple[int, BaseException]:
     """How often a commit is tried that always fails with `error`, and what comes of it."""
     tried: list[Any] = []
 
@@ -137,17 +154,26 @@ def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -
         raise error
 
     monkeypatch.setattr(store_module, "commit_files", refuse)
-    with prepared(request(lake, "echo", FIRST, LAST, toy())) as job, pytest.raises(Exception, match=r".") as told:
+    with (
+        prepared(request(lake, "echo", FIRST, LAST, toy())) as job,
+        pytest.raises(Exception, match=r".") as told,
+    ):
         job.publish()
     assert content(lake, "echo") == []
     sweep(lake, "echo")
-    assert not lake.table_place("echo").names(WRITES), "what was not published is deleted by the next write"
+    assert not lake.table_place("echo").names(WRITES), (
+        "what was not published is deleted by the next write"
+    )
     return len(tried), told.value
 
 
-def test_only_conflicts_are_tried_again_and_the_failure_is_clear(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_conflicts_are_tried_again_and_the_failure_is_clear(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried, told = attempts_of(
-        lake, monkeypatch, Conflict("the table echo", "another commit came first", "Nothing was written", "Run again")
+        lake,
+        monkeypatch,
+        Conflict("the table echo", "another commit came first", "Nothing was written", "Run again"),
     )
     assert tried == CONFLICT_ATTEMPTS
     assert isinstance(told, TransientError)

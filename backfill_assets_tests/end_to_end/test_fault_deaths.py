@@ -1,8 +1,9 @@
-"""Deaths while something runs: a client in the middle of the server's write, a server in the middle of a run.
+"""Deaths while something runs: a client in the middle of the server's write, a server in the middle
+of a run.
 
-Tested here: kills at moments that only a slow commit has, between quarantine and raw, and the next writer beside an
-orphan that still commits. Not tested here: kills right before and after a commit with their record in Dagster
-(`test_late_data`).
+Tested here: kills at moments that only a slow commit has, between quarantine and raw, and the next
+writer beside an orphan that still commits. Not tested here: kills right before and after a commit
+with their record in Dagster (`test_late_data`).
 """
 
 import signal
@@ -16,7 +17,16 @@ import pytest
 from backfill_assets.core.states import State
 from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.lakes import content, delivery, land, make_lake, request, snapshot, toy, version
+from backfill_assets_tests.lakes import (
+    content,
+    delivery,
+    land,
+    make_lake,
+    request,
+    snapshot,
+    toy,
+    version,
+)
 from backfill_assets_tests.processes import PIPES, run_python, start
 
 pytestmark = pytest.mark.on_spark("it kills JVMs")
@@ -61,7 +71,8 @@ write = replace_module.Write(
     replace_module.Provenance("test"))
 print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=True)
 """
-# Runs whose server is killed while it computes and while it writes, then the same run again, in one process.
+# Runs whose server is killed while it computes and while it writes, then the same run again, in one
+# process.
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
@@ -131,7 +142,8 @@ def three_days(folder: Path, **settings: object) -> Lake:
 def killed_while_writing(lake: Lake, day: str, signs: Path) -> None:
     """Kill a client once its slow write of a day has begun on the engine.
 
-    The engine puts a folder `began...` into `signs`, and one `ended...` when it has computed the row after all.
+    The engine puts a folder `began...` into `signs`, and one `ended...` when it has computed the
+    row after all.
     """
     client = start("-c", SLOW, lake.root, day, str(SLOW_MS), signs, **PIPES)
     try:
@@ -144,7 +156,8 @@ def killed_while_writing(lake: Lake, day: str, signs: Path) -> None:
 
 @pytest.fixture(scope="module")
 def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A lake with an embedded server on which three days were built; this process opens no session on it."""
+    """A lake with an embedded server on which three days were built; this process opens no session
+    on it."""
     lake = three_days(tmp_path_factory.mktemp("served"), spark=EMBEDDED)
     run_python(LOAD, lake.root, FIRST, LAST)
     yield lake
@@ -197,7 +210,9 @@ def test_a_killed_server_is_noticed_in_seconds_in_one_line_and_replaced_in_the_s
     assert snapshot(spark_server, toy())["echo"][date(2024, 3, 1)][0] == 2
 
 
-def test_killed_between_quarantine_and_raw_the_next_load_completes_the_day(spark_server: Lake) -> None:
+def test_killed_between_quarantine_and_raw_the_next_load_completes_the_day(
+    spark_server: Lake,
+) -> None:
     bad = delivery(20, f"{LAST} 13:00:00", None, "bad", op="no such operation")
     land(spark_server, "more.jsonl", [bad, delivery(21, f"{LAST} 13:00:00", None, "good")])
     raw, kept = version(spark_server, "raw"), version(spark_server, "quarantine")

@@ -1,7 +1,9 @@
-"""What a person sees when a run is refused or has nothing to write: the tables, Dagster's record, and the rerun.
+"""What a person sees when a run is refused or has nothing to write: the tables, Dagster's record,
+and the rerun.
 
-Tested here: runs of the job `rebuild` over a month of a toy pipeline that misbehaves on demand, and ten reruns. Not
-tested here: writers that race (`test_fault_conflicts`) and processes that die (`test_fault_deaths`, `test_late_data`).
+Tested here: runs of the job `rebuild` over a month of a toy pipeline that misbehaves on demand, and
+ten reruns. Not tested here: writers that race (`test_fault_conflicts`) and processes that die
+(`test_fault_deaths`, `test_late_data`).
 """
 
 import json
@@ -44,7 +46,9 @@ CHECKS = {"row_count", "not_null", "unique_key", "profile"}
 def month() -> list[dict[str, Any]]:
     """One event a day but on the empty one; on the bad day two deliveries of the same event."""
     days = [f"2024-03-{n:02d}" for n in range(1, DAYS + 1) if n != EMPTY.day]
-    return [delivery(n, f"{day} 09:00:00", None, f"k{n}", value=n) for n, day in enumerate(days)] + [
+    return [
+        delivery(n, f"{day} 09:00:00", None, f"k{n}", value=n) for n, day in enumerate(days)
+    ] + [
         delivery(100, f"{BAD} 10:00:00", f"{BAD} 09:00:00", "again", value=7),
         delivery(101, f"{BAD} 11:00:00", f"{BAD} 09:00:00", "again", value=8),
     ]
@@ -81,9 +85,14 @@ def failure(result: dg.ExecuteInProcessResult) -> tuple[str, dict[str, Any]]:
 
 def materialized(result: dg.ExecuteInProcessResult, table: str) -> dict[str, dict[str, Any]]:
     """The metadata per day of the run's materializations of a table."""
-    made = [e.step_materialization_data.materialization for e in result.get_asset_materialization_events()]
+    made = [
+        e.step_materialization_data.materialization
+        for e in result.get_asset_materialization_events()
+    ]
     return {
-        str(m.partition): {k: v.value for k, v in m.metadata.items()} for m in made if m.asset_key == dg.AssetKey(table)
+        str(m.partition): {k: v.value for k, v in m.metadata.items()}
+        for m in made
+        if m.asset_key == dg.AssetKey(table)
     }
 
 
@@ -111,10 +120,14 @@ def test_a_contract_broken_on_one_day_of_a_month_changes_nothing_and_shows_the_d
     others = run_rebuild(lake, BAD + ONE_DAY, LAST, instance, ["echo"], toy("good"))
     assert others.success
     (standing,) = [e for e in others.get_asset_check_evaluations() if not e.passed]
-    assert list(Standing.of(standing).refused) == [BAD], "days that pass do not hide the one that stands refused"
+    assert list(Standing.of(standing).refused) == [BAD], (
+        "days that pass do not hide the one that stands refused"
+    )
     fixed = run_rebuild(lake, FIRST, LAST, instance, ["echo", "sums"], toy("good"))
     assert fixed.success
-    assert all(e.passed for e in fixed.get_asset_check_evaluations() if e.check_name == "unique_key")
+    assert all(
+        e.passed for e in fixed.get_asset_check_evaluations() if e.check_name == "unique_key"
+    )
     assert len(content(lake, "echo")) == DAYS
     assert materialized(fixed, "sums").keys() == materialized(fixed, "echo").keys()
     before = snapshot(lake, toy()), version(lake, "echo")
@@ -130,7 +143,9 @@ def test_a_row_of_another_day_is_refused_and_the_failure_names_the_day_and_the_r
     result = run_rebuild(lake, "2024-03-04", "2024-03-05", instance, ["echo"], toy("stray"))
     assert not result.success
     description, metadata = failure(result)
-    assert "asked for 2024-03-04..2024-03-05, the transform gave 1 row(s) of 2024-03-06" in description
+    assert (
+        "asked for 2024-03-04..2024-03-05, the transform gave 1 row(s) of 2024-03-06" in description
+    )
     assert "run the range 2024-03-04..2024-03-06" in metadata["next"]
     assert (snapshot(lake, toy()), data_files(lake, "echo")) == before
 
@@ -160,7 +175,10 @@ def test_a_day_that_does_not_exist_in_an_input_is_refused_naming_table_days_and_
     assert not result.success
     description, metadata = failure(result)
     assert "it is made from echo for 2024-03-06..2024-03-08, which were never made" in description
-    assert "`backfill-assets backfill --from 2024-03-06 --to 2024-03-08 --tables echo`" in metadata["next"]
+    assert (
+        "`backfill-assets backfill --from 2024-03-06 --to 2024-03-08 --tables echo`"
+        in metadata["next"]
+    )
     assert metadata["kind"] == "InputMissing"
     assert not content(lake, "sums")
     backfill(lake, "2024-03-06", "2024-03-08", ["echo"], toy())
@@ -168,7 +186,9 @@ def test_a_day_that_does_not_exist_in_an_input_is_refused_naming_table_days_and_
     assert len(content(lake, "sums")) == 5
 
 
-def test_ten_reruns_of_the_same_days_make_no_commit_and_no_file(lake: Lake, instance: dg.DagsterInstance) -> None:
+def test_ten_reruns_of_the_same_days_make_no_commit_and_no_file(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
     days = ("2024-03-08", "2024-03-12")
     tables = ("raw", "arrivals", "quarantine", "echo", "sums")
     backfill(lake, *days, None, toy())
@@ -178,8 +198,14 @@ def test_ten_reruns_of_the_same_days_make_no_commit_and_no_file(lake: Lake, inst
     result = run_rebuild(lake, *days, instance, None, toy())
     assert result.success
     for table in ("raw", "echo", "sums"):
-        assert {m["backfill_assets/unchanged"] for m in materialized(result, table).values()} == {True}
-    assert ({t: version(lake, t) for t in tables}, data_files(lake, "echo"), snapshot(lake, toy())) == before
+        assert {m["backfill_assets/unchanged"] for m in materialized(result, table).values()} == {
+            True
+        }
+    assert (
+        {t: version(lake, t) for t in tables},
+        data_files(lake, "echo"),
+        snapshot(lake, toy()),
+    ) == before
 
 
 def test_other_code_with_the_same_result_writes_its_receipt_and_no_file(
@@ -200,7 +226,9 @@ def test_a_command_that_keeps_good_days_makes_a_month_but_the_bad_day_and_fails_
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
-    (lake.root / "own.py").write_text("from backfill_assets_tests.lakes import toy\n\ntables = toy('twice')\n")
+    (lake.root / "own.py").write_text(
+        "from backfill_assets_tests.lakes import toy\n\ntables = toy('twice')\n"
+    )
     with (lake.root / "lake.toml").open("a") as settings:
         settings.write('[pipeline]\ntables = "own.py:tables"\n')
     words = ("--from", FIRST, "--to", LAST, "--tables", "echo,sums", "--keep-good-days", "--json")
@@ -211,6 +239,9 @@ def test_a_command_that_keeps_good_days_makes_a_month_but_the_bad_day_and_fails_
     assert tables == [("echo", DAYS - 1, [str(BAD)], False), ("sums", DAYS - 1, [str(BAD)], False)]
     assert f"unique_key fails on 1 of {DAYS} day(s), first {BAD}: " in said["cause"]
     assert said["causes"] == [said["cause"]]
-    assert f"echo {FIRST}..{LAST}: {DAYS - 1} days, {DAYS - 1} changed, 1 refused ({BAD}), " in result.stderr
+    assert (
+        f"echo {FIRST}..{LAST}: {DAYS - 1} days, {DAYS - 1} changed, 1 refused ({BAD}), "
+        in result.stderr
+    )
     assert snapshot(lake, toy())["echo"].keys() == snapshot(lake, toy())["sums"].keys()
     assert len(content(lake, "echo")) == DAYS - 2, "no row on the empty day"

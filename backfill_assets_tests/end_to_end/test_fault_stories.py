@@ -1,10 +1,12 @@
-"""Any story in which exceptions are raised at chance moments of any write ends as a lake that was made at once.
+"""Any story in which exceptions are raised at chance moments of any write ends as a lake that was
+made at once.
 
-Tested here: interrupts, SIGTERM, no memory and four errors of the disk, raised at a line of the product that chance
-chooses, while a day lands and is loaded, tables are made, plans run, are put back and released, snapshots are made and
-dropped, stagings are swept, torn logs are mended. After each the lake opens and no file that a log names is gone.
-No engine: what Spark would compute follows by arithmetic (`test_plan_stories`). Not tested here: kills
-(`test_plan_killed`, `lake.test_commit_steps`). The big run, 1,000 stories, in one command:
+Tested here: interrupts, SIGTERM, no memory and four errors of the disk, raised at a line of the
+product that chance chooses, while a day lands and is loaded, tables are made, plans run, are put
+back and released, snapshots are made and dropped, stagings are swept, torn logs are mended. After
+each the lake opens and no file that a log names is gone. No engine: what Spark would compute
+follows by arithmetic (`test_plan_stories`). Not tested here: kills (`test_plan_killed`,
+`lake.test_commit_steps`). The big run, 1,000 stories, in one command:
 
     python -m backfill_assets_tests.thorough fault-stories
 """
@@ -53,17 +55,25 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS
 from backfill_assets_tests.operations.synthetic import arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
-# Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.
+# Where lines are counted: the narrow way of a commit, or all of the product that a story runs
+# through.
 COMMITTING = (
-    "lake/staging", "lake/committer", "lake/store", "lake/writing", "lake/restore", "lake/inspection", "places/folder",
-)  # fmt: skip
+    "lake/staging",
+    "lake/committer",
+    "lake/store",
+    "lake/writing",
+    "lake/restore",
+    "lake/inspection",
+    "places/folder",
+)
 EVERYWHERE = ("lake/", "load/", "operations/")
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 @dataclass
 class World(plans.World):
-    """A lake into which days are loaded as the product does: `files`, `quarantine`, `raw`, then `arrivals`."""
+    """A lake into which days are loaded as the product does: `files`, `quarantine`, `raw`, then
+    `arrivals`."""
 
     snapshots: int = field(default=0)
 
@@ -101,7 +111,9 @@ class World(plans.World):
     def _scan(self) -> None:
         known = {r.path: r.sha256 for r in read_files(self.lake.store) if not r.withdrawn}
         wanted = {f"{d}.jsonl": self._content(d) for d in EVERY_DAY}
-        gone = [r for r in read_files(self.lake.store) if not r.withdrawn and wanted[r.path] != r.sha256]
+        gone = [
+            r for r in read_files(self.lake.store) if not r.withdrawn and wanted[r.path] != r.sha256
+        ]
         on = LakeSession(self.lake)
         scan._append(on, scan._withdrawals(gone, SCANNED, "test"), "scan", "")
         days = [d for d in EVERY_DAY if known.get(f"{d}.jsonl") != self._content(d)]
@@ -120,25 +132,41 @@ class World(plans.World):
 
     def _refused(self, of: date) -> Cells:
         text = str(self._value(of))
-        return {"arrival_date": of, "source_file": "sha", "row_number": 1, "text": text, "reason": "not JSON"}
+        return {
+            "arrival_date": of,
+            "source_file": "sha",
+            "row_number": 1,
+            "text": text,
+            "reason": "not JSON",
+        }
 
     def _write(
-        self, contract: Contract, rows: Sequence[Cells], digests: dict[date, str], said: Provenance | None = None,
+        self,
+        contract: Contract,
+        rows: Sequence[Cells],
+        digests: dict[date, str],
+        said: Provenance | None = None,
         force: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         staged = stage_by_hand(self.lake, contract, rows)
         try:
             found = audit(self.lake, staged.paths, contract)
-            entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
+            entries = {
+                d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests
+            }
             version = self.lake.store.view(contract.name, contract.day_column).version
-            write = Write(contract, staged, entries, version, said or self._signed(), bool(said), force)
+            write = Write(
+                contract, staged, entries, version, said or self._signed(), bool(said), force
+            )
             replace_days(self.lake, write, lambda days: {d: digests[d] for d in days})
         finally:
             staged.drop()
 
     def _signed(self) -> Provenance:
         codes = self.pipeline.codes["raw"]
-        return Provenance("test", code_digest=codes.code_digest, settings_digest=codes.settings_digest)
+        return Provenance(
+            "test", code_digest=codes.code_digest, settings_digest=codes.settings_digest
+        )
 
     def catch_up(self) -> None:
         """Load what is not loaded, then make what is not right."""
@@ -150,7 +178,13 @@ class World(plans.World):
         self.states()
         for contract in self.contracts:
             found = inspect(self.lake, contract)
-            damage = (found.absent, found.altered, found.torn, found.lacking, found.checkpoints_torn)
+            damage = (
+                found.absent,
+                found.altered,
+                found.torn,
+                found.lacking,
+                found.checkpoints_torn,
+            )
             assert not any(damage), (contract.name, damage)
         for name in snapshot_names(self.lake):
             for kept in find_snapshot(self.lake, name).tables.values():
@@ -178,7 +212,8 @@ def sweeping(draw: Draw, world: World) -> None:
 
 
 def tearing(draw: Draw, world: World) -> None:
-    """A power cut tears the newest commit of the lake; all others were on the disk before it began."""
+    """A power cut tears the newest commit of the lake; all others were on the disk before it
+    began."""
     tables = [(c, world.lake.table_place(c.name).local()) for c in world.contracts]
     newest = [(c, commit_file(path, versions(path)[-1])) for c, path in tables if versions(path)]
     contract, file = max(newest, key=lambda found: found[1].stat().st_mtime_ns)
@@ -195,9 +230,22 @@ def losing(draw: Draw, world: World) -> None:
 
 
 EVENTS: tuple[Callable[[Draw, World], None], ...] = (
-    plans.landing, plans.landing, plans.landing, plans.correction, plans.planning, plans.going_on, plans.rolling_back,
-    plans.releasing, plans.catching_up, plans.catching_up, snapping, dropping, sweeping, tearing, losing,
-)  # fmt: skip
+    plans.landing,
+    plans.landing,
+    plans.landing,
+    plans.correction,
+    plans.planning,
+    plans.going_on,
+    plans.rolling_back,
+    plans.releasing,
+    plans.catching_up,
+    plans.catching_up,
+    snapping,
+    dropping,
+    sweeping,
+    tearing,
+    losing,
+)
 
 
 DAMAGING = (tearing, losing)
@@ -218,11 +266,17 @@ def moments(draw: st.DrawFn) -> tuple[int, tuple[str, ...]]:
     return draw(st.sampled_from([0, 30, 300, 3000])) * draw(st.integers(1, 10)) // 10, EVERYWHERE
 
 
-# A generator that is being thrown away meets the exception, too; there Python ignores it, and pytest would not.
+# A generator that is being thrown away meets the exception, too; there Python ignores it, and
+# pytest would not.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("storages")
-@settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True,
-          deadline=None)  # fmt: skip
+@settings(
+    max_examples=STORIES,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+    print_blob=True,
+    deadline=None,
+)
 @given(st.data())
 def test_any_story_of_exceptions_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
-"""A lake made by `init` from the files that lie there loads exactly what `init` showed, and refuses what it refused.
+"""A lake made by `init` from the files that lie there loads exactly what `init` showed, and refuses
+what it refused.
 
 Not here: the guess itself (`operations.test_first_source`).
 """
@@ -10,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.operations.first_lake import Preview, first_sources, first_toml, landed_form, trial
+from backfill_assets.operations.first_lake import (
+    Preview,
+    first_sources,
+    first_toml,
+    landed_form,
+    trial,
+)
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.operations.test_first_source import ORDERS
@@ -43,9 +50,15 @@ def proposed(lake: Path, name: str, text: str) -> Preview:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("orders-2024-03-02.csv", ORDERS), ("clicks.jsonl", CLICKS), ("dt=2024-03-01/20240301-104753123.csv", CHANGES)],
+    [
+        ("orders-2024-03-02.csv", ORDERS),
+        ("clicks.jsonl", CLICKS),
+        ("dt=2024-03-01/20240301-104753123.csv", CHANGES),
+    ],
 )
-def test_what_the_preview_shows_and_refuses_is_what_is_loaded(tmp_path: Path, name: str, text: str) -> None:
+def test_what_the_preview_shows_and_refuses_is_what_is_loaded(
+    tmp_path: Path, name: str, text: str
+) -> None:
     lake = tmp_path / "lake"
     preview = proposed(lake, name, text)
     world = World(lake, delivered)

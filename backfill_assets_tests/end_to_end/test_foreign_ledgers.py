@@ -1,7 +1,9 @@
-"""Another program changes a ledger: nothing that was good is emptied, and what the doctor advises repairs it.
+"""Another program changes a ledger: nothing that was good is emptied, and what the doctor advises
+repairs it.
 
-Lives here: real foreign commits (Spark SQL) on the ledgers of a loaded lake, and the way back. Does not live here: the
-rules as values (`core.test_view`) and the files that landed (`lake.test_ledger`).
+Lives here: real foreign commits (Spark SQL) on the ledgers of a loaded lake, and the way back. Does
+not live here: the rules as values (`core.test_view`) and the files that landed
+(`lake.test_ledger`).
 """
 
 import re
@@ -19,7 +21,17 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE
 from backfill_assets.operations.doctor_tables import examine_table
 from backfill_assets_tests.engines import SparkSession
-from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, request, snapshot, toy
+from backfill_assets_tests.lakes import (
+    SUMS,
+    backfill,
+    content,
+    delivery,
+    land,
+    make_lake,
+    request,
+    snapshot,
+    toy,
+)
 
 pytestmark = pytest.mark.on_spark("Spark is the other program that writes")
 FIRST, MIDDLE, LAST = date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1)
@@ -69,7 +81,7 @@ def everything(lake: Lake) -> dict[str, object]:
     return {"said": snapshot(lake, toy()), **{t: content(lake, t) for t in tables}}
 
 
-def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_repaired_as_the_doctor_says(
+def test_a_day_taken_from_arrivals_by_others_empties_nothing_and_is_repaired_by_the_doctor(
     spark: "SparkSession", lake: Lake
 ) -> None:
     before = everything(lake)
@@ -79,7 +91,9 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     assert {d for n, days in needs(states, {}).ready.items() if n != "raw" for d in days} == set()
     assert needs(states, {}).ready["raw"] == {FIRST, MIDDLE}, "the arrival days of that month"
     for force in (False, True):
-        with pytest.raises(InputMissing, match=r"another program changed the ledger arrivals") as refused:
+        with pytest.raises(
+            InputMissing, match=r"another program changed the ledger arrivals"
+        ) as refused:
             backfill(lake, MIDDLE, MIDDLE, ["echo"], toy(), force=force)
         assert COMMAND.search(str(refused.value)) is not None
     backfill(lake, *advised(lake, ARRIVALS), ["raw"], toy())
@@ -88,7 +102,9 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     assert "log whole" in next(examine_table(lake, ARRIVALS, "raw")).what
 
 
-def test_any_load_repairs_the_ledger_even_where_all_its_days_are_settled(spark: "SparkSession", lake: Lake) -> None:
+def test_any_load_repairs_the_ledger_even_where_all_its_days_are_settled(
+    spark: "SparkSession", lake: Lake
+) -> None:
     before = everything(lake)
     row = f"DATE'{FIRST}', DATE'{LAST}', 1L, 1L, 0L, 0L, 'made up', '2024-02'"
     another_program(spark, lake, f"INSERT INTO {{}} SELECT {row}", "arrivals")
@@ -99,7 +115,9 @@ def test_any_load_repairs_the_ledger_even_where_all_its_days_are_settled(spark: 
     assert states_of(lake).of("echo", LAST) is State.FRESH
 
 
-def test_rows_taken_from_quarantine_come_back_with_the_load_of_their_day(spark: "SparkSession", lake: Lake) -> None:
+def test_rows_taken_from_quarantine_come_back_with_the_load_of_their_day(
+    spark: "SparkSession", lake: Lake
+) -> None:
     before = everything(lake)
     another_program(spark, lake, "DELETE FROM {}", "quarantine")
     assert content(lake, "quarantine") == []

@@ -1,7 +1,9 @@
-"""A forgotten entity is in no byte of the lake, its landing folder and Dagster's home, and stays out. Others stay.
+"""A forgotten entity is in no byte of the lake, its landing folder and Dagster's home, and stays
+out. Others stay.
 
-Tested here: the command `forget` from end to end, stopped halfway and finished, by a search of its own over all bytes.
-Not tested here: the steps alone (`lake.test_forgotten`, `load.test_forget_amend`, `load.test_forget`).
+Tested here: the command `forget` from end to end, stopped halfway and finished, by a search of its
+own over all bytes. Not tested here: the steps alone (`lake.test_forgotten`,
+`load.test_forget_amend`, `load.test_forget`).
 """
 
 import contextlib
@@ -41,10 +43,14 @@ DAYS = [f"2024-03-{n:02d}" for n in (1, 2, 3)]
 
 @pytest.fixture(params=[pytest.param("folder", marks=pytest.mark.users_do), "bucket"])
 def lake(
-    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, bucket_address: str
+    spark: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    bucket_address: str,
 ) -> Lake:
-    """A loaded lake, which lies where its landing does: plain and packed lines of three entities, one unreadable, a run
-    and a snapshot that name ann."""
+    """A loaded lake, which lies where its landing does: plain and packed lines of three entities,
+    one unreadable, a run and a snapshot that name ann."""
     monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
     rows = [
         delivery(10 * n + i, f"{d} 1{i}:00:00", None, f"{e[0]}{n}", entity=e, value=n)
@@ -52,9 +58,17 @@ def lake(
         for i, e in enumerate(("bob", ANN, NEAR))
     ]
     rows += [delivery(90, f"{DAYS[-1]} 15:00:00", f"{DAYS[0]} 15:00:00", "late", entity=NEAR)]
-    source = {"files": "landing/**", "format": "jsonl", "select": SELECT.removeprefix("seq, ")}  # seq follows the bytes
+    source = {
+        "files": "landing/**",
+        "format": "jsonl",
+        "select": SELECT.removeprefix("seq, "),
+    }  # seq follows the bytes
     made = make_lake(
-        tmp_path / "lake", {"a.jsonl": rows[:6], "b.jsonl": rows[6:]}, DAYS[0], source=source, lateness=LATENESS
+        tmp_path / "lake",
+        {"a.jsonl": rows[:6], "b.jsonl": rows[6:]},
+        DAYS[0],
+        source=source,
+        lateness=LATENESS,
     )
     one, two = (made.root / "landing" / name for name in ("a.jsonl", "b.jsonl"))
     one.write_bytes(one.read_bytes() + f'{{"entity": "{ANN}", torn\n'.encode())
@@ -71,7 +85,16 @@ def lake(
     run(made, "backfill", "--from", DAYS[0], "--to", DAYS[-1])
     with DagsterInstance.get() as instance:
         instance.add_run_tags(instance.get_runs()[0].run_id, {"who": ANN})
-    run(made, "replay-late", "--from", DAYS[0], "--to", DAYS[0], "--note", "it counts, also in a file rewritten since")
+    run(
+        made,
+        "replay-late",
+        "--from",
+        DAYS[0],
+        "--to",
+        DAYS[0],
+        "--note",
+        "it counts, also in a file rewritten since",
+    )
     run(made, "snapshot", "create", "march", "--note", f"with {ANN}", "--unfit", "take")
     return made
 
@@ -83,10 +106,15 @@ def run(lake: Lake, *words: str, code: int = 0) -> Result:
 
 
 def holding(lake: Lake) -> set[Path]:
-    """Every file below the lake and Dagster's home whose bytes, or what they decode to, hold ann."""
+    """Every file below the lake and Dagster's home whose bytes, or what they decode to, hold
+    ann."""
     roots = (lake.root, Path(os.environ["DAGSTER_HOME"]))
     paths = [p for root in roots for p in root.rglob("*") if p.is_file()]
-    found = {p for p in paths if any(ANN.encode() in piece.replace(NEAR.encode(), b"") for piece in pieces(p))}
+    found = {
+        p
+        for p in paths
+        if any(ANN.encode() in piece.replace(NEAR.encode(), b"") for piece in pieces(p))
+    }
     if not lake.place.is_store:
         return found
     with tempfile.TemporaryDirectory() as folder:
@@ -111,9 +139,13 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 
 def others(lake: Lake) -> dict[str, list[Cells]]:
-    """All rows but ann's, without what depends on the bytes of files: names of files and numbers of rows."""
+    """All rows but ann's, without what depends on the bytes of files: names of files and numbers of
+    rows."""
     found = {table: [row for row in content(lake, table) if ANN not in row] for table in TABLES}
-    return {t: sorted(tuple(c for c in row if not follows_bytes(c)) for row in rows) for t, rows in found.items()}
+    return {
+        t: sorted(tuple(c for c in row if not follows_bytes(c)) for row in rows)
+        for t, rows in found.items()
+    }
 
 
 def follows_bytes(cell: object) -> bool:
@@ -130,9 +162,14 @@ def stopped_before_any_day_was_rebuilt(lake: Lake) -> None:
     forget_landed(LakeSession(lake), trace, erasure)
 
 
-def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_out(lake: Lake) -> None:
+def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_out(
+    lake: Lake,
+) -> None:
     before, everywhere = others(lake), holding(lake)
-    places = {p.relative_to(lake.root).parts[0] if p.is_relative_to(lake.root) else "home" for p in everywhere}
+    places = {
+        p.relative_to(lake.root).parts[0] if p.is_relative_to(lake.root) else "home"
+        for p in everywhere
+    }
     copies = {".bucket"} if lake.place.is_store else set()
     assert places == {"landing", ".stock", "tables", ".snapshots", "home"} | copies
     shown = run(lake, "forget", ANN, "--note", NOTE)
@@ -148,7 +185,16 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     assert others(lake) == before
     assert "finished_at" in erasures(lake)[0].done
     assert erasures(lake)[0].done["deleted"]["runs"] >= 1, "a run named ann"
-    undo = ("rollback", "--table", "features", "--days", f"{DAYS[0]}..{DAYS[0]}", "--to-version", "1", "--over-newer")
+    undo = (
+        "rollback",
+        "--table",
+        "features",
+        "--days",
+        f"{DAYS[0]}..{DAYS[0]}",
+        "--to-version",
+        "1",
+        "--over-newer",
+    )
     assert "gone or altered" in " ".join(run(lake, *undo, "--yes", code=1).stderr.split())
     run(lake, "maintain", "--yes")
     run(lake, "verify", "--deep")
@@ -156,7 +202,9 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
         return
 
     land(
-        lake, "late.jsonl", [delivery(n, f"{DAYS[-1]} 20:00:00", None, f"l{n}", entity=ANN, value=n) for n in (91, 92)]
+        lake,
+        "late.jsonl",
+        [delivery(n, f"{DAYS[-1]} 20:00:00", None, f"l{n}", entity=ANN, value=n) for n in (91, 92)],
     )
     run(lake, "catch-up")
     assert others(open_lake(lake.root)) == before
@@ -166,7 +214,9 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     run(lake, "forget", ANN, "--note", NOTE, "--yes", code=1)
     left.unlink()
     land(lake, "bob.jsonl", [delivery(95, f"{DAYS[-1]} 21:00:00", None, "later", entity="bob")])
-    run(lake, "forget", ANN, "--note", NOTE, "--yes")  # what bob delivered meanwhile is nothing that changed
+    run(
+        lake, "forget", ANN, "--note", NOTE, "--yes"
+    )  # what bob delivered meanwhile is nothing that changed
     assert holding(lake) == set()
 
 
@@ -176,12 +226,19 @@ def test_a_refused_dump_that_holds_it_is_named_with_what_to_do(
     monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
     source = {"files": "landing/**/*.jsonl", "format": "jsonl", "kind": "snapshot"}
     source["select"] = "event_key, event_ts, entity, value, flag"
-    rows = [delivery(n, f"{DAYS[0]} 10:00:00", None, e, entity=e) for n, e in enumerate(("bob", "cid", "dan", ANN))]
+    rows = [
+        delivery(n, f"{DAYS[0]} 10:00:00", None, e, entity=e)
+        for n, e in enumerate(("bob", "cid", "dan", ANN))
+    ]
     names = [f"dt={day}/all.jsonl" for day in DAYS[:2]]
-    made = make_lake(tmp_path / "lake", {names[0]: rows, names[1]: rows[3:]}, DAYS[0], source=source)
+    made = make_lake(
+        tmp_path / "lake", {names[0]: rows, names[1]: rows[3:]}, DAYS[0], source=source
+    )
     run(made, "catch-up")
     said = " ".join(run(made, "forget", ANN, "--note", NOTE, "--yes", code=1).stderr.split())
-    assert f"landing/{names[1]} was refused whole (the dump of 2024-03-02 lacks 3 of 4 key(s)" in said
+    assert (
+        f"landing/{names[1]} was refused whole (the dump of 2024-03-02 lacks 3 of 4 key(s)" in said
+    )
     assert "Take its rows out of the file, or delete the file" in said
     (made.root / "landing" / names[1]).unlink()
     run(made, "forget", ANN, "--note", NOTE, "--yes")

@@ -1,7 +1,9 @@
-"""A disk that is full in the middle of each commit of a load, and after it: told in one line, and a rerun writes.
+"""A disk that is full in the middle of each commit of a load, and after it: told in one line, and a
+rerun writes.
 
-Tested here: a small file system of its own, filled at that moment and freed again; the server's scratch is on it too.
-Not tested here: which errors count as a full disk (`engine.test_loss`). Needs the right to mount.
+Tested here: a small file system of its own, filled at that moment and freed again; the server's
+scratch is on it too. Not tested here: which errors count as a full disk (`engine.test_loss`). Needs
+the right to mount.
 """
 
 import os
@@ -56,7 +58,8 @@ except BackfillError as error:
 
 @pytest.fixture
 def spark_server(tmp_path: Path) -> Iterator[Lake]:
-    """A lake of three days on a file system of 64 MiB; its server is stopped and the file system gone at the end."""
+    """A lake of three days on a file system of 64 MiB; its server is stopped and the file system
+    gone at the end."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
@@ -79,13 +82,19 @@ def load(lake: Lake, table: str, moment: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_at_any_commit_of_a_load_is_named_and_the_rerun_writes(spark_server: Lake) -> None:
+def test_a_disk_that_fills_up_at_any_commit_of_a_load_is_named_and_the_rerun_writes(
+    spark_server: Lake,
+) -> None:
     lake = spark_server
     assert load(lake, "none", "in") == "done\n"
     moments = [("quarantine", "in"), ("raw", "in"), ("arrivals", "in"), ("arrivals", "after")]
     for number, (table, moment) in enumerate(moments, 10):
         bad = delivery(100 + number, f"{LAST} 13:00:00", None, "bad", op="no such operation")
-        land(lake, f"more{number}.jsonl", [bad, delivery(number, f"{LAST} 13:00:00", None, f"good{number}")])
+        land(
+            lake,
+            f"more{number}.jsonl",
+            [bad, delivery(number, f"{LAST} 13:00:00", None, f"good{number}")],
+        )
         told = load(lake, table, moment)
         assert f"the disk of {lake.root} (" in told, (table, moment, told)
         assert "Free space there, then run the same command again" in told

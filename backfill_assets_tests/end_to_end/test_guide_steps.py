@@ -1,7 +1,8 @@
-"""Each guide does what it says: every line of its bash blocks runs, and what is shown below them comes out.
+"""Each guide does what it says: every line of its bash blocks runs, and what is shown below them
+comes out.
 
-Lives here: the blocks of each guide, run from an empty folder as a reader would. Does not live here: blocks that a test
-cannot run (`console`), settings, SQL and links (`test_guides`).
+Lives here: the blocks of each guide, run from an empty folder as a reader would. Does not live
+here: blocks that a test cannot run (`console`), settings, SQL and links (`test_guides`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,9 @@ from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
-STEPS = {name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))}
+STEPS = {
+    name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))
+}
 
 
 @pytest.fixture
@@ -31,7 +34,8 @@ def spark_server(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
-    """The environment of a guide: that of a lake in a bucket reaches a store with the bucket that it names."""
+    """The environment of a guide: that of a lake in a bucket reaches a store with the bucket that
+    it names."""
     if name != "buckets":
         return {}
     server: StoreServer = request.getfixturevalue("moto_server")
@@ -41,7 +45,13 @@ def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
-def test_every_command_of_a_guide_shows_what_it_says(spark_server: Path, name: str, around: Mapping[str, str]) -> None:
+def test_every_command_of_a_guide_shows_what_it_says(
+    spark_server: Path, name: str, around: Mapping[str, str]
+) -> None:
     printed = run_steps(STEPS[name], spark_server, around, all_printed=True)
-    told = {s.commands: differs(s.shown, p) for s, p in zip(STEPS[name], printed, strict=True) if s.shown is not None}
+    told = {
+        s.commands: differs(s.shown, p)
+        for s, p in zip(STEPS[name], printed, strict=True)
+        if s.shown is not None
+    }
     assert {commands: lines for commands, lines in told.items() if lines} == {}

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("BACKFILL_ASSETS_SEEDS", 2))))
-def test_a_random_history_ends_as_a_lake_built_anew(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_random_history_ends_as_a_lake_built_anew(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
     history = History(tmp_path / "kept" / "lake", Random(seed))
     try:

@@ -1,7 +1,8 @@
-"""Parquet that is read where it landed: the tables are those of copies, and no file can change behind a load's back.
+"""Parquet that is read where it landed: the tables are those of copies, and no file can change
+behind a load's back.
 
-Tested here: stories of a lake with `in_place = true` beside one that copies. Not tested here: files that end the engine
-(`load.test_counting_in_place`).
+Tested here: stories of a lake with `in_place = true` beside one that copies. Not tested here: files
+that end the engine (`load.test_counting_in_place`).
 """
 
 import json
@@ -53,7 +54,9 @@ DAYS = span(RULES)
 FIRST = [delivery(1, "2024-03-02 10:00", key="a"), delivery(2, "2024-03-03 10:00", key="b")]
 
 
-def parquet(*rows: dict[str, object], change: Callable[[pa.Table], pa.Table] = lambda table: table) -> bytes:
+def parquet(
+    *rows: dict[str, object], change: Callable[[pa.Table], pa.Table] = lambda table: table
+) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(change(pq.read_table(pa.BufferReader(encoded("parquet", rows)))), sink)
     return bytes(sink.getvalue())
@@ -74,17 +77,42 @@ def world(tmp_path: Path) -> World:
 
 
 def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Path) -> None:
-    rows, worlds = unruly(7, RULES.start), [make_world(tmp_path / name, RULES, "parquet") for name in ("one", "other")]
+    rows, worlds = (
+        unruly(7, RULES.start),
+        [make_world(tmp_path / name, RULES, "parquet") for name in ("one", "other")],
+    )
     in_place(worlds[1])
     steps: list[dict[str, bytes | None]] = [
-        {"a.parquet": parquet(*rows[:40]), "copy/of/a.parquet": parquet(*rows[:40]), "cut.parquet": b"PAR1"},
+        {
+            "a.parquet": parquet(*rows[:40]),
+            "copy/of/a.parquet": parquet(*rows[:40]),
+            "cut.parquet": b"PAR1",
+        },
         {"a.parquet": None, "copy/of/a.parquet": None, "renamed.parquet": parquet(*rows[:40])},
-        {"more.parquet": parquet(*rows[40:60], change=lambda t: t.append_column("n", pa.array(["x"] * 20)))},
-        {"narrow.parquet": parquet(*rows[60:70], change=lambda t: t.set_column(7, "value", t["value"].cast("int32")))},
-        {"late.parquet": parquet(*rows[70:], delivery(500, "2024-03-09 10:00", event="2024-03-01 10:00"))},
-        {"finer.parquet": parquet(delivery(600, "2024-03-10 10:00"), change=lambda t: t.set_column(
-            3, "event_ts", t["event_ts"].cast(pa.timestamp("ns"))))},
-    ]  # fmt: skip
+        {
+            "more.parquet": parquet(
+                *rows[40:60], change=lambda t: t.append_column("n", pa.array(["x"] * 20))
+            )
+        },
+        {
+            "narrow.parquet": parquet(
+                *rows[60:70], change=lambda t: t.set_column(7, "value", t["value"].cast("int32"))
+            )
+        },
+        {
+            "late.parquet": parquet(
+                *rows[70:], delivery(500, "2024-03-09 10:00", event="2024-03-01 10:00")
+            )
+        },
+        {
+            "finer.parquet": parquet(
+                delivery(600, "2024-03-10 10:00"),
+                change=lambda t: t.set_column(
+                    3, "event_ts", t["event_ts"].cast(pa.timestamp("ns"))
+                ),
+            )
+        },
+    ]
     for step in steps:
         for world in worlds:
             for name, content in step.items():
@@ -94,7 +122,9 @@ def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Pat
                     land_bytes(world, name, content)
         one, other = (replace(scan(w.open()[0]), example="") for w in worlds)
         assert one == other
-        one_rows, other_rows = ((w.backfill(DAYS, "raw", "staging"), w.contents())[1] for w in worlds)
+        one_rows, other_rows = (
+            (w.backfill(DAYS, "raw", "staging"), w.contents())[1] for w in worlds
+        )
         assert one_rows == other_rows
     assert len(inside(worlds[0])) == 6
     assert sorted(p.name.partition(".")[2] for p in inside(worlds[1])) == [
@@ -107,7 +137,9 @@ def test_a_bound_of_bytes_says_which_files_stay(world: World) -> None:
     (large := world.landing / "large.parquet").write_bytes(parquet(*unruly(3, RULES.start)))
     os.utime(large, (LONG_AGO, LONG_AGO))
     settings = world.root / "lake.toml"
-    settings.write_text(settings.read_text().replace("in_place = true", f"in_place = {large.stat().st_size}"))
+    settings.write_text(
+        settings.read_text().replace("in_place = true", f"in_place = {large.stat().st_size}")
+    )
     land_bytes(world, "small.parquet", parquet(delivery(9, "2024-03-04 10:00")))
     scan(world.open()[0])
     links = {p.resolve().name for p in (world.root / ".stock").glob("*.parquet") if p.is_symlink()}
@@ -117,8 +149,14 @@ def test_a_bound_of_bytes_says_which_files_stay(world: World) -> None:
         world.open()
 
 
-def test_a_file_that_changed_or_vanished_is_refused_by_name_until_it_is_back_or_accepted(world: World) -> None:
-    path, before, held = world.landing / "a.parquet", world.contents(), (world.landing / "a.parquet").read_bytes()
+def test_a_file_that_changed_or_vanished_is_refused_by_name_until_it_is_back_or_accepted(
+    world: World,
+) -> None:
+    path, before, held = (
+        world.landing / "a.parquet",
+        world.contents(),
+        (world.landing / "a.parquet").read_bytes(),
+    )
     path.unlink()
     with pytest.raises(LandingError, match=r"a.parquet \(missing\)"):
         world.backfill(DAYS, "raw", force=True)
@@ -141,7 +179,10 @@ def test_equal_bytes_under_another_mark_are_hashed_once_more(world: World) -> No
     world.backfill(DAYS, "raw", "staging", force=True)
     assert world.contents() == before
     (described,) = (p for p in (world.root / ".stock").glob("*.json") if "mark" in p.read_text())
-    assert json.loads(described.read_text())["mark"][:2] == [path.stat().st_ino, path.stat().st_size]
+    assert json.loads(described.read_text())["mark"][:2] == [
+        path.stat().st_ino,
+        path.stat().st_size,
+    ]
 
 
 @dataclass
@@ -159,7 +200,9 @@ class Meanwhile(Phases):
 
 
 @pytest.mark.parametrize("more", ["", 'beyond = "quarantine"\nwindow_days = 90\n'])
-def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(world: World, more: str) -> None:
+def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(
+    world: World, more: str
+) -> None:
     settings = world.root / "lake.toml"
     settings.write_text(settings.read_text().replace("[lateness]\n", f"[lateness]\n{more}"))
     path, before = world.landing / "a.parquet", world.fingerprints()
@@ -172,11 +215,18 @@ def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(world: 
 
     lake_session, pipeline = world.open()
     request = RebuildRequest(
-        lake_session, Known(lake_session.lake, pipeline), pipeline.tables[0], DAYS, Provenance("manual"), force=True
+        lake_session,
+        Known(lake_session.lake, pipeline),
+        pipeline.tables[0],
+        DAYS,
+        Provenance("manual"),
+        force=True,
     )
     with pytest.raises(StillChanging, match=r"landing/a.parquet"):
         run(replace(request, phases=Meanwhile(happens=replaced)))
-    with pytest.raises(LandingError, match="neither in the stock nor in the landing"):  # size and time are as before
+    with pytest.raises(
+        LandingError, match="neither in the stock nor in the landing"
+    ):  # size and time are as before
         run(request)
     assert world.fingerprints() == before
 
@@ -187,14 +237,24 @@ def test_a_numbered_copy_is_made_of_the_proven_bytes_alone(world: World, tmp_pat
     land_bytes(world, "a.parquet", parquet(FIRST[0]))
     with pytest.raises(StillChanging):
         _copy(tmp_path / "scratch", stored)
-    assert [*(tmp_path / "scratch/numbered").iterdir()] == [], "it would be taken for the content once that is back"
+    assert [*(tmp_path / "scratch/numbered").iterdir()] == [], (
+        "it would be taken for the content once that is back"
+    )
 
 
 def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(world: World) -> None:
-    land_bytes(world, "b.parquet", parquet(*FIRST[:1], delivery(5, "2024-03-04 10:00", key="c", entity="ann-77")))
+    land_bytes(
+        world,
+        "b.parquet",
+        parquet(*FIRST[:1], delivery(5, "2024-03-04 10:00", key="c", entity="ann-77")),
+    )
     lake_session, _ = world.open()
     scan(lake_session)
-    forget_landed(lake_session, Trace({"entity": "ann-77"}), begin_erasure(lake_session.lake, {"entity": "ann-77"}, ""))
+    forget_landed(
+        lake_session,
+        Trace({"entity": "ann-77"}),
+        begin_erasure(lake_session.lake, {"entity": "ann-77"}, ""),
+    )
     assert pq.read_table(world.landing / "b.parquet")["entity"].to_pylist() == ["A"]
     links = sorted(p.resolve().name for p in (world.root / ".stock").glob("*.parquet"))
     assert (links, inside(world)) == (["a.parquet", "b.parquet"], [])
@@ -204,18 +264,27 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
 def test_a_bucket_keeps_no_copy_and_machines_fetch_what_they_read(
     world: World, tmp_path: Path, bucket_address: str
 ) -> None:
-    one, two, third = (World(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third"))
-    place, other = place_at(one.root), land_bytes(world, "b.parquet", parquet(delivery(9, "2024-03-04 10:00", key="c")))
+    one, two, third = (
+        World(machine(bucket_address, tmp_path / name)) for name in ("one", "two", "third")
+    )
+    place, other = (
+        place_at(one.root),
+        land_bytes(world, "b.parquet", parquet(delivery(9, "2024-03-04 10:00", key="c"))),
+    )
     place.write(FILE_NAME, (world.root / FILE_NAME).read_bytes())
     for path in (world.landing / "a.parquet", other):
         place.write(f"landing/{path.name}", path.read_bytes())
     for lake in (world, one, two):
         lake.backfill(DAYS, "raw", force=True)
         assert lake.content("raw") == world.content("raw")
-    assert {n.partition(".")[2] for n in place_at(third.root).names(".stock") if len(n) > DIGEST_CHARS} == {"json"}
+    assert {
+        n.partition(".")[2] for n in place_at(third.root).names(".stock") if len(n) > DIGEST_CHARS
+    } == {"json"}
     home = one.open()[0].lake
     spark = home.settings.spark.model_copy(update={"engine": "sc://elsewhere"})
-    elsewhere = LakeSession(replace(home, settings=home.settings.model_copy(update={"spark": spark})))
+    elsewhere = LakeSession(
+        replace(home, settings=home.settings.model_copy(update={"spark": spark}))
+    )
     names = {file.name for file in stored_contents(elsewhere, read_files(home.store))}
     assert len(names) == 2
     assert names <= {*place_at(third.root).names(".stock")}, "other machines read the bucket"
@@ -237,15 +306,20 @@ class Rewriting(LakeSession):
 
 def test_a_file_that_is_rewritten_during_every_count_waits_alone(world: World) -> None:
     busy, new = (
-        land_bytes(world, name, parquet(delivery(9, "2024-03-04 10:00"))) for name in ("busy.parquet", "new.parquet")
+        land_bytes(world, name, parquet(delivery(9, "2024-03-04 10:00")))
+        for name in ("busy.parquet", "new.parquet")
     )
     new.write_bytes(parquet(delivery(10, "2024-03-04 11:00")))
     for path in (busy, new):
         os.utime(path, (LONG_AGO, LONG_AGO))
     report = scan(Rewriting(world.open()[0].lake, path=busy))
     assert (report.new, list(report.waiting)) == ({"new.parquet": (1, 0)}, ["busy.parquet"])
-    settings = world.root / "lake.toml"  # all are counted again, and one that was read is rewritten meanwhile
-    settings.write_text(settings.read_text().replace("early_tolerance_days = ", "early_tolerance_days = 1"))
+    settings = (
+        world.root / "lake.toml"
+    )  # all are counted again, and one that was read is rewritten meanwhile
+    settings.write_text(
+        settings.read_text().replace("early_tolerance_days = ", "early_tolerance_days = 1")
+    )
     os.utime(busy, (LONG_AGO, LONG_AGO))
     report = scan(Rewriting(world.open()[0].lake, path=world.landing / "a.parquet"))
     assert (report.new, list(report.waiting)) == ({"busy.parquet": (1, 0)}, ["a.parquet"])

@@ -1,7 +1,9 @@
-"""Another engine reads what we wrote: delta-rs and DuckDB, and fingerprints computed again in Python, byte by byte.
+"""Another engine reads what we wrote: delta-rs and DuckDB, and fingerprints computed again in
+Python, byte by byte.
 
-Lives here: receipts against rows, without Spark. Does not live here: whether the rows are right (`test_other_data`).
-The fingerprints inside the ledger `arrivals` are the same sums as those of days, in decimal.
+Lives here: receipts against rows, without Spark. Does not live here: whether the rows are right
+(`test_other_data`). The fingerprints inside the ledger `arrivals` are the same sums as those of
+days, in decimal.
 """
 
 from collections import defaultdict
@@ -20,7 +22,10 @@ from backfill_assets_tests.oracle import Row, Rules, delivery, unruly
 
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
-ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
+ROWS = [
+    *unruly(9, START, days=9, rows=50),
+    delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,9 @@ def test_the_receipts_of_every_day_say_what_another_engine_reads(world: World) -
     for contract in contracts(world):
         types = {c.name: c.type for c in contract.columns}
         rows = world.content(contract.name)
-        read = {d: (len(r), fingerprint(r, types)) for d, r in by_day(rows, contract.day_column).items()}
+        read = {
+            d: (len(r), fingerprint(r, types)) for d, r in by_day(rows, contract.day_column).items()
+        }
         assert read, contract.name
         assert {d: f for d, f in receipts[contract.name].items() if f[0]} == read, contract.name
         assert {f for f in receipts[contract.name].values() if not f[0]} <= {(0, "0")}
@@ -60,7 +67,9 @@ def test_duckdb_counts_and_types_what_the_contracts_promise(world: World) -> Non
     for contract in contracts(world):
         table = DeltaTable(str(world.root / "tables" / contract.name))
         db.register("t", table.to_pyarrow_dataset())
-        counted = dict(db.sql(f"select {contract.day_column}, count(*) from t group by 1").fetchall())
+        counted = dict(
+            db.sql(f"select {contract.day_column}, count(*) from t group by 1").fetchall()
+        )
         assert counted == {d: n for d, (n, _) in receipts[contract.name].items() if n}
         nullable = {f.name: f.nullable for f in table.schema().fields}
         assert nullable == {c.name: c.nullable for c in contract.columns}

@@ -1,7 +1,9 @@
-"""Another engine reads columns of every type: NaN, -0.0, NULL within arrays, decimals with zeros at their end.
+"""Another engine reads columns of every type: NaN, -0.0, NULL within arrays, decimals with zeros at
+their end.
 
-Lives here: a lake of all types that a payload can have, from Parquet to staging, read by delta-rs and DuckDB, its
-fingerprints computed again in Python. Does not live here: the ledgers (`test_independent_reader`), and text files.
+Lives here: a lake of all types that a payload can have, from Parquet to staging, read by delta-rs
+and DuckDB, its fingerprints computed again in Python. Does not live here: the ledgers
+(`test_independent_reader`), and text files.
 """
 
 import io
@@ -26,16 +28,28 @@ from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-pytestmark = [pytest.mark.on_spark("it reads types that Sail refuses by name"), pytest.mark.usefixtures("spark")]
-NOON, PAST = datetime(2024, 3, 1, 12, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
-# Per type three values that are easily mistaken; each stands once alone, and all of them with a NULL in an array.
+pytestmark = [
+    pytest.mark.on_spark("it reads types that Sail refuses by name"),
+    pytest.mark.usefixtures("spark"),
+]
+NOON, PAST = (
+    datetime(2024, 3, 1, 12, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+)
+# Per type three values that are easily mistaken; each stands once alone, and all of them with a
+# NULL in an array.
 VALUES: dict[str, tuple[Any, Any, Any]] = {
-    "BOOLEAN": (True, False, True), "INT": (-(2**31), 0, 7), "BIGINT": (2**63 - 1, -1, 0),
-    "DOUBLE": (float("nan"), -0.0, 1e-300), "DECIMAL(18,2)": (Decimal("10.00"), Decimal("-0.50"), Decimal("0.00")),
-    "DECIMAL(38,0)": (Decimal(10**37), Decimal(0), Decimal(-100)), "STRING": ("", "é|-", "NULL"),
-    "DATE": (date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)), "TIMESTAMP": (PAST, NOON, NOON.replace(year=2100)),
+    "BOOLEAN": (True, False, True),
+    "INT": (-(2**31), 0, 7),
+    "BIGINT": (2**63 - 1, -1, 0),
+    "DOUBLE": (float("nan"), -0.0, 1e-300),
+    "DECIMAL(18,2)": (Decimal("10.00"), Decimal("-0.50"), Decimal("0.00")),
+    "DECIMAL(38,0)": (Decimal(10**37), Decimal(0), Decimal(-100)),
+    "STRING": ("", "é|-", "NULL"),
+    "DATE": (date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)),
+    "TIMESTAMP": (PAST, NOON, NOON.replace(year=2100)),
     "BINARY": (b"", b"\x00\xff|", b"-"),
-}  # fmt: skip
+}
 ONE = {f"c{i}": kind for i, kind in enumerate(VALUES)}
 MANY = {f"a{i}": f"ARRAY<{kind}>" for i, kind in enumerate(VALUES)}
 PAYLOAD = {"who": "STRING", **ONE, **MANY}
@@ -43,15 +57,25 @@ DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 2))
 
 
 def rows() -> list[dict[str, Any]]:
-    """Three rows of values, of which arrays are whole, empty and without anything, and one of NULLs alone."""
+    """Three rows of values, of which arrays are whole, empty and without anything, and one of NULLs
+    alone."""
     made: list[dict[str, Any]] = []
     for n in range(4):
         arrays = [
-            [*values, None] if n == 0 else [None] if n == 1 else [] if n == 2 else None for values in VALUES.values()
+            [*values, None] if n == 0 else [None] if n == 1 else [] if n == 2 else None
+            for values in VALUES.values()
         ]
         cells = [values[n] if n < 3 else None for values in VALUES.values()]
-        made.append({"event_key": f"k{n}", "event_ts": NOON, "arrival_ts": NOON, "who": "w",
-                     **dict(zip(ONE, cells, strict=True)), **dict(zip(MANY, arrays, strict=True))})  # fmt: skip
+        made.append(
+            {
+                "event_key": f"k{n}",
+                "event_ts": NOON,
+                "arrival_ts": NOON,
+                "who": "w",
+                **dict(zip(ONE, cells, strict=True)),
+                **dict(zip(MANY, arrays, strict=True)),
+            }
+        )
     return made
 
 
@@ -76,7 +100,8 @@ def world_of_types(root: Path) -> World:
 
 
 def told(value: Any) -> Any:
-    """A value that equals itself, and is told apart by its sign: for comparing what was landed with what is read."""
+    """A value that equals itself, and is told apart by its sign: for comparing what was landed with
+    what is read."""
     if isinstance(value, list):
         return [told(v) for v in value]
     if isinstance(value, datetime):
@@ -98,12 +123,16 @@ def test_another_engine_reads_values_and_fingerprints_of_every_type(tmp_path: Pa
         assert receipts[contract.name][DAYS.start] == (4, fingerprint(found, types))
         assert audit_table(lake, contract)[DAYS.start].fingerprint == fingerprint(found, types)
         assert duckdb_reads(world, contract.name) == {
-            "k0": (True, 4), "k1": (False, 1), "k2": (False, 0), "k3": (False, 0),
-        }  # fmt: skip
+            "k0": (True, 4),
+            "k1": (False, 1),
+            "k2": (False, 0),
+            "k3": (False, 0),
+        }
 
 
 def duckdb_reads(world: World, table: str) -> dict[str, tuple[bool, int]]:
-    """By key: whether the DOUBLE is NaN, and how many elements its array has (0 where there is none)."""
+    """By key: whether the DOUBLE is NaN, and how many elements its array has (0 where there is
+    none)."""
     numbers, db = f"c{list(VALUES).index('DOUBLE')}", duckdb.connect()
     db.register("t", DeltaTable(str(world.root / "tables" / table)).to_pyarrow_dataset())
     array = numbers.replace("c", "a")

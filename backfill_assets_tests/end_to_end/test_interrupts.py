@@ -1,8 +1,8 @@
 """Interrupts at any moment: every process ends within seconds, and what it leaves is whole.
 
-Tested here: TERM of the command line, and INT as a terminal sends it, to all its processes, at six random moments. Not
-tested here: the insisting itself (`orchestration.test_interrupts`), a run cancelled in the UI (`browser.test_dev`), and
-what the UI shows then.
+Tested here: TERM of the command line, and INT as a terminal sends it, to all its processes, at six
+random moments. Not tested here: the insisting itself (`orchestration.test_interrupts`), a run
+cancelled in the UI (`browser.test_dev`), and what the UI shows then.
 """
 
 import os
@@ -41,9 +41,25 @@ def spark_server(tmp_path: Path) -> Iterator[Lake]:
 
 def started(lake: Lake) -> "subprocess.Popen[str]":
     """A forced backfill of all days of two tables."""
-    command = ["-m", "backfill_assets", "--lake", str(lake.root), "backfill", "--from", FIRST, "--to", LAST]
+    command = [
+        "-m",
+        "backfill_assets",
+        "--lake",
+        str(lake.root),
+        "backfill",
+        "--from",
+        FIRST,
+        "--to",
+        LAST,
+    ]
     more = ["--tables", "raw,staging", "--force"]
-    return start(*command, *more, env={"DAGSTER_HOME": str(lake.root.parent)}, start_new_session=True, **PIPES)
+    return start(
+        *command,
+        *more,
+        env={"DAGSTER_HOME": str(lake.root.parent)},
+        start_new_session=True,
+        **PIPES,
+    )
 
 
 @pytest.mark.slow
@@ -66,7 +82,8 @@ def test_an_interrupted_backfill_ends_within_seconds_at_any_moment(spark_server:
         about = f"{kind.name} after {moment:.2f} of {whole:.2f} s: {run.returncode}, {told}"
         assert time.monotonic() - sent < MOST_SECONDS, about
         assert run.returncode in (0, 128 + kind, -kind), about
-        # Python itself reports what arrives inside a weak reference's callback, once in hundreds of interrupts.
+        # Python itself reports what arrives inside a weak reference's callback, once in hundreds of
+        # interrupts.
         assert "Traceback" not in IGNORED.sub("", told), about
         status = server_status(spark_server.root)
         assert status is not None, about

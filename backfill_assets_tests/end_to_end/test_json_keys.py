@@ -1,6 +1,7 @@
-"""Programs that read `--json` find the keys that they know, and other releases the lake's files: pinned in two files.
-Not here: what the values mean (each command's own test), and words and options (`cli/test_words.py`). Where a key is
-new, the file gets it, and the changelog a line; one that goes or gets another name breaks somebody's program."""
+"""Programs that read `--json` find the keys that they know, and other releases the lake's files:
+pinned in two files. Not here: what the values mean (each command's own test), and words and options
+(`cli/test_words.py`). Where a key is new, the file gets it, and the changelog a line; one that goes
+or gets another name breaks somebody's program."""
 
 import json
 import re
@@ -83,7 +84,9 @@ class Sample:
 
 
 @pytest.fixture(scope="module")
-def sample(spark: object, processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+def sample(
+    spark: object, processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sample]:
     folder = tmp_path_factory.mktemp("sample")
     home, root = lay_out_sample(folder)
     yield Sample(root, home)
@@ -91,7 +94,8 @@ def sample(spark: object, processes: None, tmp_path_factory: pytest.TempPathFact
 
 
 def key_paths(document: Any, place: str = "") -> Iterator[str]:
-    """Every path of keys in a document; items of a list are one, keys that the lake names are `*`."""
+    """Every path of keys in a document; items of a list are one, keys that the lake names are
+    `*`."""
     if isinstance(document, list):
         for item in document:
             yield from key_paths(item, f"{place}[]")
@@ -104,7 +108,8 @@ def key_paths(document: Any, place: str = "") -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Used:
-    """What was seen while every command ran: the keys that it printed, and the files that the lake had by then."""
+    """What was seen while every command ran: the keys that it printed, and the files that the lake
+    had by then."""
 
     printed: list[str]
     files: set[str]
@@ -129,7 +134,9 @@ def used(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Used:
         if command == "catch-up":
             land_late_order(sample.root)
         folder = tmp_path_factory.getbasetemp()
-        document = sample.run(command.replace("DAY", day).replace("PLAN", plan).replace("FOLDER", str(folder)))
+        document = sample.run(
+            command.replace("DAY", day).replace("PLAN", plan).replace("FOLDER", str(folder))
+        )
         if command.startswith("plan --from"):
             plan = document["id"]
         found += [f"{command}: {path}" for path in sorted({*key_paths(document)})]

@@ -1,8 +1,8 @@
 """Processes that die at the worst moment: right before a commit, and right after it.
 
-Tested here: on one embedded lake, runs through Dagster in processes of their own that are ended by SIGKILL (of the
-kernel, not a simulated error): what is on disk afterwards, what Dagster shows, what a rerun does. Not tested here:
-other moments, and the Spark server (`test_fault_deaths`).
+Tested here: on one embedded lake, runs through Dagster in processes of their own that are ended by
+SIGKILL (of the kernel, not a simulated error): what is on disk afterwards, what Dagster shows, what
+a rerun does. Not tested here: other moments, and the Spark server (`test_fault_deaths`).
 """
 
 import subprocess
@@ -51,7 +51,8 @@ with dg.DagsterInstance.local_temp(home) as instance:
 
 
 class Killed:
-    """One lake with an embedded server, its Dagster instance, and runs in processes of their own."""
+    """One lake with an embedded server, its Dagster instance, and runs in processes of their
+    own."""
 
     def __init__(self, folder: Path) -> None:
         self.lake, self.home = days_lake(folder, 3), folder / "home"
@@ -66,7 +67,11 @@ class Killed:
 
     def late(self, number: int, day: str) -> None:
         """Another row of a day comes on the last one."""
-        land(self.lake, f"{number}.jsonl", [delivery(number, "2024-03-03 12:00:00", f"{day} 12:00:00", f"k{number}")])
+        land(
+            self.lake,
+            f"{number}.jsonl",
+            [delivery(number, "2024-03-03 12:00:00", f"{day} 12:00:00", f"k{number}")],
+        )
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +84,9 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
     stop_server(killed.lake.root, force=True)
 
 
-def test_killed_before_the_commit_the_table_is_as_it_was_and_a_rerun_writes(spark_server: Killed) -> None:
+def test_killed_before_the_commit_the_table_is_as_it_was_and_a_rerun_writes(
+    spark_server: Killed,
+) -> None:
     spark_server.late(101, "2024-03-02")
     before = spark_server.receipts()
     assert spark_server.run("before").returncode == -9
@@ -91,7 +98,9 @@ def test_killed_before_the_commit_the_table_is_as_it_was_and_a_rerun_writes(spar
         assert dg.DagsterRunStatus.STARTED not in {r.status for r in instance.get_runs()}
 
 
-def test_killed_after_the_commit_the_receipt_is_recorded_at_the_next_start(spark_server: Killed) -> None:
+def test_killed_after_the_commit_the_receipt_is_recorded_at_the_next_start(
+    spark_server: Killed,
+) -> None:
     spark_server.late(102, "2024-03-01")
     assert spark_server.run("after").returncode == -9
     newest = spark_server.receipts()[-1]

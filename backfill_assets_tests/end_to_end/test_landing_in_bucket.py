@@ -1,7 +1,8 @@
 """Files that land in a bucket: the tables of the lake are what the same files in a folder give.
 
-Tested here: deliveries, what becomes of them, and `init`, on a server that speaks S3. Not tested here: names
-(`landing.test_object_listing`), and objects that are replaced while they are fetched (`landing.test_files`).
+Tested here: deliveries, what becomes of them, and `init`, on a server that speaks S3. Not tested
+here: names (`landing.test_object_listing`), and objects that are replaced while they are fetched
+(`landing.test_files`).
 """
 
 import sys
@@ -50,7 +51,9 @@ class Twins:
         self.of_folder = make_world(folder / "one", RULES, format)
         self.of_bucket = make_world(folder / "other", RULES, format)
         toml = folder / "other/lake.toml"
-        toml.write_text(toml.read_text().replace('files = "landing/**"', f'files = "{address}/in/**"'))
+        toml.write_text(
+            toml.read_text().replace('files = "landing/**"', f'files = "{address}/in/**"')
+        )
         self.prefix = prefix_at(f"{address}/in")
 
     def deliver(self, name: str, content: bytes) -> None:
@@ -68,7 +71,9 @@ class Twins:
         return other
 
     def scanned(self) -> ScanReport:
-        found = self.both(lambda world: replace(scan_all(world.open()[0]), example=""))  # it is any one
+        found = self.both(
+            lambda world: replace(scan_all(world.open()[0]), example="")
+        )  # it is any one
         assert isinstance(found, ScanReport)
         return found
 
@@ -87,47 +92,69 @@ def rows(*found: dict[str, object], format: str = "jsonl") -> bytes:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv.gz", "parquet"])
-def test_the_same_deliveries_give_the_same_tables(tmp_path: Path, address: str, format: str) -> None:
+def test_the_same_deliveries_give_the_same_tables(
+    tmp_path: Path, address: str, format: str
+) -> None:
     twins = Twins(tmp_path, address, format)
     twins.deliver(f"dt=2024-03-05/one.{format}", rows(*FIRST, format=format))
     twins.deliver(f"dt=2024-03-05/copy.{format}", rows(*FIRST, format=format))
     twins.deliver(f"bad.{format}", b"\x1f\x8bPAR1{")
     twins.deliver(f"_hidden/none.{format}", b"1")
     report = twins.scanned()
-    assert (len(report.new), report.copies) == (2, {f"dt=2024-03-05/one.{format}": f"dt=2024-03-05/copy.{format}"})
+    assert (len(report.new), report.copies) == (
+        2,
+        {f"dt=2024-03-05/one.{format}": f"dt=2024-03-05/copy.{format}"},
+    )
     assert (list(report.unreadable), list(report.refused)) == ([f"bad.{format}"], ["_hidden/"])
     twins.built()
     assert twins.of_bucket.content("raw")
     assert not twins.scanned().new
-    late = delivery(7, "2024-03-08 10:00", key="k2", version_ts=datetime.fromisoformat("2024-03-08 09:00"))
+    late = delivery(
+        7, "2024-03-08 10:00", key="k2", version_ts=datetime.fromisoformat("2024-03-08 09:00")
+    )
     twins.deliver(f"dt=2024-03-08/late.{format}", rows(late, format=format))
     assert twins.scanned().new == {f"dt=2024-03-08/late.{format}": (1, 0)}
     twins.built()
 
 
-def test_what_changed_vanished_or_is_not_as_declared_is_found_and_accepted(tmp_path: Path, address: str) -> None:
+def test_what_changed_vanished_or_is_not_as_declared_is_found_and_accepted(
+    tmp_path: Path, address: str
+) -> None:
     twins = Twins(tmp_path, address)
     twins.deliver(AWKWARD, rows(*FIRST))
     twins.deliver("gone.jsonl", rows(delivery(4, "2024-03-06 10:00", key="k4")))
     twins.deliver("told.jsonl", rows(delivery(5, "2024-03-06 10:00", key="k5")))
     twins.deliver("told.jsonl.totals.json", b'{"rows": 1}')
     twins.deliver("nested/_manifest.csv", b"file,rows\nlost.jsonl,3\n")
-    assert twins.scanned().waiting == {"nested/lost.jsonl": "nested/_manifest.csv declares it, and it is not there"}
+    assert twins.scanned().waiting == {
+        "nested/lost.jsonl": "nested/_manifest.csv declares it, and it is not there"
+    }
     twins.built()
     twins.deliver(AWKWARD, rows(FIRST[0]))
     twins.delete("gone.jsonl")
     twins.deliver("told.jsonl.totals.json", b'{"rows": 2}')
     report = twins.scanned()
-    assert (report.altered, report.missing, list(report.contradicted)) == ((AWKWARD,), ("gone.jsonl",), ["told.jsonl"])
+    assert (report.altered, report.missing, list(report.contradicted)) == (
+        (AWKWARD,),
+        ("gone.jsonl",),
+        ["told.jsonl"],
+    )
     assert not report.is_clean
-    assert twins.both(lambda world: accept_all(world.open()[0], "it is right", [AWKWARD, "gone.jsonl"]))
+    assert twins.both(
+        lambda world: accept_all(world.open()[0], "it is right", [AWKWARD, "gone.jsonl"])
+    )
     twins.deliver("told.jsonl.totals.json", b'{"rows": 1}')
     twins.scanned()
     twins.built()
-    assert {row["event_key"] for row in twins.of_bucket.content("raw")} == {FIRST[0]["event_key"], "k5"}
+    assert {row["event_key"] for row in twins.of_bucket.content("raw")} == {
+        FIRST[0]["event_key"],
+        "k5",
+    }
 
 
-def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_returns(tmp_path: Path, address: str) -> None:
+def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_returns(
+    tmp_path: Path, address: str
+) -> None:
     twins = Twins(tmp_path, address)
     first, second = (rows(delivery(n, "2024-03-05 10:00")) for n in (1, 2))
     twins.prefix.write("a.jsonl", first)
@@ -146,13 +173,23 @@ def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_return
 def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> None:
     place = prefix_at(f"{address}/orders")
     for day in (1, 2):
-        place.write(f"dt=2024-03-0{day}/o.csv", b"order_id,at,amount\n%d,2024-03-0%dT10:00:00Z,1.50\n" % (day, day))
+        place.write(
+            f"dt=2024-03-0{day}/o.csv",
+            b"order_id,at,amount\n%d,2024-03-0%dT10:00:00Z,1.50\n" % (day, day),
+        )
     place.write("dt=2024-03-02/readme.txt", b"-")
     found = landed_form(tmp_path, None, f"{address}/orders/**/*.csv")
     assert found is not None
-    assert (found.form, [f.name for f in found.files]) == ("csv", ["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"])
+    assert (found.form, [f.name for f in found.files]) == (
+        "csv",
+        ["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"],
+    )
     guess = first_source(found.files, found.form, {})
-    assert (guess.roles["event_key"], guess.start_date, guess.path_names_day) == ("order_id", date(2024, 3, 1), True)
+    assert (guess.roles["event_key"], guess.start_date, guess.path_names_day) == (
+        "order_id",
+        date(2024, 3, 1),
+        True,
+    )
 
 
 @contextmanager
@@ -172,7 +209,9 @@ def requests_of() -> Iterator[Counter[str]]:
         sys.setprofile(None)
 
 
-def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(tmp_path: Path, address: str) -> None:
+def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(
+    tmp_path: Path, address: str
+) -> None:
     twins = Twins(tmp_path, address)
     for number in range(3):
         twins.prefix.write(f"{number}.jsonl", rows(delivery(number, "2024-03-05 10:00")))
@@ -180,13 +219,17 @@ def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(tmp_p
     lake_session, _ = twins.of_bucket.open()
     with requests_of() as counted:
         assert len(scan_all(lake_session).new) == 3
-    assert counted == {"tokens": 1, "open": 4, "token": 4}, "a listing; each object is fetched, and looked at again"
+    assert counted == {"tokens": 1, "open": 4, "token": 4}, (
+        "a listing; each object is fetched, and looked at again"
+    )
     with requests_of() as counted:
         assert compared(lake_session)[0].is_scanned
     assert counted == {"tokens": 1}, "a tick with nothing to do"
 
 
-def test_a_lake_in_a_bucket_reads_what_landed_below_it_and_needs_no_folder(tmp_path: Path, address: str) -> None:
+def test_a_lake_in_a_bucket_reads_what_landed_below_it_and_needs_no_folder(
+    tmp_path: Path, address: str
+) -> None:
     twins = Twins(tmp_path, address)
     far = World(local_root(f"{address}/far"))
     place = place_at(far.root)

@@ -1,8 +1,9 @@
-"""Late data with only the sensors acting: exactly the touched days are rewritten, and the end is as if built at once.
+"""Late data with only the sensors acting: exactly the touched days are rewritten, and the end is as
+if built at once.
 
-The clock jumps by seconds, hours and years all the while. Tested here: landings in random order with repeats, killed
-runs, early cut-off, what came too late and is released. Not tested here: what a tick decides
-(`orchestration.test_ticks`).
+The clock jumps by seconds, hours and years all the while. Tested here: landings in random order
+with repeats, killed runs, early cut-off, what came too late and is released. Not tested here: what
+a tick decides (`orchestration.test_ticks`).
 """
 
 import json
@@ -23,7 +24,14 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
-from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
+from backfill_assets_tests.end_to_end.worlds import (
+    SHARED,
+    World,
+    by_arrival,
+    land,
+    make_world,
+    span,
+)
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.logs import commits
@@ -33,7 +41,9 @@ from backfill_assets_tests.processes import run_python
 pytestmark = pytest.mark.users_do
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-08"), date(2024, 3, 7), early_tolerance_days=9)
-SEEDS = range(3, 3 + int(os.environ.get("BACKFILL_ASSETS_REPLAYS", "1")))  # each costs a minute and a half
+SEEDS = range(
+    3, 3 + int(os.environ.get("BACKFILL_ASSETS_REPLAYS", "1"))
+)  # each costs a minute and a half
 TABLES = ("staging", "features", "features_as_known", "labels", "training")
 LONG_BEFORE = datetime.fromisoformat("2024-01-01")
 # The process of a daemon that is killed in the n-th commit of its life, whatever table that is of.
@@ -90,19 +100,25 @@ def jumping_clock() -> Iterator[None]:
 
 
 def usable(rows: list[Row]) -> list[Row]:
-    """Deliveries that no rule sets aside, each with a number of its own, so that landing one again is a duplicate."""
+    """Deliveries that no rule sets aside, each with a number of its own, so that landing one again
+    is a duplicate."""
     return [r for r in rows if r["op"] == "delete" or r["event_ts"].date() >= START]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_landings_in_random_order_with_repeats_rewrite_exactly_what_changed_and_end_as_if_built_at_once(
+def test_landings_in_random_order_rewrite_what_changed_and_end_as_if_built_at_once(
     spark: "SparkSession", tmp_path: Path, instance: dg.DagsterInstance, seed: int
 ) -> None:
     told = replay(tmp_path, instance)
     days = by_arrival(usable(unruly(seed, START, days=6, rows=45, keys=15)))
     order = random.Random(seed).sample(sorted(days), len(days))
     half = len(order) // 2
-    for batch in (order[:half], order[half:-1], order[-1:], order[:1]):  # the first again, as another file
+    for batch in (
+        order[:half],
+        order[half:-1],
+        order[-1:],
+        order[:1],
+    ):  # the first again, as another file
         for day in batch:
             told.put(days[day], "jsonl")
         told.settle()
@@ -114,7 +130,9 @@ def test_landings_in_random_order_with_repeats_rewrite_exactly_what_changed_and_
     for name in TABLES:
         assert told.world.content(name) == at_once.content(name), name
         assert told.world.content(name) == ordered(expected(rows, RULES)[name]), name
-    assert day_writes(told.world) == changes_of_content(told.world), "a day is written iff its content changed"
+    assert day_writes(told.world) == changes_of_content(told.world), (
+        "a day is written iff its content changed"
+    )
     assert told.daemon.swallowed == []
 
 
@@ -124,7 +142,9 @@ def day_writes(world: World) -> Counter[str]:
     for name in TABLES:
         for path in (world.root / "tables" / name / "_delta_log").glob("*.json"):
             actions = [json.loads(line) for line in path.read_text().splitlines()]
-            moved = [a.get("add") or a.get("remove") for a in actions if "add" in a or "remove" in a]
+            moved = [
+                a.get("add") or a.get("remove") for a in actions if "add" in a or "remove" in a
+            ]
             counted[name] += len({tuple(m["partitionValues"].values()) for m in moved})
     return counted
 
@@ -148,7 +168,9 @@ def test_a_delivery_that_never_becomes_current_ends_the_cascade_at_staging(
     told = replay(tmp_path, instance)
     told.put([delivery(n, f"2024-03-0{n} 10:00", key=f"k{n}") for n in range(1, 8)], "jsonl")
     told.settle()
-    told.put([delivery(9, "2024-03-07 12:00", "2024-03-02 09:00", "k2", version_ts=LONG_BEFORE)], "jsonl")
+    told.put(
+        [delivery(9, "2024-03-07 12:00", "2024-03-02 09:00", "k2", version_ts=LONG_BEFORE)], "jsonl"
+    )
     step = told.settle()
     assert step.changed == set()
     made = [run.split(" ")[0] for run in step.runs]
@@ -176,7 +198,10 @@ def test_a_daemon_killed_again_and_again_loses_nothing_and_doubles_nothing(
 
 
 def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released_with_a_note(
-    spark: "SparkSession", tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession",
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from click.testing import CliRunner
 
@@ -184,28 +209,47 @@ def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released
 
     told = replay(tmp_path, instance)
     path = told.world.root / "lake.toml"
-    path.write_text(path.read_text().replace("[lateness]", '[lateness]\nbeyond = "quarantine"\nwindow_days = 2'))
+    path.write_text(
+        path.read_text().replace("[lateness]", '[lateness]\nbeyond = "quarantine"\nwindow_days = 2')
+    )
     on_time = [delivery(n, f"2024-03-0{n} 10:00", key=f"k{n}") for n in range(1, 8)]
     beyond = delivery(20, "2024-03-07 12:00", "2024-03-02 09:00", "late")
     within = delivery(21, "2024-03-07 12:00", "2024-03-06 09:00", "just in time")
     land(told.world, "rows.jsonl", [*on_time, beyond, within])
     told.daemon.settle()
     assert {r["event_key"] for r in told.world.content("too_late")} == {"late"}
-    assert {r["event_key"] for r in told.world.content("staging")} == {*(f"k{n}" for n in range(1, 8)), "just in time"}
+    assert {r["event_key"] for r in told.world.content("staging")} == {
+        *(f"k{n}" for n in range(1, 8)),
+        "just in time",
+    }
     before = files_of(told.world)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     make_home(tmp_path)
-    command = ["--lake", str(told.world.root), "replay-late", "--from", "2024-03-01", "--to", "2024-03-03"]
+    command = [
+        "--lake",
+        str(told.world.root),
+        "replay-late",
+        "--from",
+        "2024-03-01",
+        "--to",
+        "2024-03-03",
+    ]
     assert CliRunner().invoke(app, command).exit_code == 2, "a note is asked for"
     done = CliRunner().invoke(app, [*command, "--note", "the sender was down"])
     assert done.exit_code == 0, done.output
     assert "2024-03-02  2024-03-07     1" in done.output
     assert "1 row(s) that came too late count now" in done.output
     assert told.world.content("too_late") == []
-    assert told.world.content("staging") == ordered(expected([*on_time, beyond, within], RULES)["staging"])
+    assert told.world.content("staging") == ordered(
+        expected([*on_time, beyond, within], RULES)["staging"]
+    )
     after = files_of(told.world)
     assert {d for d in after if after[d] != before.get(d)} == {date(2024, 3, 2)}
-    said = [c.receipt for c in commits(told.world.root / "tables" / "staging", -1) if c.receipt is not None][-1]
+    said = [
+        c.receipt
+        for c in commits(told.world.root / "tables" / "staging", -1)
+        if c.receipt is not None
+    ][-1]
     assert (said.reason, said.note) == ("replay-late", "the sender was down")
     assert told.daemon.settle() == []
 
@@ -215,7 +259,9 @@ def test_rows_that_come_too_late_after_a_release_of_their_days_wait_for_one_of_t
 ) -> None:
     told = replay(tmp_path, instance)
     path = told.world.root / "lake.toml"
-    path.write_text(path.read_text().replace("[lateness]", '[lateness]\nbeyond = "quarantine"\nwindow_days = 2'))
+    path.write_text(
+        path.read_text().replace("[lateness]", '[lateness]\nbeyond = "quarantine"\nwindow_days = 2')
+    )
 
     def late(seq: int, key: str) -> Row:
         return delivery(seq, "2024-03-07 12:00", "2024-03-02 09:00", key)
@@ -228,10 +274,20 @@ def test_rows_that_come_too_late_after_a_release_of_their_days_wait_for_one_of_t
     told.daemon.settle()
     for step, looked_at in enumerate(({"seen"}, {"unseen"})):
         assert keys("too_late") == looked_at
-        release_late_rows(LakeSession(told.lake), DayRange(START, date(2024, 3, 4)), "I looked at them")
-        land(told.world, f"later {step}.jsonl", [late(21 + step, "unseen" if step == 0 else "last"), late(20, "seen")])
+        release_late_rows(
+            LakeSession(told.lake), DayRange(START, date(2024, 3, 4)), "I looked at them"
+        )
+        land(
+            told.world,
+            f"later {step}.jsonl",
+            [late(21 + step, "unseen" if step == 0 else "last"), late(20, "seen")],
+        )
         told.daemon.settle()
-        assert keys("staging") == {*(f"k{n}" for n in range(1, 8)), "seen", *(looked_at if step else ())}
+        assert keys("staging") == {
+            *(f"k{n}" for n in range(1, 8)),
+            "seen",
+            *(looked_at if step else ()),
+        }
     assert keys("too_late") == {"last"}
     assert keys("raw") == {*(f"k{n}" for n in range(1, 8)), "seen", "unseen"}
 

@@ -1,7 +1,9 @@
-"""Every landed row ends in exactly one place: raw, quarantine or duplicates; every file is read, or listed with why.
+"""Every landed row ends in exactly one place: raw, quarantine or duplicates; every file is read, or
+listed with why.
 
-Lives here: files with every fault that senders are known for, counted by hand. Does not live here: the strict parsers
-alone (`landing.test_ingest`) and listing (`landing.test_listing`). One load judges many files: each fault has its own.
+Lives here: files with every fault that senders are known for, counted by hand. Does not live here:
+the strict parsers alone (`landing.test_ingest`) and listing (`landing.test_listing`). One load
+judges many files: each fault has its own.
 """
 
 import gzip
@@ -20,11 +22,16 @@ from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, mak
 from backfill_assets_tests.oracle import COLUMNS, Rules, delivery
 
 pytestmark = [
-    pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads"),
+    pytest.mark.on_spark(
+        "reasons of faults are Spark's, and times of rare forms Spark alone reads"
+    ),
     pytest.mark.usefixtures("spark"),
 ]
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
-GOOD = {c: str(v) if isinstance(v, datetime) else v for c, v in delivery(0, "2024-03-05 10:00:00").items()}
+GOOD = {
+    c: str(v) if isinstance(v, datetime) else v
+    for c, v in delivery(0, "2024-03-05 10:00:00").items()
+}
 RAW, BAD, TWIN = "raw", "quarantine", "duplicate"
 
 
@@ -70,7 +77,8 @@ def backfilled(world: World) -> Candidate:
 
 
 def outcomes(world: World, loaded: Candidate) -> Counter[str]:
-    """Rows by outcome: two from the tables as delta-rs reads them, the duplicates from the account of the load."""
+    """Rows by outcome: two from the tables as delta-rs reads them, the duplicates from the account
+    of the load."""
     told: Counter[str] = Counter()
     for account in loaded.accounts.values():
         for counts in account["by_file"].values():
@@ -84,7 +92,9 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
 def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
     """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
     latest = world.look().view.table("raw").latest
-    counted = [dict(r.entry.counts) for r in latest.values() if "duplicates" in r.entry.counts]  # days that were due
+    counted = [
+        dict(r.entry.counts) for r in latest.values() if "duplicates" in r.entry.counts
+    ]  # days that were due
     assert counted
     assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
     assert sum(c["duplicates"] for c in counted) == told[TWIN]
@@ -101,10 +111,14 @@ def sha_of(path: Path) -> str:
 def reasons(world: World, path: Path) -> dict[int, str]:
     """Row number -> reason, of one file."""
     sha = sha_of(path)
-    return {r["row_number"]: r["reason"] for r in world.content("quarantine") if r["source_file"] == sha}
+    return {
+        r["row_number"]: r["reason"] for r in world.content("quarantine") if r["source_file"] == sha
+    }
 
 
-def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_kept(tmp_path: Path) -> None:
+def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_kept(
+    tmp_path: Path,
+) -> None:
     world = make_world(tmp_path, RULES)
     path = land_bytes(world, "faults.jsonl", b"\n".join(text for text, _ in FAULTS) + b"\n")
     loaded = backfilled(world)
@@ -114,8 +128,14 @@ def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_
     assert not {n: (word, why[n]) for n, word in wanted.items() if word not in why[n]}
     assert {r["seq"] for r in world.content("raw")} == {1, 24, 25, 28}
     assert sum(outcomes(world, loaded).values()) == len(FAULTS)
-    homeless = {r["row_number"] for r in world.content("quarantine") if r["arrival_date"] == date(2024, 3, 5)}
-    assert homeless == set(why), "rows without a usable arrival time lie on the file's earliest usable day"
+    homeless = {
+        r["row_number"]
+        for r in world.content("quarantine")
+        if r["arrival_date"] == date(2024, 3, 5)
+    }
+    assert homeless == set(why), (
+        "rows without a usable arrival time lie on the file's earliest usable day"
+    )
 
 
 HEADER = ",".join(COLUMNS).encode()
@@ -132,10 +152,22 @@ def test_csv_files_with_drifted_columns_and_broken_records_lose_no_row(tmp_path:
     files = {
         "good.csv": (HEADER + b"\r\n" + record(1) + b"\r\n", 1, 0),
         "marked.csv": (b"\xef\xbb\xbf" + HEADER + b"\n" + record(2) + b"\n\n", 1, 0),
-        "swapped.csv": (",".join(swapped).encode() + b"\n" + ",".join(str(row[c]) for c in swapped).encode(), 1, 0),
-        "fields.csv": (HEADER + b"\n" + record(4) + b",more\n" + record(5)[:20] + b"\n" + record(6), 1, 2),
+        "swapped.csv": (
+            ",".join(swapped).encode() + b"\n" + ",".join(str(row[c]) for c in swapped).encode(),
+            1,
+            0,
+        ),
+        "fields.csv": (
+            HEADER + b"\n" + record(4) + b",more\n" + record(5)[:20] + b"\n" + record(6),
+            1,
+            2,
+        ),
         "quote.csv": (HEADER + b"\n" + record(7) + b'\n"' + record(8) + b"\n" + record(9), 1, 1),
-        "lacks.csv": (HEADER.replace(b",value", b"") + b"\n" + record(10).replace(b",1,0", b",0") + b"\n", 0, 1),
+        "lacks.csv": (
+            HEADER.replace(b",value", b"") + b"\n" + record(10).replace(b",1,0", b",0") + b"\n",
+            0,
+            1,
+        ),
         "extra.csv": (HEADER + b",more\n" + record(11) + b",x\n", 1, 0),
         "twice.csv": (HEADER + b",seq\n" + record(12) + b",12\n", 0, 1),
         "cut.csv.gz": (gzip.compress(HEADER + b"\n" + record(13))[:-9], 0, 1),
@@ -150,7 +182,9 @@ def test_csv_files_with_drifted_columns_and_broken_records_lose_no_row(tmp_path:
         n: (good, bad) for n, (_, good, bad) in files.items()
     }
     assert [r["value"] for r in world.content("raw") if r["seq"] == 3] == [41]
-    assert sum(outcomes(world, loaded).values()) == sum(good + bad for _, good, bad in files.values())
+    assert sum(outcomes(world, loaded).values()) == sum(
+        good + bad for _, good, bad in files.values()
+    )
 
 
 def test_hostile_files_are_listed_or_count_as_one_unusable_row(tmp_path: Path) -> None:
@@ -165,7 +199,13 @@ def test_hostile_files_are_listed_or_count_as_one_unusable_row(tmp_path: Path) -
     (world.landing / "link.jsonl").symlink_to(secret)
     lake_session, _ = world.open()
     report = scan(lake_session)
-    assert set(report.refused) == {".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.md5", "link.jsonl"}
+    assert set(report.refused) == {
+        ".hidden.jsonl",
+        "_hidden.jsonl",
+        "half.jsonl.part",
+        "other.md5",
+        "link.jsonl",
+    }
     assert set(report.unreadable) == {"bomb.jsonl.gz", "cut.jsonl.gz"}
     loaded = backfilled(world)
     assert outcomes(world, loaded) == {RAW: 1, BAD: 2}
@@ -190,17 +230,25 @@ def test_a_file_that_lands_twice_and_a_number_that_comes_twice_count_once(tmp_pa
     assert (told[RAW], told[BAD], told[TWIN]) == (3, 1, 2)
 
 
-def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_someone_accepts(tmp_path: Path) -> None:
+def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_someone_accepts(
+    tmp_path: Path,
+) -> None:
     world = make_world(tmp_path, RULES)
     altered = land(world, "altered.jsonl", [delivery(1, "2024-03-03 10:00")])
     vanished = land(world, "vanished.jsonl", [delivery(2, "2024-03-05 10:00", key="k2")])
     land(world, "stays.jsonl", [delivery(3, "2024-03-07 10:00", key="k3")])
     backfilled(world)
     before = world.contents()
-    land(world, "altered.jsonl", [delivery(1, "2024-03-03 10:00", value=5), delivery(4, "2024-03-04 10:00")])
+    land(
+        world,
+        "altered.jsonl",
+        [delivery(1, "2024-03-03 10:00", value=5), delivery(4, "2024-03-04 10:00")],
+    )
     vanished.unlink()
     for force in (False, True):
-        with pytest.raises(LandingError, match=r"altered.jsonl \(altered\), vanished.jsonl \(missing\)"):
+        with pytest.raises(
+            LandingError, match=r"altered.jsonl \(altered\), vanished.jsonl \(missing\)"
+        ):
             world.backfill(span(RULES), "raw", force=force)
     assert world.contents() == before
     lake_session, _ = world.open()

@@ -1,9 +1,10 @@
-"""The property of the ledger, on Spark: after any loads in any order it is what one load of everything would write.
+"""The property of the ledger, on Spark: after any loads in any order it is what one load of
+everything would write.
 
-Lives here: random worlds (keys that move, are deleted, come late, early and again), days loaded in any order, days that
-are resent with other rows, loads that die before their last commit. Does not live here: worlds by hand
-(`load.test_arrivals`), and what staging makes of the ledger (`test_invariance`). One world holds hundreds of keys, so
-that a handful of loads tries them all.
+Lives here: random worlds (keys that move, are deleted, come late, early and again), days loaded in
+any order, days that are resent with other rows, loads that die before their last commit. Does not
+live here: worlds by hand (`load.test_arrivals`), and what staging makes of the ledger
+(`test_invariance`). One world holds hundreds of keys, so that a handful of loads tries them all.
 """
 
 import os
@@ -27,9 +28,13 @@ from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
 
 pytestmark = pytest.mark.usefixtures("spark")
-FIRST = date(2024, 2, 27)  # a month ends and a leap day lies within: `arrivals` is laid out by month
+FIRST = date(
+    2024, 2, 27
+)  # a month ends and a leap day lies within: `arrivals` is laid out by month
 DAYS, KEYS = 5, 150
-RULES = Rules(FIRST, datetime.fromisoformat("2024-04-01"), FIRST + ONE_DAY * 9, early_tolerance_days=3)
+RULES = Rules(
+    FIRST, datetime.fromisoformat("2024-04-01"), FIRST + ONE_DAY * 9, early_tolerance_days=3
+)
 AT_ONCE = DayRange(FIRST, FIRST + ONE_DAY * DAYS)
 LATENESS_DAYS = (0, 0, 1, 2, 3, 4, -1, -2)
 DELETED_SHARE, KEPT_SHARE, DIES_SHARE = 0.25, 0.6, 0.3
@@ -44,13 +49,23 @@ class Worlds:
 
     def delivery(self, key: str, arrival: int) -> Row:
         self.made += 1
-        at = str(midnight(FIRST + ONE_DAY * arrival).replace(tzinfo=None) + timedelta(hours=self.chance.randrange(24)))
+        at = str(
+            midnight(FIRST + ONE_DAY * arrival).replace(tzinfo=None)
+            + timedelta(hours=self.chance.randrange(24))
+        )
         if self.chance.random() < DELETED_SHARE:
             ignored = self.chance.choice([None, datetime.fromisoformat("2024-02-28")])
-            facts: dict[str, Any] = {"event_ts": ignored, "entity": None, "value": None, "flag": None}
+            facts: dict[str, Any] = {
+                "event_ts": ignored,
+                "entity": None,
+                "value": None,
+                "flag": None,
+            }
             return delivery(self.made, at, key=key, op="delete", **facts)
         event = max(0, arrival - self.chance.choice(LATENESS_DAYS))
-        return delivery(self.made, at, str(FIRST + ONE_DAY * event), key, value=self.chance.randrange(9))
+        return delivery(
+            self.made, at, str(FIRST + ONE_DAY * event), key, value=self.chance.randrange(9)
+        )
 
     def days(self) -> dict[int, list[Row]]:
         days: dict[int, list[Row]] = {a: [] for a in range(DAYS)}
@@ -78,13 +93,18 @@ def load(world: World, days: DayRange, *, dies: bool = False) -> None:
 
 def said(world: World) -> dict[tuple[date, date], tuple[Any, ...]]:
     names = ("deliveries", "keys", "moved_keys", "greatest_lateness_s")
-    return {(r["arrival_date"], r["event_date"]): tuple(r[n] for n in names) for r in world.content("arrivals")}
+    return {
+        (r["arrival_date"], r["event_date"]): tuple(r[n] for n in names)
+        for r in world.content("arrivals")
+    }
 
 
 @settings(TRIED_IN_SPARK, max_examples=2)
 @given(
     st.integers(0, 2**32),
-    st.permutations([DayRange(FIRST + ONE_DAY * a, FIRST + ONE_DAY * b) for a, b in ((0, 2), (2, 3), (3, DAYS))]),
+    st.permutations(
+        [DayRange(FIRST + ONE_DAY * a, FIRST + ONE_DAY * b) for a, b in ((0, 2), (2, 3), (3, DAYS))]
+    ),
     st.sampled_from([arrivals.WHOLE_SHARE, 10.0]),
 )
 def test_after_any_loads_in_any_order_the_ledger_is_what_one_load_of_everything_writes(
@@ -96,7 +116,9 @@ def test_after_any_loads_in_any_order_the_ledger_is_what_one_load_of_everything_
         put(world, arrival, rows, 0)
     loaded: set[int] = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrivals, "WHOLE_SHARE", share)  # above 1: never everything, always what the load touched
+        patch.setattr(
+            arrivals, "WHOLE_SHARE", share
+        )  # above 1: never everything, always what the load touched
         for step, chunk in enumerate(order):
             load(world, chunk, dies=step < len(order) - 1 and worlds.chance.random() < DIES_SHARE)
             loaded |= {(d - FIRST).days for d in chunk}

@@ -1,7 +1,8 @@
-"""What a command opens of the logs does not grow with them: one kept state per table, and the commits after it.
+"""What a command opens of the logs does not grow with them: one kept state per table, and the
+commits after it.
 
-Tested here: processes of their own that count the files of logs that Python opens. Not tested here: that a kept state
-is what the commits say (`lake.test_state_files`).
+Tested here: processes of their own that count the files of logs that Python opens. Not tested here:
+that a kept state is what the commits say (`lake.test_state_files`).
 """
 
 import json
@@ -24,8 +25,10 @@ from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.usefixtures("processes")
 DAYS, TAIL = 12, 7  # commits after the kept state
-AT_MOST = 3  # of a table: its kept state, the commit that this names, and whether the newest commit is whole
-PRICED = 103  # newest commits of a planned table for its price, one receipt, and the commits at a plan's pins
+# Of a table: its kept state, the commit that this names, and whether the newest commit is whole.
+AT_MOST = 3
+# Newest commits of a planned table for its price, one receipt, and the commits at a plan's pins.
+PRICED = 103
 COUNTING = """
 import collections, json, sys
 opened = collections.Counter()
@@ -68,7 +71,8 @@ def _grown(root: Path, commits: int) -> None:
 
 
 def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
-    """Repeat receipts of the newest commit, a day each, as this release writes them: with the columns of the files."""
+    """Repeat receipts of the newest commit, a day each, as this release writes them: with the
+    columns of the files."""
     table = contract.name
     path, head = lake.table_place(table).local(), lake.store.head(table)
     newest = lake.store.receipt(table, head) or Receipt("0", table, "test", {})
@@ -77,9 +81,13 @@ def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
         if version == commits - TAIL:
             LOGS.keep(place_of(path), contract.day_column)
         day = days[version % len(days)] if days else None
-        again = {} if day is None else {day: replace(newest.days[day], columns=columns_of(contract))}
+        again = (
+            {} if day is None else {day: replace(newest.days[day], columns=columns_of(contract))}
+        )
         inputs = dict.fromkeys(newest.inputs, commits - 1)
-        make_commit(path, version, replace(newest, write_id=f"{table} {version}", days=again, inputs=inputs))
+        make_commit(
+            path, version, replace(newest, write_id=f"{table} {version}", days=again, inputs=inputs)
+        )
 
 
 @pytest.fixture(scope="module", params=[40, 1000])
@@ -99,7 +107,19 @@ def _opened(root: Path, *command: str) -> dict[str, int]:
     ("command", "priced"),
     [
         (("status",), ()),
-        (("plan", "--from", str(START), "--to", str(START + ONE_DAY), "--tables", "staging", "--force"), ("staging",)),
+        (
+            (
+                "plan",
+                "--from",
+                str(START),
+                "--to",
+                str(START + ONE_DAY),
+                "--tables",
+                "staging",
+                "--force",
+            ),
+            ("staging",),
+        ),
     ],
 )
 def test_commands_open_a_state_and_later_commits(
@@ -107,13 +127,17 @@ def test_commands_open_a_state_and_later_commits(
 ) -> None:
     opened = _opened(grown, *command)
     assert len(opened) >= 6
-    assert {t: n for t, n in opened.items() if n > AT_MOST + TAIL + (PRICED if t in priced else 0)} == {}
+    assert {
+        t: n for t, n in opened.items() if n > AT_MOST + TAIL + (PRICED if t in priced else 0)
+    } == {}
     assert TAIL + AT_MOST < KEEP_EVERY, "else this test could not fail"
 
 
 def test_a_tick_opens_no_commit_that_its_process_knows(grown: Path) -> None:
     done = run("-c", COUNTING + TICKS, grown, timeout=120)
     assert done.returncode == 0, done.stderr
-    first, _, *later = json.loads(done.stdout.splitlines()[-1])  # the second records what a new instance lacks
+    first, _, *later = json.loads(
+        done.stdout.splitlines()[-1]
+    )  # the second records what a new instance lacks
     assert {t: n for t, n in first.items() if n > AT_MOST + TAIL} == {}
     assert later == [{}, {}]

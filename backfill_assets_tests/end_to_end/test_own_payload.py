@@ -1,7 +1,8 @@
-"""Deliveries of one's own: a declared payload of every kind of value, from files that lack what the machinery asks for.
+"""Deliveries of one's own: a declared payload of every kind of value, from files that lack what the
+machinery asks for.
 
-Lives here: orders in CSV through raw, staging and quarantine, corrected, in any order of landing. Does not live here:
-what a payload may be (`core.payload`), and features over it.
+Lives here: orders in CSV through raw, staging and quarantine, corrected, in any order of landing.
+Does not live here: what a payload may be (`core.payload`), and features over it.
 """
 
 import shutil
@@ -54,7 +55,9 @@ def orders(root: Path, *names: str) -> World:
     (root / "lake.toml").write_text(TOML)
     world = World(root, delivered)
     for name in names:
-        land_bytes(world, f"{name}.csv", (HEADER + {"first": FIRST, "second": SECOND}[name]).encode())
+        land_bytes(
+            world, f"{name}.csv", (HEADER + {"first": FIRST, "second": SECOND}[name]).encode()
+        )
         world.backfill(DAYS)
     return world
 
@@ -71,16 +74,22 @@ def test_orders_with_decimals_come_through_staging_and_are_corrected(tmp_path: P
     ]
     reasons = {r["row_number"]: r["reason"] for r in world.content("quarantine")}
     assert reasons == {
-        3: "total is no DECIMAL(18,2)", 4: "total is no DECIMAL(18,2)", 5: "is_return is no BOOLEAN",
+        3: "total is no DECIMAL(18,2)",
+        4: "total is no DECIMAL(18,2)",
+        5: "is_return is no BOOLEAN",
         6: "tags is no ARRAY<STRING>",
-    }  # fmt: skip
+    }
     other = orders(tmp_path / "other", "second", "first")
-    assert other.contents("source_file") == world.contents("source_file"), "numbers of rows follow from contents alone"
+    assert other.contents("source_file") == world.contents("source_file"), (
+        "numbers of rows follow from contents alone"
+    )
     assert other.fingerprints()["staging"] == world.fingerprints()["staging"]
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
 
 
-def test_folders_of_days_load_without_tricks_and_a_content_counts_at_each_path(tmp_path: Path) -> None:
+def test_folders_of_days_load_without_tricks_and_a_content_counts_at_each_path(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "lake"
     root.mkdir()
     (root / "lake.toml").write_text(f'''start_date = 2024-03-01
@@ -104,7 +113,8 @@ entity = ["shop"]
     assert "the path names no day such as dt=2024-03-01/" in reasons.pop()
     rows = world.content("raw")
     assert sorted(
-        (r["event_key"], str(r["arrival_ts"]), r["version_ts"] == r["arrival_ts"], r["op"]) for r in rows
+        (r["event_key"], str(r["arrival_ts"]), r["version_ts"] == r["arrival_ts"], r["op"])
+        for r in rows
     ) == [
         (f"dt=2024-03-{day}/x.csv#{n}", f"2024-03-{day} 23:59:59.999999", True, "upsert")
         for day in ("01", "02")

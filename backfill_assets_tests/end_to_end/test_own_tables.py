@@ -1,7 +1,9 @@
-"""A user's tables by `lake.toml` alone, in Python and in SQL, through the commands and the embedded engine.
+"""A user's tables by `lake.toml` alone, in Python and in SQL, through the commands and the embedded
+engine.
 
-Tested here: that commands, reader and reports work on them, and that an unsteady or broken transform is refused. Not
-tested here: the six tables of this product, and mistakes in the settings (`pipeline.test_chosen`).
+Tested here: that commands, reader and reports work on them, and that an unsteady or broken
+transform is refused. Not tested here: the six tables of this product, and mistakes in the settings
+(`pipeline.test_chosen`).
 """
 
 import json
@@ -47,7 +49,10 @@ class Own:
         land(make_world(self.root, RULES), "rows.jsonl", ROWS)
         path = self.root / "lake.toml"
         text = path.read_text().partition("[spark]")[0]
-        path.write_text(f'{text}\n[pipeline]\ntables = "pipeline.py:tables"\nsql = "*.sql"\n[spark]\nmemory = "1g"\n')
+        path.write_text(
+            f'{text}\n[pipeline]\ntables = "pipeline.py:tables"\nsql = "*.sql"\n[spark]\nmemory = '
+            '"1g"\n'
+        )
         (self.root / "known.sql").write_text(KNOWN)
         self.write(OWN_PIPELINE)
 
@@ -73,20 +78,28 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
 
 
 def test_both_kinds_of_tables_hold_what_they_say(spark_server: Own) -> None:
-    totals = spark_server.rows("SELECT entity, day::VARCHAR AS day, events FROM totals ORDER BY day, entity")
+    totals = spark_server.rows(
+        "SELECT entity, day::VARCHAR AS day, events FROM totals ORDER BY day, entity"
+    )
     assert [tuple(r.values()) for r in totals] == [
         ("A", "2024-03-02", 1),
         ("B", "2024-03-02", 1),
         ("A", "2024-03-03", 1),
     ]
-    known = spark_server.rows("SELECT entity, day::VARCHAR AS day, spent FROM known ORDER BY day, entity")
+    known = spark_server.rows(
+        "SELECT entity, day::VARCHAR AS day, spent FROM known ORDER BY day, entity"
+    )
     assert [tuple(r.values()) for r in known] == [
         ("A", "2024-03-02", 3),  # B's event of that day arrived after its cut
-        ("A", "2024-03-03", 7), ("B", "2024-03-03", 5), ("A", "2024-03-04", 4),
-    ]  # fmt: skip
+        ("A", "2024-03-03", 7),
+        ("B", "2024-03-03", 5),
+        ("A", "2024-03-04", 4),
+    ]
 
 
-def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spark_server: Own) -> None:
+def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(
+    spark_server: Own,
+) -> None:
     shown = run_python(
         """
         import dagster as dg
@@ -111,12 +124,22 @@ def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spa
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"known_until IS NULL', '"rand() < 2 AND known_until IS NULL', "the transform of totals: .*`rand("),
-        ('frames["staging"]', 'frames["stagin"]', r"of totals: pipeline\.py, line \d+: KeyError: 'stagin'"),
+        (
+            '"known_until IS NULL',
+            '"rand() < 2 AND known_until IS NULL',
+            "the transform of totals: .*`rand(",
+        ),
+        (
+            'frames["staging"]',
+            'frames["stagin"]',
+            r"of totals: pipeline\.py, line \d+: KeyError: 'stagin'",
+        ),
         ("known_until IS NULL", "no_such IS NULL", "the transform of totals: .*no_such"),
     ],
-)  # fmt: skip
-def test_an_unsteady_or_broken_transform_writes_nothing(spark_server: Own, old: str, new: str, told: str) -> None:
+)
+def test_an_unsteady_or_broken_transform_writes_nothing(
+    spark_server: Own, old: str, new: str, told: str
+) -> None:
     before = spark_server.rows("SELECT * FROM totals ORDER BY ALL")
     spark_server.write(OWN_PIPELINE.replace(old, new))
     try:

@@ -1,7 +1,8 @@
-"""A plan whose code adds or drops a column and loses rows: its gate refuses, and everything is as it was before.
+"""A plan whose code adds or drops a column and loses rows: its gate refuses, and everything is as
+it was before.
 
-Tested here: the whole story through commands: plan, run, the rollback by the gate, release, and the corrected code.
-Not tested here: single rollbacks across columns (`lake.test_restore`).
+Tested here: the whole story through commands: plan, run, the rollback by the gate, release, and the
+corrected code. Not tested here: single rollbacks across columns (`lake.test_restore`).
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,13 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, command, said, told_file
+from backfill_assets_tests.end_to_end.typed import (
+    PATIENCE_SECONDS,
+    answer,
+    command,
+    said,
+    told_file,
+)
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 
@@ -44,7 +51,14 @@ def tables(settings):
 def lake(tmp_path: Path) -> Iterator[Lake]:
     """Two days of as many entities, which nobody loaded yet."""
     rows = [
-        delivery(n, f"{FIRST + n // ENTITIES * ONE_DAY} 10:00:00", None, f"k{n}", entity=f"e{n % ENTITIES}", value=n)
+        delivery(
+            n,
+            f"{FIRST + n // ENTITIES * ONE_DAY} 10:00:00",
+            None,
+            f"k{n}",
+            entity=f"e{n % ENTITIES}",
+            value=n,
+        )
         for n in range(2 * ENTITIES)
     ]
     made = make_lake(tmp_path / "lake", rows, FIRST, spark=SAIL)
@@ -77,8 +91,13 @@ def states(lake: Lake) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["added", "dropped"])
-def test_a_plan_that_changes_columns_is_refused_put_back_released_and_made_right(lake: Lake, before: bool) -> None:
-    span, asked = ["--from", str(FIRST), "--to", str(LAST)], ["--tables", "totals", "--rollback-on-failure"]
+def test_a_plan_that_changes_columns_is_refused_put_back_released_and_made_right(
+    lake: Lake, before: bool
+) -> None:
+    span, asked = (
+        ["--from", str(FIRST), "--to", str(LAST)],
+        ["--tables", "totals", "--rollback-on-failure"],
+    )
     code(lake, before)
     said(lake, "backfill", *span)
     held, known = rows_of(lake), fingerprints(lake)
@@ -95,7 +114,11 @@ def test_a_plan_that_changes_columns_is_refused_put_back_released_and_made_right
     assert states(lake) == ["held", "outdated"]
     said(lake, "release", "--plan", plan, "--chunk", "1", "--yes")
     said(lake, "plan", "cancel", plan)
-    assert (rows_of(lake), fingerprints(lake), states(lake)) == (held, known, ["outdated", "outdated"])
+    assert (rows_of(lake), fingerprints(lake), states(lake)) == (
+        held,
+        known,
+        ["outdated", "outdated"],
+    )
     code(lake, not before)
     again = answer(lake, "plan", *span, *asked)["id"]
     assert answer(lake, "run", again)["state"] == "finished"

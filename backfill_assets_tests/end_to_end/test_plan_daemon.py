@@ -1,8 +1,9 @@
-"""Dagster's real daemon runs a plan that was asked for, and goes on with one whose runner was killed.
+"""Dagster's real daemon runs a plan that was asked for, and goes on with one whose runner was
+killed.
 
-Tested here: `run PLAN --daemon`, and SIGKILL of `run PLAN` after its first chunk, with nobody at the keyboard then, on
-an instance of one's own that keeps Dagster's launcher. Not tested here: which plans are left alone
-(`orchestration/test_plan_job.py`).
+Tested here: `run PLAN --daemon`, and SIGKILL of `run PLAN` after its first chunk, with nobody at
+the keyboard then, on an instance of one's own that keeps Dagster's launcher. Not tested here: which
+plans are left alone (`orchestration/test_plan_job.py`).
 """
 
 import os
@@ -44,12 +45,21 @@ def spark_server(tmp_path: Path) -> Iterator[Lake]:
     make_home(tmp_path, INSTANCE)
     answer(lake, "backfill", "--from", "2024-03-01", "--to", f"2024-03-0{DAYS}")
     env = {
-        **os.environ, "DAGSTER_HOME": str(tmp_path), "BACKFILL_ASSETS_LAKE": str(lake.root),
+        **os.environ,
+        "DAGSTER_HOME": str(tmp_path),
+        "BACKFILL_ASSETS_LAKE": str(lake.root),
         "PYTHONPATH": str(CHECKOUT),
-    }  # fmt: skip
-    program = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-m", "backfill_assets.definitions"]
+    }
+    program = [
+        str(Path(sys.executable).with_name("dagster-daemon")),
+        "run",
+        "-m",
+        "backfill_assets.definitions",
+    ]
     with (tmp_path / "daemon.log").open("w") as log:
-        daemon = subprocess.Popen(program, cwd=CHECKOUT, env=env, stdout=log, stderr=log, start_new_session=True)
+        daemon = subprocess.Popen(
+            program, cwd=CHECKOUT, env=env, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             yield lake
         finally:
@@ -62,10 +72,23 @@ def ended(lake: Lake, plan: str) -> bool:
     return bool(answer(lake, "plan", "show", plan)["state"] == "finished")
 
 
-def test_the_daemon_runs_what_was_asked_for_and_what_a_killed_runner_left(spark_server: Lake, tmp_path: Path) -> None:
+def test_the_daemon_runs_what_was_asked_for_and_what_a_killed_runner_left(
+    spark_server: Lake, tmp_path: Path
+) -> None:
     lake, log = spark_server, tmp_path / "daemon.log"
     before = content(lake)
-    asked = ["plan", "--partitions", SPAN, "--chunk", "1d", "--canary", "0", "--tables", "raw,staging", "--force"]
+    asked = [
+        "plan",
+        "--partitions",
+        SPAN,
+        "--chunk",
+        "1d",
+        "--canary",
+        "0",
+        "--tables",
+        "raw,staging",
+        "--force",
+    ]
     first = answer(lake, *asked)["id"]
     assert answer(lake, "run", first, "--daemon")["state"] == "active"
     until(lambda: ended(lake, first), log, PATIENCE_SECONDS)

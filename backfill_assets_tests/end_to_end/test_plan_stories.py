@@ -1,8 +1,10 @@
-"""Any story of landings, corrected code, plans, kills, rollbacks and releases ends as a lake that was made at once.
+"""Any story of landings, corrected code, plans, kills, rollbacks and releases ends as a lake that
+was made at once.
 
-Tested here: stories by chance, on real tables of eight days, without an engine: a day holds a number that follows
-from what landed by plain arithmetic. Not tested here: kills of processes (`test_plan_killed`), and what Spark computes.
-$BACKFILL_ASSETS_STORIES says how many stories are told.
+Tested here: stories by chance, on real tables of eight days, without an engine: a day holds a
+number that follows from what landed by plain arithmetic. Not tested here: kills of processes
+(`test_plan_killed`), and what Spark computes. $BACKFILL_ASSETS_STORIES says how many stories are
+told.
 """
 
 import os
@@ -57,7 +59,8 @@ SAID = Provenance("", tags={"by": "ann@desk"})
 
 @dataclass
 class World(Planned):
-    """The lake, what landed, and the version of the code, which is in every number that staging holds."""
+    """The lake, what landed, and the version of the code, which is in every number that staging
+    holds."""
 
     landed: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(DAYS), 1))
     code: int = 0
@@ -66,7 +69,9 @@ class World(Planned):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.list_files()
-        self.make("features", list(EVERY_DAY), {}, force=True)  # with the numbers of this story's arithmetic
+        self.make(
+            "features", list(EVERY_DAY), {}, force=True
+        )  # with the numbers of this story's arithmetic
 
     def open(self) -> tuple[Lake, Pipeline]:
         codes = Codes(f"code-{self.code + 1}", "settings-1")  # 1 is what `Planned` begins with
@@ -91,33 +96,52 @@ class World(Planned):
         version = self.write("raw", {number: value})
         rows = [arrival(day(n), f"F-{n}-{v}") for n, v in self.landed.items()]
         said = receipt(
-            ARRIVALS.name, {day(n): DayEntry(1, f"F-{n}-{v}", "") for n, v in self.landed.items()},
-            inputs={"raw": version}, write_id=f"ledger-{version}",
-        )  # fmt: skip
+            ARRIVALS.name,
+            {day(n): DayEntry(1, f"F-{n}-{v}", "") for n, v in self.landed.items()},
+            inputs={"raw": version},
+            write_id=f"ledger-{version}",
+        )
         write_deltalake(
-            self.lake.table_place(ARRIVALS.name).uri(), pa.Table.from_pylist(rows, arrow_schema(ARRIVALS)),
-            mode="overwrite", commit_properties=CommitProperties(custom_metadata={"userMetadata": said.to_json()}),
-        )  # fmt: skip
+            self.lake.table_place(ARRIVALS.name).uri(),
+            pa.Table.from_pylist(rows, arrow_schema(ARRIVALS)),
+            mode="overwrite",
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": said.to_json()}),
+        )
 
-    def make(self, table: str, days: Sequence[date], tags: dict[str, str], force: bool = False) -> None:
-        """Make days as the load path does: settled ones only by force, in one commit, signed by today's code."""
+    def make(
+        self, table: str, days: Sequence[date], tags: dict[str, str], force: bool = False
+    ) -> None:
+        """Make days as the load path does: settled ones only by force, in one commit, signed by
+        today's code."""
         lake, pipeline = self.open()
         states, contract = pipeline.states(self._view()), self.contract(table)
         todo = [d for d in days if force or not states.is_settled(table, d)]
         if not todo:
             return
-        rows = [{"entity": "A", "value": self.made(table, (d - day(0)).days), contract.day_column: d} for d in todo]
+        rows = [
+            {"entity": "A", "value": self.made(table, (d - day(0)).days), contract.day_column: d}
+            for d in todo
+        ]
         staged = stage_by_hand(lake, contract, rows)
-        found, digests = audit(lake, staged.paths, contract), {d: states.digests.of(table, d) for d in todo}
+        found, digests = (
+            audit(lake, staged.paths, contract),
+            {d: states.digests.of(table, d) for d in todo},
+        )
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in todo}
         state_tags = {PARAMETERS: parameters_of(contract, states.view).to_json()}
         codes = pipeline.codes[table]
         said = Provenance(
-            PLAN_REASON if tags else "test", "run", "", codes.code_digest, codes.settings_digest,
+            PLAN_REASON if tags else "test",
+            "run",
+            "",
+            codes.code_digest,
+            codes.settings_digest,
             tags={**state_tags, **tags},
-        )  # fmt: skip
+        )
         version = states.view.table(table).version
-        replace_days(lake, Write(contract, staged, entries, version, said, force=force), lambda _: digests)
+        replace_days(
+            lake, Write(contract, staged, entries, version, said, force=force), lambda _: digests
+        )
 
     def _view(self) -> LakeView:
         return read_view(self.lake, self.pipeline.contracts)
@@ -131,16 +155,16 @@ class World(Planned):
 
 @dataclass
 class Worker:
-    """Makes the days of a plan's chunks in this process, and dies in front of or behind a write. At the moment of
-    `late`, a delivery lands for its day."""
+    """Makes the days of a plan's chunks in this process, and dies in front of or behind a write. At
+    the moment of `late`, a delivery lands for its day."""
 
     world: World
     moments_left: int
     late: tuple[int, int, int] = (0, 0, 0)
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """One after the other, the last one first: what a kill leaves of several at once is some of them, and each
-        changes what a later one read before."""
+        """One after the other, the last one first: what a kill leaves of several at once is some of
+        them, and each changes what a later one read before."""
         done = [make_alone(self.world.open, work, self._work) for work in reversed(works)]
         return [*reversed(done)]
 
@@ -171,10 +195,13 @@ class Worker:
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     return Policy(
-        chunk=draw(st.sampled_from(["1d", "2d", "3d"])), canary=draw(st.integers(0, 1)), force=draw(st.booleans()),
-        order=draw(st.sampled_from(["ascending", "newest-first"])), max_parallel=draw(st.integers(1, 3)),
+        chunk=draw(st.sampled_from(["1d", "2d", "3d"])),
+        canary=draw(st.integers(0, 1)),
+        force=draw(st.booleans()),
+        order=draw(st.sampled_from(["ascending", "newest-first"])),
+        max_parallel=draw(st.integers(1, 3)),
         on_failure=draw(st.sampled_from(["stop", "rollback"])),
-    )  # fmt: skip
+    )
 
 
 def landing(draw: Draw, world: World) -> None:
@@ -204,8 +231,8 @@ def going_on(draw: Draw, world: World) -> None:
 
 
 def _run(draw: Draw, world: World, plan: Plan) -> None:
-    """Run it to its end, or until it is refused, or dies at a moment; 0: it lives. One thing lands on the way, which
-    must not stop it."""
+    """Run it to its end, or until it is refused, or dies at a moment; 0: it lives. One thing lands
+    on the way, which must not stop it."""
     moments, late = draw(st.integers(0, 12)), draw(LATE)
     refused = ""
     with suppress(Killed):
@@ -222,12 +249,18 @@ def rolling_back(draw: Draw, world: World) -> None:
         plan = draw(st.sampled_from(world.plans))
         chunk = draw(st.sampled_from(["", *(str(c.number) for c in plan.chunks)]))
         with suppress(BackfillError):
-            roll_back(*world.open(), RollbackRequest(plan=plan.id, chunk=chunk, over_newer=draw(st.booleans())), SAID)
+            roll_back(
+                *world.open(),
+                RollbackRequest(plan=plan.id, chunk=chunk, over_newer=draw(st.booleans())),
+                SAID,
+            )
 
 
 def releasing(draw: Draw, world: World) -> None:
     with suppress(BackfillError):
-        release(*world.open(), RollbackRequest(table=draw(st.sampled_from(BUILT)), days=EVERY_DAY), SAID)
+        release(
+            *world.open(), RollbackRequest(table=draw(st.sampled_from(BUILT)), days=EVERY_DAY), SAID
+        )
 
 
 def cancelling(draw: Draw, world: World) -> None:
@@ -240,11 +273,24 @@ def catching_up(draw: Draw, world: World) -> None:
 
 
 EVENTS: tuple[Callable[[Draw, World], None], ...] = (
-    landing, correction, planning, planning, going_on, rolling_back, releasing, cancelling, catching_up,
-)  # fmt: skip
+    landing,
+    correction,
+    planning,
+    planning,
+    going_on,
+    rolling_back,
+    releasing,
+    cancelling,
+    catching_up,
+)
 
 
-@settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True)
+@settings(
+    max_examples=STORIES,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+    print_blob=True,
+)
 @given(st.data())
 def test_any_story_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder, set_to(Jumping()):

@@ -1,9 +1,10 @@
-"""A wrong `select` was loaded for days on end: planned, corrected in chunks, one chunk taken back and made once more.
+"""A wrong `select` was loaded for days on end: planned, corrected in chunks, one chunk taken back
+and made once more.
 
-Tested here: the real changes of OpenStack, by the command line alone, with amounts that were lost and with a clock that
-moved rows over midnight at both ends. Not tested here: gates that stop (`backfill/test_gate.py`).
-$BACKFILL_ASSETS_WRONG_DAYS=45 takes 45 days in chunks of seven; without it one chunk of a day and one of three, of
-fewer changes.
+Tested here: the real changes of OpenStack, by the command line alone, with amounts that were lost
+and with a clock that moved rows over midnight at both ends. Not tested here: gates that stop
+(`backfill/test_gate.py`). $BACKFILL_ASSETS_WRONG_DAYS=45 takes 45 days in chunks of seven; without
+it one chunk of a day and one of three, of fewer changes.
 """
 
 import os
@@ -26,7 +27,9 @@ pytestmark = pytest.mark.users_do
 WRONG_DAYS = int(os.environ.get("BACKFILL_ASSETS_WRONG_DAYS", "4"))
 IS_WHOLE = WRONG_DAYS >= 45
 CHUNK = 7 if IS_WHOLE else 3
-START, FIRST = (date(2013, 10, 1), date(2015, 5, 11)) if IS_WHOLE else (date(2015, 1, 1), date(2015, 1, 8))
+START, FIRST = (
+    (date(2013, 10, 1), date(2015, 5, 11)) if IS_WHOLE else (date(2015, 1, 1), date(2015, 1, 8))
+)
 LAST = FIRST + ONE_DAY * (WRONG_DAYS - 1)
 END = LAST if IS_WHOLE else LAST + ONE_DAY * 2
 LOST = ("n_files AS value", "0 AS value")
@@ -42,7 +45,9 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     subprocess.run(make, check=True, capture_output=True)
     lines = (root / "lake.toml").read_text().splitlines()
     asked = {"start_date": str(START), "as_of": f"{END + ONE_DAY}T00:00:00Z"}
-    lines = [f"{k} = {asked[k]}" if (k := line.partition(" ")[0]) in asked else line for line in lines]
+    lines = [
+        f"{k} = {asked[k]}" if (k := line.partition(" ")[0]) in asked else line for line in lines
+    ]
     (root / "lake.toml").write_text("\n".join(lines) + '\n[spark]\nmemory = "1g"\n')
     make_home(folder)
     lake = open_lake(root)
@@ -52,8 +57,12 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [LOST, MOVED], ids=["amounts lost", "rows moved to the days that they arrived on"])
-def test_a_wrong_select_is_corrected_a_chunk_taken_back_and_remade(spark_server: Lake, wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [LOST, MOVED], ids=["amounts lost", "rows moved to the days that they arrived on"]
+)
+def test_a_wrong_select_is_corrected_a_chunk_taken_back_and_remade(
+    spark_server: Lake, wrong: tuple[str, str]
+) -> None:
     lake, settings = spark_server, spark_server.root / "lake.toml"
     right, good = settings.read_text(), content(lake)
     settings.write_text(right.replace(*wrong))
@@ -62,9 +71,21 @@ def test_a_wrong_select_is_corrected_a_chunk_taken_back_and_remade(spark_server:
     settings.write_text(right)
     bad = content(lake)
     assert bad["staging"] != good["staging"]
-    files = {t: data_files(lake, t, column) for t, column in (("raw", "arrival_date"), ("staging", "event_date"))}
+    files = {
+        t: data_files(lake, t, column)
+        for t, column in (("raw", "arrival_date"), ("staging", "event_date"))
+    }
 
-    asked = ["--from", str(FIRST), "--to", str(LAST), "--chunk", f"{CHUNK}d", "--template", "migration"]
+    asked = [
+        "--from",
+        str(FIRST),
+        "--to",
+        str(LAST),
+        "--chunk",
+        f"{CHUNK}d",
+        "--template",
+        "migration",
+    ]
     made = answer(lake, "plan", *asked, "--canary", "1", "--reason", "wrong select")
     plan, chunk = made["id"], "4" if IS_WHOLE else "2"
     assert made["state"] == "new"
@@ -83,7 +104,9 @@ def test_a_wrong_select_is_corrected_a_chunk_taken_back_and_remade(spark_server:
     assert not untouched & moved, "days that were right keep their data files"
 
 
-def _took_back_and_made_again(lake: Lake, plan: str, chunk: str, bad: dict[str, dict[str, tuple[int, str]]]) -> None:
+def _took_back_and_made_again(
+    lake: Lake, plan: str, chunk: str, bad: dict[str, dict[str, tuple[int, str]]]
+) -> None:
     corrected = content(lake)
     back = answer(lake, "rollback", "--plan", plan, "--chunk", chunk, "--yes")
     days = {t["table"]: {d["day"] for d in t["days"]} for t in back["tables"]}
@@ -92,7 +115,9 @@ def _took_back_and_made_again(lake: Lake, plan: str, chunk: str, bad: dict[str, 
     for table, mine in days.items():
         assert {d: held[table].get(d) for d in mine} == {d: bad[table].get(d) for d in mine}
         others = (held[table].keys() | corrected[table].keys()) - mine
-        assert {d: held[table].get(d) for d in others} == {d: corrected[table].get(d) for d in others}
+        assert {d: held[table].get(d) for d in others} == {
+            d: corrected[table].get(d) for d in others
+        }
     answer(lake, "release", "--plan", plan, "--chunk", chunk, "--yes")
     assert answer(lake, "run", plan)["state"] == "finished"
     assert chunks_of(lake, "staging", plan)[-1] == chunk

@@ -1,7 +1,8 @@
-"""A publication that is killed at any moment: readers see all old or all new days, and doing it again ends it.
+"""A publication that is killed at any moment: readers see all old or all new days, and doing it
+again ends it.
 
-Tested here: `operations.publications.publish` in a process of its own, killed. Not tested here: what it changes
-(`operations.test_candidates`).
+Tested here: `operations.publications.publish` in a process of its own, killed. Not tested here:
+what it changes (`operations.test_candidates`).
 """
 
 import subprocess
@@ -47,7 +48,9 @@ def seen(beside: CandidateWorld) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-@pytest.mark.parametrize(("step", "number", "commits"), [("commit", 1, 0), ("commit", 2, 1), ("entry", 2, 2)])
+@pytest.mark.parametrize(
+    ("step", "number", "commits"), [("commit", 1, 0), ("commit", 2, 1), ("entry", 2, 2)]
+)
 def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
     tmp_path: Path, step: str, number: int, commits: int, is_finished: bool
 ) -> None:
@@ -57,16 +60,22 @@ def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
     beside.build_all(5)
     record(lake, made.pipeline.contracts, "as it was made")
     before, after = seen(beside), [[5] * DAYS] * len(BUILT)
-    child = subprocess.run([sys.executable, "-c", KILLED, str(made.root), step, str(number)], check=False)
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, str(made.root), step, str(number)], check=False
+    )
     assert child.returncode == 9
     stopped = unfinished(lake)
     assert (seen(beside), len(stopped)) == (before, int(commits > 0))
     others = (
         lambda: publish(beside.request(days=DayRange(day(1), day(3))), act=True),
-        lambda: roll_back(lake, made.pipeline, RollbackRequest(plan="p1", over_newer=True), Provenance("")),
+        lambda: roll_back(
+            lake, made.pipeline, RollbackRequest(plan="p1", over_newer=True), Provenance("")
+        ),
     )
     for other in others if stopped else ():
-        with pytest.raises(BackfillError, match=r"publish v2 was stopped: .* Finish it with .*Nothing was written"):
+        with pytest.raises(
+            BackfillError, match=r"publish v2 was stopped: .* Finish it with .*Nothing was written"
+        ):
             other()
         record(lake, made.pipeline.contracts, "a run")
         assert (seen(beside), unfinished(lake)) == (before, stopped)

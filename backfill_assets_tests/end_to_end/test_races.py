@@ -1,8 +1,10 @@
-"""Three processes write one table at once, a commit per day: no acknowledged write is lost, the table reads whole.
+"""Three processes write one table at once, a commit per day: no acknowledged write is lost, the
+table reads whole.
 
-Lives here: the race through the product's only writer, on days of their own, on the same days, and on one empty day.
-Does not live here: locks alone (`places.test_folder`) and commits alone (`lake.test_committer`).
-$BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no engine takes part in a commit.
+Lives here: the race through the product's only writer, on days of their own, on the same days, and
+on one empty day. Does not live here: locks alone (`places.test_folder`) and commits alone
+(`lake.test_committer`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no
+engine takes part in a commit.
 """
 
 import os
@@ -50,19 +52,29 @@ def write_days(root: Path, writer: int, commits: int, race: str) -> None:
 @pytest.mark.parametrize("race", sorted(RACES))
 def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, race: str) -> None:
     lake = bare_lake(tmp_path)
-    started = [start("-c", WRITER, lake.root, str(n), str(COMMITS), race, **PIPES) for n in range(WRITERS)]
+    started = [
+        start("-c", WRITER, lake.root, str(n), str(COMMITS), race, **PIPES) for n in range(WRITERS)
+    ]
     try:
-        told = [p.communicate(timeout=120 + WRITERS * COMMITS * SECONDS_PER_COMMIT) for p in started]
+        told = [
+            p.communicate(timeout=120 + WRITERS * COMMITS * SECONDS_PER_COMMIT) for p in started
+        ]
     finally:
         for process in started:
             process.kill()
-    assert [process.returncode for process in started] == [0] * WRITERS, [stderr for _, stderr in told]
+    assert [process.returncode for process in started] == [0] * WRITERS, [
+        stderr for _, stderr in told
+    ]
     acknowledged = [line for stdout, _ in told for line in stdout.split()]
     assert len(acknowledged) == len(set(acknowledged)) == WRITERS * COMMITS
     table = DeltaTable(str(lake.table_place("staging").local()))
-    recorded = [r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))]
+    recorded = [
+        r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))
+    ]
     assert sorted(recorded) == sorted(acknowledged)
     assert table.version() == WRITERS * COMMITS  # version 0 made the table
     rows = table.to_pyarrow_table().to_pylist()
     days = {RACES[race](writer, n) for writer in range(WRITERS) for n in range(COMMITS)}
-    assert sorted(r["event_date"] for r in rows) == sorted(days), "every day holds one writer's row, whole"
+    assert sorted(r["event_date"] for r in rows) == sorted(days), (
+        "every day holds one writer's row, whole"
+    )

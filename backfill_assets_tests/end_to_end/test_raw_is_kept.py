@@ -1,8 +1,9 @@
-"""Raw holds what landed: what others change of it is found, refused and made again; a correction is a new event.
+"""Raw holds what landed: what others change of it is found, refused and made again; a correction is
+a new event.
 
-Tested here: UPDATE and DELETE of raw by delta-rs, and a corrected event, from landing to staging. Not tested here: the
-ledgers beside raw (`test_foreign_ledgers`), the alarm (`orchestration.test_ticks`), raw that is not put back
-(`lake.test_restore`).
+Tested here: UPDATE and DELETE of raw by delta-rs, and a corrected event, from landing to staging.
+Not tested here: the ledgers beside raw (`test_foreign_ledgers`), the alarm
+(`orchestration.test_ticks`), raw that is not put back (`lake.test_restore`).
 """
 
 import shutil
@@ -16,11 +17,21 @@ from deltalake import DeltaTable
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.doctor_tables import examine_table
-from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot
+from backfill_assets_tests.lakes import (
+    backfill,
+    content,
+    delivery,
+    land,
+    make_lake,
+    request,
+    snapshot,
+)
 
 FIRST, LAST = date(2024, 3, 1), date(2024, 3, 2)
 TABLES = ["raw", "staging"]
-ROWS = [delivery(n, f"{day} 10:00:00", None, f"k{n}", value=n) for n, day in enumerate((FIRST, LAST), 1)]
+ROWS = [
+    delivery(n, f"{day} 10:00:00", None, f"k{n}", value=n) for n, day in enumerate((FIRST, LAST), 1)
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +74,11 @@ def test_what_others_change_of_raw_is_found_reaches_no_table_and_is_made_again(
 
 def test_a_correction_is_a_new_event_that_folds_in_and_leaves_the_old_one(lake: Lake) -> None:
     before = content(lake, "raw")
-    land(lake, "correction.jsonl", [delivery(9, f"{LAST} 11:00:00", f"{FIRST} 10:00:00", "k1", value=7)])
+    land(
+        lake,
+        "correction.jsonl",
+        [delivery(9, f"{LAST} 11:00:00", f"{FIRST} 10:00:00", "k1", value=7)],
+    )
     backfill(lake, FIRST, LAST, TABLES)
     assert set(before) < set(content(lake, "raw"))
     rows = DeltaTable(str(lake.table_place("staging").local())).to_pyarrow_table().to_pylist()

@@ -1,7 +1,8 @@
 """The README does what it says: its commands run, its settings are read, its links exist.
 
-Tested here: the project as it is printed, and what `demo` leaves, by every command of the guide *Commands*. Not here:
-what makes a wheel or an environment (`test_packaging`, `.ci/run`), and what `demo` prints (the guide *First lake*).
+Tested here: the project as it is printed, and what `demo` leaves, by every command of the guide
+*Commands*. Not here: what makes a wheel or an environment (`test_packaging`, `.ci/run`), and what
+`demo` prints (the guide *First lake*).
 """
 
 import json
@@ -27,10 +28,16 @@ pytestmark = pytest.mark.users_do
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
 MAY_FIND = (
-    "doctor", "landing", "mend", "replay-late", "rollback", "release",
-)  # exit code 1: found something, or nothing to do  # fmt: skip
-# Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog. What runs them is
-# `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake` and `lake.test_catalog`.
+    "doctor",
+    "landing",
+    "mend",
+    "replay-late",
+    "rollback",
+    "release",
+)  # exit code 1: found something, or nothing to do
+# Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog.
+# What runs them is `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake`
+# and `lake.test_catalog`.
 ONLY_HELP = ("ui", "adopt", "copy-lake", "register", "locate")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
@@ -55,17 +62,26 @@ class Demo:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, folder / ".lake"
-        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT),
-                    "DAGSTER_DISABLE_TELEMETRY": "1"}  # fmt: skip
+        self.env = {
+            **os.environ,
+            "DAGSTER_HOME": str(folder / "home"),
+            "PYTHONPATH": str(CHECKOUT),
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+        }
         make_home(folder / "home")
         self.run("demo", "--days", str(DAYS))
         self.first = date.fromisoformat(json.loads((self.root / ".demo").read_text())["first"])
 
     def run(self, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *args], cwd=self.folder, env=self.env,
-            capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *args],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -78,19 +94,36 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 def test_every_command_of_the_guide_commands_runs(spark_server: Demo, tmp_path: Path) -> None:
     first = spark_server.first
-    known = {"2024-03-01": first + ONE_DAY * 2, "2024-03-03": first + ONE_DAY * 4, "2024-03-05": first + ONE_DAY * 5,
-             "2024-03-31": first + ONE_DAY * 6}  # fmt: skip
+    known = {
+        "2024-03-01": first + ONE_DAY * 2,
+        "2024-03-03": first + ONE_DAY * 4,
+        "2024-03-05": first + ONE_DAY * 5,
+        "2024-03-31": first + ONE_DAY * 6,
+    }
     ran = []
     for command in commands():
-        args = [str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg for arg in command]
+        args = [
+            str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg
+            for arg in command
+        ]
         if "ID" in args:
-            args[args.index("ID")] = json.loads(spark_server.run("plan", "list", "--json").stdout)[-1]["id"]
+            args[args.index("ID")] = json.loads(spark_server.run("plan", "list", "--json").stdout)[
+                -1
+            ]["id"]
         more = {"plan": ["--force"], **{key: ["--help"] for key in ONLY_HELP}}  # all days are right
         done = spark_server.run(*args, *more.get(command[0], []))
-        assert done.returncode in ((0, 1) if command[0] in MAY_FIND else (0,)), (command, done.stderr)
-        assert not any(word in done.stderr for word in ("Traceback", "leaked")), (command, done.stderr)
+        assert done.returncode in ((0, 1) if command[0] in MAY_FIND else (0,)), (
+            command,
+            done.stderr,
+        )
+        assert not any(word in done.stderr for word in ("Traceback", "leaked")), (
+            command,
+            done.stderr,
+        )
         ran.append(command[0])
-        assert all((spark_server.folder / arg).is_file() for arg in command if arg.endswith(".html"))
+        assert all(
+            (spark_server.folder / arg).is_file() for arg in command if arg.endswith(".html")
+        )
     assert set(ran) == set(COMMANDS) - {"demo"}, "the guide names every command, and no other"
 
 
@@ -112,7 +145,9 @@ def test_the_readme_can_be_read_at_one_sitting() -> None:
 def test_what_the_readme_points_to_exists() -> None:
     for place in re.findall(r'src="([^"]+)"', README):
         assert (CHECKOUT / place).is_file(), place
-    places = re.findall(r"`(backfill_assets(?:_tests)?/[\w/.]+)`", README) + re.findall(r"\]\(([^#)][^)]*)\)", README)
+    places = re.findall(r"`(backfill_assets(?:_tests)?/[\w/.]+)`", README) + re.findall(
+        r"\]\(([^#)][^)]*)\)", README
+    )
     for place in (p.partition("#")[0] for p in places if not p.startswith("https:")):
         assert (CHECKOUT / place).exists(), place
 

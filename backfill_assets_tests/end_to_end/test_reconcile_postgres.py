@@ -1,6 +1,8 @@
-"""A table of the lake against a table of a real PostgreSQL server, which reads only and keeps its password to itself.
+"""A table of the lake against a table of a real PostgreSQL server, which reads only and keeps its
+password to itself.
 
-Tested here: the side `postgresql://…`. Not tested here: matching rows (`operations.test_reconcile`).
+Tested here: the side `postgresql://…`. Not tested here: matching rows
+(`operations.test_reconcile`).
 """
 
 import subprocess
@@ -20,13 +22,19 @@ from backfill_assets_tests.postgres import execute, postgres_server
 
 SPENT = Column("spent", "DECIMAL(18,2)", "s", nullable=True)
 TOTALS = Contract(
-    "totals", "t", (Column("day", "DATE", "d"), Column("customer", "STRING", "c"), SPENT), "day", ("customer",), ()
+    "totals",
+    "t",
+    (Column("day", "DATE", "d"), Column("customer", "STRING", "c"), SPENT),
+    "day",
+    ("customer",),
+    (),
 )
 PIPELINE = Pipeline((Table(TOTALS),), {})
 DAY = date(2024, 3, 1)
 GOLDEN = (
     "CREATE TABLE golden (day date, customer text, spent numeric(18, 2))",
-    "INSERT INTO golden VALUES ('2024-03-01', 'a', 1), ('2024-03-01', 'b', 2.01), ('2024-03-01', 'c', NULL)",
+    "INSERT INTO golden VALUES ('2024-03-01', 'a', 1), ('2024-03-01', 'b', 2.01), ('2024-03-01', "
+    "'c', NULL)",
 )
 
 
@@ -38,19 +46,29 @@ def address() -> Iterator[str]:
         yield found
 
 
-def test_a_table_is_reconciled_with_a_table_and_a_query_of_postgres(address: str, tmp_path: Path) -> None:
+def test_a_table_is_reconciled_with_a_table_and_a_query_of_postgres(
+    address: str, tmp_path: Path
+) -> None:
     lake = bare_lake(tmp_path)
-    rows = [{"day": DAY, "customer": c, "spent": s} for c, s in (("a", 1), ("b", 2), ("c", None), ("d", 4))]
+    rows = [
+        {"day": DAY, "customer": c, "spent": s}
+        for c, s in (("a", 1), ("b", 2), ("c", None), ("d", 4))
+    ]
     publish_by_hand(lake, TOTALS, rows)
     report = reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#golden"))
-    assert {k: report.total(k) for d in report.days for k in d.kinds} == {DIFFERS: 1, MISSING_RIGHT: 1}
+    assert {k: report.total(k) for d in report.days for k in d.kinds} == {
+        DIFFERS: 1,
+        MISSING_RIGHT: 1,
+    }
     assert "secret" not in str(report.to_dict())
     query = "SELECT day, customer, spent FROM golden UNION ALL SELECT '2024-03-01', 'd', 4"
     near = ReconcileRequest("totals", f"{address}#{query}", tolerance={"spent": "0.01"})
     assert reconcile(lake, PIPELINE, near).mismatches == 0
 
 
-def test_the_kept_sql_runs_over_what_psql_copied(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kept_sql_runs_over_what_psql_copied(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": c, "spent": 1} for c in ("a", "b")])
     cells = "('2024-03-01', 'a', 1.50), ('2024-03-01', '', NULL)"

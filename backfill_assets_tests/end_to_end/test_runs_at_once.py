@@ -1,7 +1,8 @@
 """How many runs Dagster's queue has at work, with the settings that the package writes for it.
 
-Tested here: by the times of runs that a real daemon started, that two are at once, and of a backfill one. Not tested
-here: that these settings are what an instance gets (`cli/test_dagster_home.py`).
+Tested here: by the times of runs that a real daemon started, that two are at once, and of a
+backfill one. Not tested here: that these settings are what an instance gets
+(`cli/test_dagster_home.py`).
 """
 
 import os
@@ -48,10 +49,17 @@ def daemon_of(home: Path) -> Iterator[Path]:
     """The daemon of an instance and its log, ended afterwards."""
     (home / "dagster.yaml").write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
     (home / "project.py").write_text(PROJECT, encoding="utf-8")
-    program = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-f", str(home / "project.py")]
+    program = [
+        str(Path(sys.executable).with_name("dagster-daemon")),
+        "run",
+        "-f",
+        str(home / "project.py"),
+    ]
     with (home / "daemon.log").open("w") as log:
         env = {**os.environ, "DAGSTER_HOME": str(home)}
-        daemon = subprocess.Popen(program, cwd=home, env=env, stdout=log, stderr=log, start_new_session=True)
+        daemon = subprocess.Popen(
+            program, cwd=home, env=env, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             yield home / "daemon.log"
         finally:
@@ -65,7 +73,9 @@ def most_at_once(runs: list[dg.RunRecord]) -> int:
     return max(sum((r.start_time or 0) <= time < (r.end_time or 0) for r in runs) for time in begun)
 
 
-def test_two_runs_are_at_work_at_once_and_one_of_a_backfill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_are_at_work_at_once_and_one_of_a_backfill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with daemon_of(tmp_path) as log, dg.DagsterInstance.get() as instance:
         ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS])

@@ -1,4 +1,5 @@
-"""Lakes on Sail: the known answers, without Java; the same days on Spark afterwards; its server killed while it writes.
+"""Lakes on Sail: the known answers, without Java; the same days on Spark afterwards; its server
+killed while it writes.
 
 Lives here: what a lake holds and tells when Sail computed it. Does not live here: the server's life
 (`engine.test_launch`), and what Sail is not asked (`landing.test_differing`).
@@ -16,7 +17,15 @@ from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.engines import SparkSession
-from backfill_assets_tests.lakes import SHARED, backfill, configure, delivery, make_lake, request, snapshot
+from backfill_assets_tests.lakes import (
+    SHARED,
+    backfill,
+    configure,
+    delivery,
+    make_lake,
+    request,
+    snapshot,
+)
 from backfill_assets_tests.processes import run_python
 
 SAIL = {"engine": "sail", "memory": "512m", "cores": 2, "idle_minutes": 5}
@@ -89,7 +98,9 @@ def lake(tmp_path: Path, processes: None) -> Lake:
 
 
 @pytest.mark.on_spark("Spark makes again what Sail made")
-def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "SparkSession", lake: Lake) -> None:
+def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(
+    spark: "SparkSession", lake: Lake
+) -> None:
     run_python(LOAD, lake.root, FIRST, LAST, env=NO_JAVA)
     made = snapshot(lake)
     (commit,) = list(lake.store.commits("staging", -1))[-1:]
@@ -108,21 +119,40 @@ def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "Spar
     assert commit.receipt.tags[ENGINE] == "spark 4.2.0"
 
 
-def test_a_server_killed_while_it_writes_is_noticed_in_seconds_and_the_rerun_writes(lake: Lake, tmp_path: Path) -> None:
-    assert run_python(KILLED_WHILE_IT_WRITES, lake.root, tmp_path / "out").split() == ["EngineLost", "True"]
+def test_a_server_killed_while_it_writes_is_noticed_in_seconds_and_the_rerun_writes(
+    lake: Lake, tmp_path: Path
+) -> None:
+    assert run_python(KILLED_WHILE_IT_WRITES, lake.root, tmp_path / "out").split() == [
+        "EngineLost",
+        "True",
+    ]
     run_python(LOAD, lake.root, FIRST, LAST)
     assert snapshot(lake)["staging"]
     stop_server(lake.root, force=True)
 
 
-def test_clients_of_one_server_write_other_days_and_the_same_day_at_once_while_it_is_busy(lake: Lake) -> None:
-    """What two of them hold afterwards is what one would have made, and nobody waits for the query of a third."""
+def test_clients_of_one_server_write_other_days_and_the_same_day_at_once_while_it_is_busy(
+    lake: Lake,
+) -> None:
+    """What two of them hold afterwards is what one would have made, and nobody waits for the query
+    of a third."""
     run_python(LOAD, lake.root, FIRST, LAST)
     made = snapshot(lake)
-    spans = [(FIRST, "2024-03-02"), ("2024-03-03", LAST), (FIRST, "2024-03-02")]  # of other days, and of the same
+    spans = [
+        (FIRST, "2024-03-02"),
+        ("2024-03-03", LAST),
+        (FIRST, "2024-03-02"),
+    ]  # of other days, and of the same
     busy, *clients = (
-        subprocess.Popen([sys.executable, "-c", code, str(lake.root), *span, *table], stdout=subprocess.PIPE, text=True)
-        for code, span, table in [(BUSY, (), ()), *((CLIENT, s, (t,)) for t in ("staging", "features") for s in spans)]
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(lake.root), *span, *table],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for code, span, table in [
+            (BUSY, (), ()),
+            *((CLIENT, s, (t,)) for t in ("staging", "features") for s in spans),
+        ]
     )
     try:
         assert [c.wait(PATIENCE_SECONDS) for c in clients] == [0] * len(clients)

@@ -1,7 +1,9 @@
-"""Two sources in one lake: events, and a truth that lands apart from them and later, from which labels are made.
+"""Two sources in one lake: events, and a truth that lands apart from them and later, from which
+labels are made.
 
-Tested here: frontiers, ledgers and rebuilds of each source apart from the other, and the labels by another engine. Not
-tested here: the commands on such a lake (`test_sources_commands`), and the frontier of a table by itself (`core`).
+Tested here: frontiers, ledgers and rebuilds of each source apart from the other, and the labels by
+another engine. Not tested here: the commands on such a lake (`test_sources_commands`), and the
+frontier of a table by itself (`core`).
 """
 
 import json
@@ -57,17 +59,29 @@ def day(number: int) -> date:
     return date(2024, 3, number)
 
 
-def row(seq: int, arrived: int, happened: int, key: str, who: str, **payload: Any) -> dict[str, Any]:
+def row(
+    seq: int, arrived: int, happened: int, key: str, who: str, **payload: Any
+) -> dict[str, Any]:
     """A landed row of a day of arrival and a day on which it happened, in March."""
     return {
-        "seq": seq, "arrived": f"{day(arrived)} 12:00:00", "happened": f"{day(happened)} 10:00:00", "key": key,
-        "who": who, **payload,
-    }  # fmt: skip
+        "seq": seq,
+        "arrived": f"{day(arrived)} 12:00:00",
+        "happened": f"{day(happened)} 10:00:00",
+        "key": key,
+        "who": who,
+        **payload,
+    }
 
 
 FILES: dict[str, Sequence[dict[str, Any]]] = {
-    **{f"events/{n}": [row(1, n, n, f"a{n}", "A"), row(2, n, n, f"b{n}", "B")] for n in range(1, 7)},
-    "truth/4": [row(1, 4, 2, "t1", "A", bad=1), row(2, 4, 3, "t2", "B", bad=0), row(3, 4, 3, "t9", "B", bad=None)],
+    **{
+        f"events/{n}": [row(1, n, n, f"a{n}", "A"), row(2, n, n, f"b{n}", "B")] for n in range(1, 7)
+    },
+    "truth/4": [
+        row(1, 4, 2, "t1", "A", bad=1),
+        row(2, 4, 3, "t2", "B", bad=0),
+        row(3, 4, 3, "t9", "B", bad=None),
+    ],
     "truth/10": [row(1, 10, 5, "t3", "A", bad=2), row(2, 10, 6, "t4", "B", bad=1)],
     "truth/12": [row(1, 12, 3, "t2", "B", bad=1)],  # a correction that comes late
 }
@@ -90,7 +104,9 @@ def world_of(root: Path) -> World:
 def arrive(world: World, *names: str) -> None:
     """The files land, and everything that needs making is made."""
     for name in names:
-        land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
+        land_bytes(
+            world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode()
+        )
     scan_all(world.open()[0])
     while True:
         found = world.look()
@@ -139,32 +155,56 @@ def story(spark: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 def test_features_are_not_held_back_by_a_truth_that_has_not_landed(story: dict[str, Any]) -> None:
     found: States = story["events alone"]
-    assert found.frontier("features") == found.frontier("features_as_known") == midnight(EVENTS_LAST + ONE_DAY)
+    assert (
+        found.frontier("features")
+        == found.frontier("features_as_known")
+        == midnight(EVENTS_LAST + ONE_DAY)
+    )
     assert found.frontier("labels") is found.frontier("training") is None
     assert set(of_days(found, "features_as_known").values()) == {State.FRESH}
-    assert set(of_days(found, "labels").values()) == set(of_days(found, "training").values()) == {State.PENDING}
+    assert (
+        set(of_days(found, "labels").values())
+        == set(of_days(found, "training").values())
+        == {State.PENDING}
+    )
 
 
-def test_labels_mature_when_the_frontier_of_the_truth_passes_and_training_waits_for_both(story: dict[str, Any]) -> None:
+def test_labels_mature_when_the_frontier_of_the_truth_passes_and_training_waits_for_both(
+    story: dict[str, Any],
+) -> None:
     first, second = story["truth 4"], story["truth 10"]
     assert first.frontier("labels") == first.frontier("raw_truth") == midnight(day(5))
     assert second.frontier("labels") == second.frontier("raw_events") == midnight(day(7))
     assert second.frontier("raw_truth") == midnight(day(11))
     pending = {n for n, state in of_days(first, "labels").items() if state is State.PENDING}
-    assert pending == {n for n, state in of_days(first, "training").items() if state is State.PENDING} == {5, 6}
+    assert (
+        pending
+        == {n for n, state in of_days(first, "training").items() if state is State.PENDING}
+        == {5, 6}
+    )
     assert set(of_days(second, "training").values()) == {State.FRESH}
 
 
-def test_a_late_row_of_the_truth_rebuilds_the_days_it_touches_and_no_feature(story: dict[str, Any]) -> None:
+def test_a_late_row_of_the_truth_rebuilds_the_days_it_touches_and_no_feature(
+    story: dict[str, Any],
+) -> None:
     touched = {name: days for name, days in story["written 12"].items() if "arrivals" not in name}
     assert touched == {
-        "raw_truth": {day(12)}, "staging_truth": {day(3), day(11), day(12)}, "labels": {day(2), day(3)},
+        "raw_truth": {day(12)},
+        "staging_truth": {day(3), day(11), day(12)},
+        "labels": {day(2), day(3)},
         "training": {day(2)},
-    }  # fmt: skip
-    assert not any("events" in name or "features" in name for n in (4, 10, 12) for name in story[f"written {n}"])
+    }
+    assert not any(
+        "events" in name or "features" in name
+        for n in (4, 10, 12)
+        for name in story[f"written {n}"]
+    )
 
 
-def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(story: dict[str, Any], tmp_path: Path) -> None:
+def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(
+    story: dict[str, Any], tmp_path: Path
+) -> None:
     names, at_once = list(FILES), world_of(tmp_path / "once")
     arrive(at_once, *names)
     random.Random(13).shuffle(names)
@@ -177,12 +217,16 @@ def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(story: d
     assert all(set(s) <= {"fresh"} for s in by_steps.states().values())
 
 
-def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_none_up(tmp_path: Path) -> None:
+def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_none_up(
+    tmp_path: Path,
+) -> None:
     world = world_of(tmp_path / "lake")
     toml = world.root / "lake.toml"
     toml.write_text(TOML.replace("who AS entity, bad", "who AS entity"))
     for name in ("events/1", "truth/4"):
-        land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
+        land_bytes(
+            world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode()
+        )
 
     def work(_known: Known, asked: Work) -> RunOutcome:
         for name in asked.tables:
@@ -192,7 +236,9 @@ def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_n
     told = run("scan", "--lake", world.root)
     assert "new        events:1.jsonl: 2 rows" in told.stdout
     assert (told.exit_code, told.stderr.count("Error: [sources.truth]")) == (2, 1), told.output
-    land_bytes(world, "events/2.jsonl", "".join(json.dumps(r) + "\n" for r in FILES["events/2"]).encode())
+    land_bytes(
+        world, "events/2.jsonl", "".join(json.dumps(r) + "\n" for r in FILES["events/2"]).encode()
+    )
     told = run("catch-up", "--json", "--lake", world.root, overrides=Overrides(work=work))
     assert (told.exit_code, told.stderr.count("Error: [sources.truth]")) == (1, 1), told.output
     (why,) = json.loads(told.stdout)["unscanned"]

@@ -1,6 +1,7 @@
 """Commands, Dagster's definitions and tables of one's own on a lake of two sources.
 
-Tested here: that each works, and says which source it means. Not tested here: what the tables hold (`test_sources`).
+Tested here: that each works, and says which source it means. Not tested here: what the tables hold
+(`test_sources`).
 """
 
 import json
@@ -69,21 +70,38 @@ def test_late_truth_is_caught_up_with_by_the_command(spark_server: Lake) -> None
     assert done["left"] == {}
     written = {name for run in done["runs"] for name in (t["table"] for t in run["tables"])}
     assert not {n for n in written if "events" in n or "features" in n}
-    rows = spark_server.told("sql", "SELECT day::VARCHAR AS day, bad FROM outcomes WHERE bad > 0 ORDER BY day")
+    rows = spark_server.told(
+        "sql", "SELECT day::VARCHAR AS day, bad FROM outcomes WHERE bad > 0 ORDER BY day"
+    )
     assert [(r["day"][-1], r["bad"]) for r in rows] == [("2", 1), ("3", 1), ("5", 2), ("6", 1)]
     frontiers = spark_server.told("status")["frontiers"]
-    assert frontiers == {"events": "2024-03-07T00:00:00+00:00", "truth": "2024-03-13T00:00:00+00:00"}
+    assert frontiers == {
+        "events": "2024-03-07T00:00:00+00:00",
+        "truth": "2024-03-13T00:00:00+00:00",
+    }
     asked = "SELECT count(*) AS n FROM quarantine_truth, files_truth, arrivals_events LIMIT 1"
     assert spark_server.told("sql", asked)[0]["n"] > 0
 
 
 @pytest.mark.parametrize(
     "command",
-    ["scan", "doctor --deep", "report", "lateness", "lateness --source truth", "show raw_truth 2024-03-04", "audit",
-     "show labels 2024-03-03", "compare --table staging_truth --days 2024-03-03 --from-version 0",
-     "plan --from 2024-03-02 --to 2024-03-03 --force", "backfill --from 2024-03-02 --to 2024-03-03 --tables labels"],
-)  # fmt: skip
+    [
+        "scan",
+        "doctor --deep",
+        "report",
+        "lateness",
+        "lateness --source truth",
+        "show raw_truth 2024-03-04",
+        "audit",
+        "show labels 2024-03-03",
+        "compare --table staging_truth --days 2024-03-03 --from-version 0",
+        "plan --from 2024-03-02 --to 2024-03-03 --force",
+        "backfill --from 2024-03-02 --to 2024-03-03 --tables labels",
+    ],
+)
 def test_every_command_works_on_them(spark_server: Lake, command: str) -> None:
     done = spark_server.run(*command.split(), "--json")
-    assert done.returncode in (0, 1 if command.startswith("doctor") else 0), done.stderr + done.stdout
+    assert done.returncode in (0, 1 if command.startswith("doctor") else 0), (
+        done.stderr + done.stdout
+    )
     assert "Traceback" not in done.stderr

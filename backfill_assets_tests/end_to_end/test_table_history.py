@@ -1,4 +1,5 @@
-"""A table that others write loses rows to vacuum and commits to a cleaned log, is rewritten or made anew: all by name.
+"""A table that others write loses rows to vacuum and commits to a cleaned log, is rewritten or made
+anew: all by name.
 
 Not here: what such a source gives otherwise (`test_table_sources`).
 """
@@ -31,7 +32,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 @everywhere
-def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(apart: Apart) -> None:
+def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_is_loaded_again(
+    apart: Apart,
+) -> None:
     deliver(table := apart.table)
     world = apart.world()
     world.backfill(DAYS)
@@ -45,17 +48,25 @@ def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_i
     assert (len(report.vanished), report.is_clean, report.blocked) == (4, True, frozenset())
     world.backfill(DAYS)
     assert world.contents() == before
-    with pytest.raises(LandingError, match=r"3/part-\S+: vacuum took its rows, for 2024-03-01.*Nothing was written"):
+    with pytest.raises(
+        LandingError, match=r"3/part-\S+: vacuum took its rows, for 2024-03-01.*Nothing was written"
+    ):
         world.backfill(DAYS, "raw", force=True)
     append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
     world.backfill(DAYS)
-    assert len(world.content("raw")) == len(before["raw"]) + 1, "days that vacuum does not touch are loaded"
+    assert len(world.content("raw")) == len(before["raw"]) + 1, (
+        "days that vacuum does not touch are loaded"
+    )
     gone = next(iter(report.vanished))
-    assert accept(world.open()[0], "not needed") == [], "what raw still has is given up one by one only"
+    assert accept(world.open()[0], "not needed") == [], (
+        "what raw still has is given up one by one only"
+    )
     assert accept(world.open()[0], "not needed", [gone]) == [gone]
 
 
-def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person_gives_it_up(tmp_path: Path) -> None:
+def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person_gives_it_up(
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "orders"
     for at, rows in list(ROWS.items())[:2]:
         append(table, at, *rows)
@@ -65,8 +76,13 @@ def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person
     append(table, "2024-03-04 20:00", ("g", "2024-03-04 10:00", "B", 8))
     world = world_of(tmp_path / "lake", table)
     report = scan_all(world.open()[0])
-    assert (len(report.missing), report.blocked) == (2, frozenset({date(2024, 3, 1), date(2024, 3, 2)}))
-    with pytest.raises(LandingError, match=r"0/part-\S+ \(missing\).*2 day\(s\) from 2024-03-01 need it"):
+    assert (len(report.missing), report.blocked) == (
+        2,
+        frozenset({date(2024, 3, 1), date(2024, 3, 2)}),
+    )
+    with pytest.raises(
+        LandingError, match=r"0/part-\S+ \(missing\).*2 day\(s\) from 2024-03-01 need it"
+    ):
         world.backfill(DAYS, "raw")
     world.backfill(DayRange(date(2024, 3, 3), date(2024, 3, 5)), "raw")
     assert {r["event_key"] for r in world.content("raw")} == {"d", "e", "g"}
@@ -79,13 +95,19 @@ def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person
 
 @everywhere
 @pytest.mark.parametrize("how", ["edited", "anew"])
-def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(apart: Apart, how: str) -> None:
+def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_believed(
+    apart: Apart, how: str
+) -> None:
     deliver(table := apart.table)
     world = apart.world()
     world.backfill(DAYS)
     before = world.contents()
     if how == "edited":
-        edited = read(apart.log, name := commit_name(1)).replace(b"2024", b"2025").replace(b'"add"', b'"add" ')
+        edited = (
+            read(apart.log, name := commit_name(1))
+            .replace(b"2024", b"2025")
+            .replace(b'"add"', b'"add" ')
+        )
         apart.log.write(name, edited)
         append(table, "2024-03-05 21:00", ("g", "2024-03-05 10:00", "B", 8))
     else:
@@ -94,8 +116,14 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
             append(table, at, *[(f"n{i}", *others) for i, *others in rows])
     report = scan_all(world.open()[0])
     disputed = report.altered + report.missing
-    assert (len(disputed), len(report.new), report.is_clean) == (1 if how == "edited" else 4, 0, False)
-    assert set(report.waiting.values()) == {"it is of another table than was read, or of a rewritten log"}
+    assert (len(disputed), len(report.new), report.is_clean) == (
+        1 if how == "edited" else 4,
+        0,
+        False,
+    )
+    assert set(report.waiting.values()) == {
+        "it is of another table than was read, or of a rewritten log"
+    }
     with pytest.raises(LandingError, match="need it"):
         world.backfill(DAYS, "raw")
     assert world.contents() == before
@@ -106,7 +134,9 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
 
 
 @everywhere
-def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(apart: Apart) -> None:
+def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_their_names(
+    apart: Apart,
+) -> None:
     deliver(table := apart.table)
     world = apart.world()
     world.backfill(DAYS)
@@ -118,10 +148,14 @@ def test_versions_that_the_log_lost_before_they_were_read_stop_the_source_by_the
     world.backfill(DAYS)
     assert len(world.content("raw")) == len(before["raw"]) + 1, "what was read is not needed again"
     other = apart.world("other")
-    with pytest.raises(LandingError, match=r"its log lacks versions 0 to 2, which were not read yet"):
+    with pytest.raises(
+        LandingError, match=r"its log lacks versions 0 to 2, which were not read yet"
+    ):
         scan_all(other.open()[0])
     begun = apart.world("begun", "first_version = 3")
     begun.backfill(DAYS)
     held = [(r["id"], r["n"]) for r in rows_in(table)]
     assert sorted((r["event_key"], r["value"]) for r in begun.content("raw")) == sorted(held)
-    assert {r["arrival_date"].day for r in begun.content("raw")} == {4, 5}, "what it holds came with that version"
+    assert {r["arrival_date"].day for r in begun.content("raw")} == {4, 5}, (
+        "what it holds came with that version"
+    )

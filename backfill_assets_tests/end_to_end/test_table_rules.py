@@ -1,7 +1,9 @@
-"""A table that others change in any way, as a source: the lake holds what the table holds, now and as of each commit.
+"""A table that others change in any way, as a source: the lake holds what the table holds, now and
+as of each commit.
 
-Tested here: random histories of real commits, many keys at once, against the table's own rows. Not tested here: the
-transform by itself (`pipeline.transforms.test_table_versions`), and a table's vacuum (`test_table_history`).
+Tested here: random histories of real commits, many keys at once, against the table's own rows. Not
+tested here: the transform by itself (`pipeline.transforms.test_table_versions`), and a table's
+vacuum (`test_table_history`).
 """
 
 import json
@@ -29,22 +31,39 @@ pytestmark = pytest.mark.usefixtures("spark")
 CLOCKS = {"version_ts": "v", "arrival_ts": "r", "seq": "s"}
 UTC_MICROS = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("at", UTC_MICROS), ("who", pa.string()), ("n", pa.int64()), ("v", UTC_MICROS),
-     ("r", UTC_MICROS), ("s", pa.int64()), ("note", pa.int64())]
-)  # fmt: skip
+    [
+        ("id", pa.string()),
+        ("at", UTC_MICROS),
+        ("who", pa.string()),
+        ("n", pa.int64()),
+        ("v", UTC_MICROS),
+        ("r", UTC_MICROS),
+        ("s", pa.int64()),
+        ("note", pa.int64()),
+    ]
+)
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 KEYS, COMMITS = 40, 9
 Row = tuple[Any, ...]
 
 
 def some(random: Random, keys: int = KEYS) -> pa.Table:
-    """Rows of some keys, whose own clocks are equal, or behind, more often than not; some keys have several."""
+    """Rows of some keys, whose own clocks are equal, or behind, more often than not; some keys have
+    several."""
     chosen = [f"k{random.randrange(keys):03}" for _ in range(random.randint(1, keys))]
     rows = [
-        (key, NOON, random.choice("AB"), random.randint(0, 3), NOON + timedelta(hours=random.randint(0, 3)),
-         NOON + timedelta(hours=random.randint(0, 2)), random.randint(0, 2), random.randint(0, 1))
+        (
+            key,
+            NOON,
+            random.choice("AB"),
+            random.randint(0, 3),
+            NOON + timedelta(hours=random.randint(0, 3)),
+            NOON + timedelta(hours=random.randint(0, 2)),
+            random.randint(0, 2),
+            random.randint(0, 1),
+        )
         for key in chosen
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
@@ -66,7 +85,9 @@ def repeated(table: str, random: Random) -> None:
 
 def updated(table: str, random: Random) -> None:
     """UPDATE of a value, or of clocks alone, which may go back."""
-    what = random.choice(({"n": "n + 1"}, {"s": "0"}, {"v": "r"}, {"n": "3 - n", "r": "v"}, {"note": "1 - note"}))
+    what = random.choice(
+        ({"n": "n + 1"}, {"s": "0"}, {"v": "r"}, {"n": "3 - n", "r": "v"}, {"note": "1 - note"})
+    )
     DeltaTable(table).update(what, predicate=half(random))
 
 
@@ -92,7 +113,9 @@ def merged(table: str, random: Random) -> None:
 def distinct(table: str, random: Random) -> None:
     """Overwrite with each row once."""
     rows = DeltaTable(table).to_pyarrow_table()
-    write_deltalake(table, rows.group_by(SCHEMA.names).aggregate([]).select(SCHEMA.names), mode="overwrite")
+    write_deltalake(
+        table, rows.group_by(SCHEMA.names).aggregate([]).select(SCHEMA.names), mode="overwrite"
+    )
 
 
 def restored(table: str, random: Random) -> None:
@@ -107,18 +130,33 @@ def compacted(table: str, random: Random) -> None:
 
 
 DEEDS: Sequence[Callable[[str, Random], None]] = (
-    appended, appended, repeated, updated, updated, deleted, replaced, merged, distinct, restored, compacted,
-)  # fmt: skip
+    appended,
+    appended,
+    repeated,
+    updated,
+    updated,
+    deleted,
+    replaced,
+    merged,
+    distinct,
+    restored,
+    compacted,
+)
 
 
 def added_rows(table: str, version: int) -> list[Row]:
-    """The rows that a commit put into the files it added, or into its change feed, in the order of the log."""
+    """The rows that a commit put into the files it added, or into its change feed, in the order of
+    the log."""
     text = (Path(table) / "_delta_log" / f"{version:020}.json").read_text()
     actions = [json.loads(line) for line in text.splitlines()]
     kind = "cdc" if any("cdc" in action for action in actions) else "add"
-    files = (pq.read_table(Path(table) / action[kind]["path"]) for action in actions if kind in action)
+    files = (
+        pq.read_table(Path(table) / action[kind]["path"]) for action in actions if kind in action
+    )
     rows = (row for rows in files for row in rows.to_pylist())
-    came = (row for row in rows if row.get("_change_type", "insert") in ("insert", "update_postimage"))
+    came = (
+        row for row in rows if row.get("_change_type", "insert") in ("insert", "update_postimage")
+    )
     return [tuple(row[name] for name in SCHEMA.names) for row in came]
 
 
@@ -134,8 +172,12 @@ class Kept:
         return tuple(row[SCHEMA.names.index(name)] for name in self.names)
 
     def follow(self, table: str, version: int) -> None:
-        """Take a commit over: of rows that are alike to `select` the one that came first goes first."""
-        now = Counter(tuple(r.values()) for r in DeltaTable(table, version=version).to_pyarrow_table().to_pylist())
+        """Take a commit over: of rows that are alike to `select` the one that came first goes
+        first."""
+        now = Counter(
+            tuple(r.values())
+            for r in DeltaTable(table, version=version).to_pyarrow_table().to_pylist()
+        )
         came = now - self.rows
         for row in (self.rows - now).elements():
             self.places[self.read(row)].pop(0)
@@ -149,11 +191,15 @@ class Kept:
 
     def current(self) -> dict[str, tuple[str, int]]:
         """Of each key the row that counts: by the clocks that `select` gives, then by the log."""
-        ranked = sorted((*row[3:], places[-1], row) for row, places in self.places.items() if places)
+        ranked = sorted(
+            (*row[3:], places[-1], row) for row, places in self.places.items() if places
+        )
         return {row[0]: (row[1], row[2]) for *_, row in ranked}
 
 
-def history(folder: Path, seed: int, given: Sequence[str]) -> tuple[World, dict[int, dict[str, tuple[str, int]]]]:
+def history(
+    folder: Path, seed: int, given: Sequence[str]
+) -> tuple[World, dict[int, dict[str, tuple[str, int]]]]:
     """A lake over a table of many commits; and by version what the lake must hold of it."""
     random, table, kept = Random(seed), str(folder / "orders"), Kept(given)
     feed = {"delta.enableChangeDataFeed": random.choice(("true", "false"))}
@@ -195,7 +241,9 @@ def held(world: World, at: datetime | None = None) -> dict[str, tuple[str, int]]
     return found
 
 
-@pytest.mark.parametrize("given", [(), ("version_ts",), ("arrival_ts",), ("version_ts", "arrival_ts", "seq")])
+@pytest.mark.parametrize(
+    "given", [(), ("version_ts",), ("arrival_ts",), ("version_ts", "arrival_ts", "seq")]
+)
 @pytest.mark.parametrize("seed", range(1))
 def test_the_lake_holds_what_the_table_holds_now_and_as_of_each_commit(
     tmp_path: Path, seed: int, given: Sequence[str]
@@ -212,19 +260,30 @@ def test_the_lake_holds_what_the_table_holds_now_and_as_of_each_commit(
     assert world.content("quarantine") == []
 
 
-def test_a_column_that_the_table_lost_is_refused_and_a_version_to_begin_with_leads_out(tmp_path: Path) -> None:
+def test_a_column_that_the_table_lost_is_refused_and_a_version_to_begin_with_leads_out(
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "orders"
-    append(table, "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1), ("b", "2024-03-01 10:00", "B", 2))
+    append(
+        table,
+        "2024-03-01 20:00",
+        ("a", "2024-03-01 10:00", "A", 1),
+        ("b", "2024-03-01 10:00", "B", 2),
+    )
     world = world_of(tmp_path / "lake", table)
     world.backfill(DAYS)
     before = world.contents()
     renamed = DeltaTable(str(table)).to_pyarrow_table().rename_columns(["id", "at", "whom", "n"])
     write_deltalake(str(table), renamed, mode="overwrite", schema_mode="overwrite")
     committed(table, "2024-03-02 20:00")
-    with pytest.raises(LandingError, match=r"version 1 has no column who any more.*first_version = 1 beside table"):
+    with pytest.raises(
+        LandingError, match=r"version 1 has no column who any more.*first_version = 1 beside table"
+    ):
         scan_all(world.open()[0])
     assert world.contents() == before
-    mended = world_of(tmp_path / "lake", table, "first_version = 1", SELECT.replace("who AS", "whom AS"))
+    mended = world_of(
+        tmp_path / "lake", table, "first_version = 1", SELECT.replace("who AS", "whom AS")
+    )
     accept(mended.open()[0], "as the owner named it")
     mended.backfill(DAYS)
     assert held(mended) == {"a": ("A", 1), "b": ("B", 2)}
@@ -232,7 +291,11 @@ def test_a_column_that_the_table_lost_is_refused_and_a_version_to_begin_with_lea
 
 def test_a_commit_by_a_clock_far_ahead_is_told_and_holds_no_later_one_up(tmp_path: Path) -> None:
     table = tmp_path / "orders"
-    for key, at in (("a", "2024-03-01 20:00"), ("b", "2099-01-01 20:00"), ("c", "2024-03-02 20:00")):
+    for key, at in (
+        ("a", "2024-03-01 20:00"),
+        ("b", "2099-01-01 20:00"),
+        ("c", "2024-03-02 20:00"),
+    ):
         append(table, at, (key, "2024-03-01 10:00", "A", 1))
     world = world_of(tmp_path / "lake", table)
     report = scan_all(world.open()[0])
@@ -246,9 +309,16 @@ def test_a_commit_by_a_clock_far_ahead_is_told_and_holds_no_later_one_up(tmp_pat
     assert held(world) == {"a": ("A", 1), "b": ("A", 2), "c": ("A", 1)}
 
 
-def test_an_update_that_comes_too_late_leaves_the_row_that_it_replaced_until_it_is_released(tmp_path: Path) -> None:
+def test_an_update_that_comes_too_late_leaves_the_row_that_it_replaced_until_it_is_released(
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "orders"
-    append(table, "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1), ("b", "2024-03-01 10:00", "B", 2))
+    append(
+        table,
+        "2024-03-01 20:00",
+        ("a", "2024-03-01 10:00", "A", 1),
+        ("b", "2024-03-01 10:00", "B", 2),
+    )
     DeltaTable(str(table)).update({"n": "7"}, predicate="id = 'a'")
     committed(table, "2024-03-04 20:00")
     DeltaTable(str(table)).delete("id = 'b'")

@@ -1,7 +1,9 @@
-"""A Delta table that others write, as a source: the tables of the lake are what the same rows delivered as files give.
+"""A Delta table that others write, as a source: the tables of the lake are what the same rows
+delivered as files give.
 
-Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by itself
-(`lake.test_source_log`), changed rows (`load.test_table_changes`), vacuum and rewritten logs (`test_table_history`).
+Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by
+itself (`lake.test_source_log`), changed rows (`load.test_table_changes`), vacuum and rewritten logs
+(`test_table_history`).
 """
 
 import json
@@ -56,7 +58,8 @@ PLACES = ("seq", "source_file", "row_number", "row", "fingerprint", "log_change"
 
 @dataclass(frozen=True)
 class Apart:
-    """Where a table of others and the lakes over it lie: below folders, or below prefixes of a bucket."""
+    """Where a table of others and the lakes over it lie: below folders, or below prefixes of a
+    bucket."""
 
     of_others: Path | str
     of_lakes: Path | str
@@ -113,10 +116,14 @@ def as_files(root: Path) -> World:
     root.mkdir(parents=True)
     select = SELECT.replace("at AS event_ts", "CAST(at AS timestamp) AS event_ts")
     toml = settings_text("x", f"{select}, CAST(arrived AS timestamp) AS arrival_ts")
-    (root / "lake.toml").write_text(toml.replace('table = "x"', 'files = "landing/*.jsonl"\nformat = "jsonl"') + SHARED)
+    (root / "lake.toml").write_text(
+        toml.replace('table = "x"', 'files = "landing/*.jsonl"\nformat = "jsonl"') + SHARED
+    )
     world = World(root)
     for number, (arrived, rows) in enumerate(ROWS.items()):
-        told = [{"id": i, "at": at, "who": who, "n": n, "arrived": arrived} for i, at, who, n in rows]
+        told = [
+            {"id": i, "at": at, "who": who, "n": n, "arrived": arrived} for i, at, who, n in rows
+        ]
         land_bytes(world, f"{number}.jsonl", "".join(json.dumps(r) + "\n" for r in told).encode())
     return world
 
@@ -129,7 +136,9 @@ def test_an_append_only_table_gives_what_the_same_rows_give_as_files(tmp_path: P
     found, wanted = (w.contents(*PLACES) for w in (of_table, of_files))
     assert found == wanted
     assert len(found["training"]) > 3
-    assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], "nothing is copied"
+    assert not [p for p in (of_table.root / ".stock").glob("*.parquet") if not p.is_symlink()], (
+        "nothing is copied"
+    )
 
 
 def repeated(rows: Sequence[Any], key: str) -> int:
@@ -139,7 +148,9 @@ def repeated(rows: Sequence[Any], key: str) -> int:
 
 def test_an_append_only_log_with_repeated_rows_becomes_a_table_without(tmp_path: Path) -> None:
     table = of_others(tmp_path)
-    append(table, "2024-03-05 20:00", *ROWS["2024-03-01 20:00"], *ROWS["2024-03-04 20:00"])  # a retried job
+    append(
+        table, "2024-03-05 20:00", *ROWS["2024-03-01 20:00"], *ROWS["2024-03-04 20:00"]
+    )  # a retried job
     append(table, "2024-03-05 20:00", *ROWS["2024-03-02 20:00"], *ROWS["2024-03-04 20:00"])
     log = rows_in(table)
     assert repeated(log, "id") == 8
@@ -147,18 +158,32 @@ def test_an_append_only_log_with_repeated_rows_becomes_a_table_without(tmp_path:
     world.backfill(DAYS, "raw", "staging")
     current = [row for row in world.content("staging") if row["known_until"] is None]
     assert repeated(current, "event_key") == 0
-    assert {r["event_key"]: r["value"] for r in current} == {"a": 7, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}
+    assert {r["event_key"]: r["value"] for r in current} == {
+        "a": 7,
+        "b": 2,
+        "c": 3,
+        "d": 4,
+        "e": 5,
+        "f": 6,
+    }
 
 
-def test_a_lake_in_a_bucket_copies_one(tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_in_a_bucket_copies_one(
+    tmp_path: Path, bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
-    here, far = world_of(tmp_path / "lake", table := of_others(tmp_path)), World(local_root(bucket_address))
+    here, far = (
+        world_of(tmp_path / "lake", table := of_others(tmp_path)),
+        World(local_root(bucket_address)),
+    )
     place_at(far.root).write(FILE_NAME, (here.root / FILE_NAME).read_bytes())
     for world in (here, far):
         world.backfill(DAYS, "raw")
     assert far.fingerprints()["raw"] == here.fingerprints()["raw"] != {}
     shutil.rmtree(table)
-    assert {path.is_file() for path in map(far.open()[0].lake.stock.local, copies_in(far))} == {True}
+    assert {path.is_file() for path in map(far.open()[0].lake.stock.local, copies_in(far))} == {
+        True
+    }
 
 
 def copies_in(world: World) -> list[str]:
@@ -166,16 +191,31 @@ def copies_in(world: World) -> list[str]:
 
 
 def story(table: Path | str, **options: Any) -> None:
-    """Five commits of two partitions: an append, a new column, an UPDATE, a DELETE and a MERGE that moves an event."""
+    """Five commits of two partitions: an append, a new column, an UPDATE, a DELETE and a MERGE that
+    moves an event."""
     options = {"partition_by": ["who"], **options}
-    append(table, "2024-03-01 20:00", *ROWS["2024-03-01 20:00"], ("z", "2024-03-01 09:00", None, 9), **options)
+    append(
+        table,
+        "2024-03-01 20:00",
+        *ROWS["2024-03-01 20:00"],
+        ("z", "2024-03-01 09:00", None, 9),
+        **options,
+    )
     more = SCHEMA.append(pa.field("note", pa.string()))
-    append(table, "2024-03-02 20:00", ("c", "2024-03-02 10:00", "A", 3, "new"), schema=more, schema_mode="merge")
+    append(
+        table,
+        "2024-03-02 20:00",
+        ("c", "2024-03-02 10:00", "A", 3, "new"),
+        schema=more,
+        schema_mode="merge",
+    )
     DeltaTable(str(table)).update({"n": "n + 100"}, predicate="id = 'a'")
     committed(table, "2024-03-03 20:00")
     DeltaTable(str(table)).delete("id = 'b'")
     committed(table, "2024-03-04 20:00")
-    moved = rows_of_orders([("c", "2024-03-03 10:00", "B", 3, "moved"), ("g", "2024-03-04 10:00", "B", 8, None)], more)
+    moved = rows_of_orders(
+        [("c", "2024-03-03 10:00", "B", 3, "moved"), ("g", "2024-03-04 10:00", "B", 8, None)], more
+    )
     merge = DeltaTable(str(table)).merge(moved, "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     committed(table, "2024-03-05 20:00")
@@ -183,7 +223,9 @@ def story(table: Path | str, **options: Any) -> None:
 
 @everywhere
 @pytest.mark.parametrize("feed", ["false", "true"])
-def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(apart: Apart, feed: str) -> None:
+def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(
+    apart: Apart, feed: str
+) -> None:
     story(apart.table, configuration={"delta.enableChangeDataFeed": feed})
     world = apart.world()
     world.backfill(DAYS)
@@ -193,10 +235,14 @@ def test_changed_and_deleted_rows_of_a_table_leave_what_the_table_holds(apart: A
     }
     by_day = Counter((str(r["arrival_date"]), r["op"]) for r in world.content("raw"))
     assert by_day == {
-        ("2024-03-01", "upsert"): 3, ("2024-03-02", "upsert"): 1,
-        ("2024-03-03", "delete"): 1, ("2024-03-03", "upsert"): 1, ("2024-03-04", "delete"): 1,
-        ("2024-03-05", "delete"): 1, ("2024-03-05", "upsert"): 2,
-    }, "rows of rewritten files that did not change are no deliveries"  # fmt: skip
+        ("2024-03-01", "upsert"): 3,
+        ("2024-03-02", "upsert"): 1,
+        ("2024-03-03", "delete"): 1,
+        ("2024-03-03", "upsert"): 1,
+        ("2024-03-04", "delete"): 1,
+        ("2024-03-05", "delete"): 1,
+        ("2024-03-05", "upsert"): 2,
+    }, "rows of rewritten files that did not change are no deliveries"
     assert world.content("quarantine") == []
 
 
@@ -208,13 +254,23 @@ def test_a_late_commit_makes_days_stale_and_a_compaction_none(apart: Apart) -> N
     before = world.fingerprints()
     compacted(table, "2024-03-05 20:00")
     report = scan_all(world.open()[0])
-    assert (report.new, report.is_clean, set.union(*world.states().values())) == ({}, True, UP_TO_DATE)
+    assert (report.new, report.is_clean, set.union(*world.states().values())) == (
+        {},
+        True,
+        UP_TO_DATE,
+    )
     assert [*read_again(world)] == [], "every commit was read before"
     append(table, "2024-03-01 22:00", ("late", "2024-03-02 10:00", "B", 50))
     assert list(scan_all(world.open()[0]).new.values()) == [(1, 0)]
-    assert world.days_in("stale", "raw") == {date(2024, 3, 5)}, "no commit is earlier than the one before it"
+    assert world.days_in("stale", "raw") == {date(2024, 3, 5)}, (
+        "no commit is earlier than the one before it"
+    )
     world.backfill(DAYS)
-    changed = {d for d, entry in world.fingerprints()["staging"].items() if before["staging"].get(d) != entry}
+    changed = {
+        d
+        for d, entry in world.fingerprints()["staging"].items()
+        if before["staging"].get(d) != entry
+    }
     assert changed == {date(2024, 3, 2)}
 
 
@@ -236,14 +292,24 @@ def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(apart: 
     assert world.contents() == whole.contents()
     stock = session.lake.stock
     changes = [r.sha256 for r in read_files(session.lake.store) if r.path.endswith("/changes")]
-    stock.delete(next(name for name in stock.names() if name.startswith(changes[0]) and name.endswith(".parquet")))
-    assert [*read_again(world)] == [*range(5)], "who wants the copy again must know where its rows lie"
+    stock.delete(
+        next(
+            name
+            for name in stock.names()
+            if name.startswith(changes[0]) and name.endswith(".parquet")
+        )
+    )
+    assert [*read_again(world)] == [*range(5)], (
+        "who wants the copy again must know where its rows lie"
+    )
     stock.delete_below("")
     world.backfill(DAYS, force=True)
     assert world.contents() == whole.contents()
 
 
-def test_a_mistyped_column_is_refused_and_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
+def test_a_mistyped_column_is_refused_and_a_column_that_came_later_is_null_before(
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "orders"
     story(table)
     payload = 'payload = { who = "STRING", note = "STRING" }'
@@ -271,7 +337,9 @@ def test_a_table_beside_files_has_ledgers_of_its_own(tmp_path: Path) -> None:
     toml = toml.replace("[features]", '[features]\nsource = "orders"').replace(
         "[labels]", '[labels]\nsource = "clicks"'
     )
-    clicks = f'[sources.clicks]\nfiles = "landing/*.jsonl"\nformat = "jsonl"\nselect = """{CLICKS}"""\n'
+    clicks = (
+        f'[sources.clicks]\nfiles = "landing/*.jsonl"\nformat = "jsonl"\nselect = """{CLICKS}"""\n'
+    )
     (root / "lake.toml").write_text(toml + clicks + SHARED)
     world = World(root)
     click = {"id": "x", "at": "2024-03-02 10:00:00", "arrived": "2024-03-05 10:00:00", "who": "A"}

@@ -1,4 +1,5 @@
-"""A Delta table as Spark writes it, read where it lies by Spark: partitions, changes, a new column, times in INT96.
+"""A Delta table as Spark writes it, read where it lies by Spark: partitions, changes, a new column,
+times in INT96.
 
 Not here: everything else about such sources (`test_table_sources`).
 """
@@ -16,8 +17,13 @@ from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.end_to_end.worlds import SHARED, World
 from backfill_assets_tests.tables import rows_in, settings_text
 
-pytestmark = [pytest.mark.users_do, pytest.mark.on_spark("the table is written by Spark's own Delta")]
-SELECT = "id AS event_key, at AS event_ts, who AS entity, n AS value, IF(note IS NULL, 0, 1) AS flag"
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.on_spark("the table is written by Spark's own Delta"),
+]
+SELECT = (
+    "id AS event_key, at AS event_ts, who AS entity, n AS value, IF(note IS NULL, 0, 1) AS flag"
+)
 STORY = """
 CREATE TABLE {t} (id STRING, at TIMESTAMP, who STRING, n BIGINT, day DATE) USING delta PARTITIONED BY (who, day)
     TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true');
@@ -33,9 +39,13 @@ MERGE INTO {t} USING (SELECT 'k8' AS id UNION ALL SELECT 'x') s ON {t}.id = s.id
 OPTIMIZE {t}"""
 
 
-def test_a_table_of_sparks_own_is_read_in_place_and_ends_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_of_sparks_own_is_read_in_place_and_ends_as_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table, now = tmp_path / "orders", utc_now()
-    for statement in STORY.format(t=f"delta.`{table}`", at=f"{now:%Y-%m-%d} 00:00:00.000001").split(";"):
+    for statement in STORY.format(t=f"delta.`{table}`", at=f"{now:%Y-%m-%d} 00:00:00.000001").split(
+        ";"
+    ):
         spark.sql(statement)
     world = World(tmp_path / "lake")
     world.root.mkdir()
@@ -45,18 +55,28 @@ def test_a_table_of_sparks_own_is_read_in_place_and_ends_as_it_is(spark: SparkSe
     world.backfill(days)
     newest = {r["event_key"]: r for r in world.content("staging") if r["known_until"] is None}
     assert {k: (r["entity"], r["value"], r["event_ts"], r["flag"]) for k, r in newest.items()} == {
-        r["id"]: (r["who"], r["n"], _plain(r["at"]), int(r["note"] is not None)) for r in rows_in(table)
+        r["id"]: (r["who"], r["n"], _plain(r["at"]), int(r["note"] is not None))
+        for r in rows_in(table)
     }
     assert len(newest) == 109
-    assert len(world.content("raw")) == 110 + 2 * 2 + 2 + 2 + 1, "no row that a rewritten file repeats"
+    assert len(world.content("raw")) == 110 + 2 * 2 + 2 + 2 + 1, (
+        "no row that a rewritten file repeats"
+    )
     assert world.content("quarantine") == []
     before = world.contents()
     spark.sql(f"OPTIMIZE delta.`{table}` ZORDER BY (id)")
     world.backfill(days)
-    assert (scan_all(world.open()[0]).known, world.contents()) == (len(world.content("files")), before)
-    spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    assert (scan_all(world.open()[0]).known, world.contents()) == (
+        len(world.content("files")),
+        before,
+    )
+    spark.sql(
+        f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
     spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 'k9'")
-    with pytest.raises(LandingError, match=r"version \d+ has deletion vectors, which are not read yet"):
+    with pytest.raises(
+        LandingError, match=r"version \d+ has deletion vectors, which are not read yet"
+    ):
         world.backfill(days)
     assert world.contents() == before
 

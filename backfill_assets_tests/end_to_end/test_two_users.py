@@ -1,7 +1,9 @@
-"""Another user of the same machine: reads nothing of a lake, and gets nowhere at the ports of its server.
+"""Another user of the same machine: reads nothing of a lake, and gets nowhere at the ports of its
+server.
 
-Tested here: what `nobody` can read, and what Spark's own ports answer to somebody without the secret. Not tested here:
-the token of Spark Connect (`engine.test_session`). Needs the right to become another user.
+Tested here: what `nobody` can read, and what Spark's own ports answer to somebody without the
+secret. Not tested here: the token of Spark Connect (`engine.test_session`). Needs the right to
+become another user.
 """
 
 import os
@@ -53,8 +55,13 @@ def spark_server() -> Iterator[Lake]:
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     before = os.umask(0o022)
-    rows = [delivery(1, "2024-03-01 10:00:00", None, "k1"), delivery(2, "2024-03-01 10:00:00", None, "bad", op="no")]
-    lake = make_lake(folder / "lake", rows, "2024-03-01", spark={"engine": "embedded", "memory": "1g"})
+    rows = [
+        delivery(1, "2024-03-01 10:00:00", None, "k1"),
+        delivery(2, "2024-03-01 10:00:00", None, "bad", op="no"),
+    ]
+    lake = make_lake(
+        folder / "lake", rows, "2024-03-01", spark={"engine": "embedded", "memory": "1g"}
+    )
     os.umask(0o022)
     lake.root.chmod(0o755)
     (lake.root / "home").mkdir(mode=0o700)
@@ -70,8 +77,12 @@ def spark_server() -> Iterator[Lake]:
 
 def test_another_user_reads_nothing_and_is_refused_at_every_port(spark_server: Lake) -> None:
     (spark_server.root / "home").rename(spark_server.root / ".home")
-    theirs, ours = (run_python(READABLE, spark_server.root, str(user)).splitlines() for user in (NOBODY, 0))
-    provided = {str(p) for p in (spark_server.root / "landing").iterdir()} | {str(spark_server.root / "lake.toml")}
+    theirs, ours = (
+        run_python(READABLE, spark_server.root, str(user)).splitlines() for user in (NOBODY, 0)
+    )
+    provided = {str(p) for p in (spark_server.root / "landing").iterdir()} | {
+        str(spark_server.root / "lake.toml")
+    }
     assert set(theirs) <= provided
     written = {Path(p).relative_to(spark_server.root).parts[0] for p in ours}
     assert {"tables", ".stock", ".server", "report.html"} <= written
@@ -88,7 +99,8 @@ def test_another_user_reads_nothing_and_is_refused_at_every_port(spark_server: L
 
 
 def _answer(port: int) -> bytes:
-    """What one of Spark's own ports says to a request (its frame: length, kind 3, number, body) without a secret."""
+    """What one of Spark's own ports says to a request (its frame: length, kind 3, number, body)
+    without a secret."""
     body = b"no secret"
     frame = struct.pack(">bqi", 3, 7, len(body)) + body
     with socket.create_connection(("127.0.0.1", port), timeout=10) as line:

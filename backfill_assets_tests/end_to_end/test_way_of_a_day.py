@@ -1,7 +1,8 @@
-"""The way of a day from a command to its commit: as the guide draws it, and how often the lake is looked at.
+"""The way of a day from a command to its commit: as the guide draws it, and how often the lake is
+looked at.
 
-Tested here: one command of a person and its run in this process, followed by a profiler. Not tested here: what the
-files of logs cost (`test_opened_logs`), and what each stop of the way does.
+Tested here: one command of a person and its run in this process, followed by a profiler. Not tested
+here: what the files of logs cost (`test_opened_logs`), and what each stop of the way does.
 """
 
 import inspect
@@ -37,15 +38,27 @@ from backfill_assets_tests.processes import CHECKOUT
 pytestmark = pytest.mark.usefixtures("spark")
 PACKAGE = f"{Path(backfill_assets.__file__).parent}/"
 DAYS = [f"2024-03-0{n}" for n in range(1, 5)]
-AT_MOST = 2  # whole looks of a command and its run, at its beginning and its end; a fence looks besides
+AT_MOST = (
+    2  # whole looks of a command and its run, at its beginning and its end; a fence looks besides
+)
 GUIDE = CHECKOUT / "backfill_assets" / "guides" / "how-it-works.md"
 STOPS: Mapping[str, CodeType] = {  # each with the code of the function whose call is the stop
-    "ask": run_if_needed.__code__, "state": read_view.__code__, "run": work_of.__code__, "rebuild": build.__code__,
-    "compute": transform.__code__, "stage": write.__code__, "audit": audit.__code__, "judge": judge.__code__,
-    "hand over": RebuildIOManager.handle_output.__code__, "fence": replace_days_locked.__code__,
-    "commit": commit_files.__code__, "show": day_metadata.__code__,
-}  # fmt: skip
-ENTERED_AT_MOST = 66  # files, without `core`, `engine` and `pipeline` (63 were counted): more are more to read
+    "ask": run_if_needed.__code__,
+    "state": read_view.__code__,
+    "run": work_of.__code__,
+    "rebuild": build.__code__,
+    "compute": transform.__code__,
+    "stage": write.__code__,
+    "audit": audit.__code__,
+    "judge": judge.__code__,
+    "hand over": RebuildIOManager.handle_output.__code__,
+    "fence": replace_days_locked.__code__,
+    "commit": commit_files.__code__,
+    "show": day_metadata.__code__,
+}
+ENTERED_AT_MOST = (
+    66  # files, without `core`, `engine` and `pipeline` (63 were counted): more are more to read
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +74,8 @@ def made(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[La
 
 @contextmanager
 def followed(meanwhile: Callable[[FrameType], None] = lambda _: None) -> Iterator[list[CodeType]]:
-    """The code of each function of the package that this thread enters in the block, none for a module or class that
-    is imported; `meanwhile` is called with its frame."""
+    """The code of each function of the package that this thread enters in the block, none for a
+    module or class that is imported; `meanwhile` is called with its frame."""
     entered: list[CodeType] = []
 
     def follow(frame: FrameType, event: str, _argument: object) -> None:
@@ -79,7 +92,8 @@ def followed(meanwhile: Callable[[FrameType], None] = lambda _: None) -> Iterato
 
 
 def test_the_guide_draws_the_stops_of_a_day_with_the_files_that_lead_to_each(made: Lake) -> None:
-    """Files that lead to a stop are those of the calls on the stack there that led to no stop before."""
+    """Files that lead to a stop are those of the calls on the stack there that led to no stop
+    before."""
     waiting, found = dict(STOPS), dict[str, list[str]]()
 
     def meanwhile(frame: FrameType) -> None:
@@ -87,10 +101,22 @@ def test_the_guide_draws_the_stops_of_a_day_with_the_files_that_lead_to_each(mad
         if name and frame.f_code is waiting[name]:
             del waiting[name]
             before = {file for files in found.values() for file in files}
-            found[name] = [file for file in dict.fromkeys(reversed(list(_stack(frame)))) if file not in before]
+            found[name] = [
+                file for file in dict.fromkeys(reversed(list(_stack(frame)))) if file not in before
+            ]
 
     with followed(meanwhile) as entered:
-        words = ("--from", DAYS[2], "--to", DAYS[2], "--tables", "staging", "--force", "--lake", made.root)
+        words = (
+            "--from",
+            DAYS[2],
+            "--to",
+            DAYS[2],
+            "--tables",
+            "staging",
+            "--force",
+            "--lake",
+            made.root,
+        )
         assert run("backfill", *words).exit_code == 0
     assert _drawn() == found
     until_commit = {_place(code) for code in entered[: entered.index(commit_files.__code__)]}
@@ -112,26 +138,40 @@ def _place(code: CodeType) -> str:
 
 def _drawn() -> dict[str, list[str]]:
     """The stops of the guide's drawing, each with its files."""
-    (drawing,) = re.findall(r"^## The way of a day\n.*?^```\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S)
+    (drawing,) = re.findall(
+        r"^## The way of a day\n.*?^```\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S
+    )
     stops = re.split(r"^ *\d+ ([a-z ]+?)  +", drawing, flags=re.M)[1:]
-    return {name: re.findall(r"[a-z_/]+\.py", text) for name, text in zip(stops[::2], stops[1::2], strict=True)}
+    return {
+        name: re.findall(r"[a-z_/]+\.py", text)
+        for name, text in zip(stops[::2], stops[1::2], strict=True)
+    }
 
 
-def test_a_command_and_its_run_look_at_the_lake_at_their_beginning_and_at_their_end(made: Lake) -> None:
+def test_a_command_and_its_run_look_at_the_lake_at_their_beginning_and_at_their_end(
+    made: Lake,
+) -> None:
     with followed() as entered:
         result = run("backfill", "--from", DAYS[1], "--to", DAYS[1], "--force", "--lake", made.root)
     assert result.exit_code == 0, result.output
-    assert [entered.count(of.__code__) for of in (load, build)] == [1, 5], "else nothing was followed"
+    assert [entered.count(of.__code__) for of in (load, build)] == [1, 5], (
+        "else nothing was followed"
+    )
     assert entered.count(read_view.__code__) <= AT_MOST
 
 
 def test_what_lands_and_is_loaded_in_the_middle_of_a_run_is_stale_after_it(made: Lake) -> None:
-    """Each table of the run is made from what the run found: no receipt claims to know the late row."""
+    """Each table of the run is made from what the run found: no receipt claims to know the late
+    row."""
     built = iter(range(3))
 
     def meanwhile(frame: FrameType) -> None:
         if frame.f_code is build.__code__ and next(built) == 1:
-            land(made, "late.jsonl", [delivery(9, f"{DAYS[3]} 23:00:00", f"{DAYS[1]} 10:00:00", "late")])
+            land(
+                made,
+                "late.jsonl",
+                [delivery(9, f"{DAYS[3]} 23:00:00", f"{DAYS[1]} 10:00:00", "late")],
+            )
             backfill(made, DAYS[3], DAYS[3], ["raw"])
 
     asked = ("--from", DAYS[1], "--to", DAYS[1], "--force", "--tables", "staging,features,labels")

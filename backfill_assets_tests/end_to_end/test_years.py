@@ -1,7 +1,8 @@
-"""Forty days of use with upkeep: what a lake holds stays within its bounds, and what was promised works.
-Here: landings, late data, backfills, rollbacks, a candidate, snapshots and `maintain` together, without an engine.
-Not here: runs in Dagster that go (`orchestration.test_rollbacks`). Commits have the times at which they were made;
-upkeep reads a clock by which the day that lies `KEPT` simulated days back was exactly `rollback_days` ago."""
+"""Forty days of use with upkeep: what a lake holds stays within its bounds, and what was promised
+works. Here: landings, late data, backfills, rollbacks, a candidate, snapshots and `maintain`
+together, without an engine. Not here: runs in Dagster that go (`orchestration.test_rollbacks`).
+Commits have the times at which they were made; upkeep reads a clock by which the day that lies
+`KEPT` simulated days back was exactly `rollback_days` ago."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +35,9 @@ ROLLBACK_EVERY, UPKEEP_EVERY, CANDIDATE_EVERY = 30, 30, 35
 COMMITS_A_DAY, LIVE_FILES_A_DAY, BYTES_PER_COMMIT = 9, 3, 8000  # of all tables together
 
 
-def test_a_lake_in_use_stays_small_and_every_kept_rollback_and_snapshot_works(tmp_path: Path) -> None:
+def test_a_lake_in_use_stays_small_and_every_kept_rollback_and_snapshot_works(
+    tmp_path: Path,
+) -> None:
     made, began = Planned(tmp_path / "lake"), [time.time()] * DAYS
     for number in range(DAYS, LAST):
         began.append(time.time())
@@ -45,7 +48,9 @@ def test_a_lake_in_use_stays_small_and_every_kept_rollback_and_snapshot_works(tm
                 maintain(made.lake, made.pipeline)
     assert list(beyond(made)) == []
     assert [d.what for d in examine_snapshots(made.lake) if d.level is not Level.OK] == []
-    preview(made.lake, made.pipeline, RollbackRequest(plan="p30", over_newer=True))  # as each plan of the last days
+    preview(
+        made.lake, made.pipeline, RollbackRequest(plan="p30", over_newer=True)
+    )  # as each plan of the last days
     assert len(made.values("staging")) == LAST
     states = made.states()
     assert {states.of("raw", day(n)) for n in range(LAST)} == {State.FRESH}
@@ -65,7 +70,9 @@ def live_through(made: Planned, number: int) -> None:
         release(made.lake, made.pipeline, asked, Provenance("release"))
     if number % SNAPSHOT_EVERY == 0:
         days = DayRange(day(number - 5), day(number))
-        create_snapshot(made.lake, made.pipeline, SnapshotRequest(f"s{number}", ["staging"], days, unfit="take"))
+        create_snapshot(
+            made.lake, made.pipeline, SnapshotRequest(f"s{number}", ["staging"], days, unfit="take")
+        )
     if number % CANDIDATE_EVERY == 0:
         beside = CandidateWorld.of(made, "features")
         beside.there.write("features", dict.fromkeys(range(number - 7, number), -number))
@@ -77,8 +84,14 @@ def land(made: Planned, number: int, late: int | None) -> None:
     """A day lands and is loaded; with it, perhaps, a late row of the day `late`."""
     version = made.write("raw", {number: 1})
     rows = [arrival(day(number), f"F-{number}")]
-    rows += [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}] if late is not None else []
-    said = receipt("arrivals", {day(number): DayEntry(len(rows), f"F-{number}", "")}, inputs={"raw": version})
+    rows += (
+        [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}]
+        if late is not None
+        else []
+    )
+    said = receipt(
+        "arrivals", {day(number): DayEntry(len(rows), f"F-{number}", "")}, inputs={"raw": version}
+    )
     path = made.lake.table_place(ARRIVALS.name).local()
     month = rows[0]["arrival_month"]  # of which a load writes all rows again
     rows += DeltaTable(path).to_pyarrow_table(filters=[("arrival_month", "=", month)]).to_pylist()
@@ -99,7 +112,11 @@ def beyond(made: Planned) -> Iterator[str]:
             sum(len(made.lake.store.data_files(made.contract(t))) for t in names),
             LAST * LIVE_FILES_A_DAY + 30,
         ),
-        ("files", sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything), 225),
+        (
+            "files",
+            sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything),
+            225,
+        ),
         ("commits", sum(len(versions(t)) for t in (made.root / "tables").iterdir()), commits),
         ("bytes", sum(p.stat().st_size for p in everything), commits * BYTES_PER_COMMIT),
     ):

@@ -1,6 +1,7 @@
-"""The command line on a lake with an embedded server, for tests that kill what they started.
-Here: starting a command in a process of its own, what it says, what receipts say of a plan, and who works on a lake.
-Not here: commands of tests that need no server (`cli.typed`), and any assertion about a lake."""
+"""The command line on a lake with an embedded server, for tests that kill what they started. Here:
+starting a command in a process of its own, what it says, what receipts say of a plan, and who works
+on a lake. Not here: commands of tests that need no server (`cli.typed`), and any assertion about a
+lake."""
 
 import json
 import subprocess
@@ -25,7 +26,9 @@ from backfill_assets_tests.processes import start
 PATIENCE_SECONDS = 900.0
 FIRST = date(2024, 3, 1)
 EMBEDDED = {"engine": "embedded", "memory": "1g"}
-HERE = frozenset({"audit", "plan", "release", "rollback", "show", "status"})  # no engine, so no process of their own
+HERE = frozenset(
+    {"audit", "plan", "release", "rollback", "show", "status"}
+)  # no engine, so no process of their own
 
 
 def days_lake(folder: Path, days: int) -> Lake:
@@ -38,7 +41,8 @@ def days_lake(folder: Path, days: int) -> Lake:
 
 
 def command(lake: Lake, *words: str) -> "subprocess.Popen[str]":
-    """The command line at work on the lake, in a session of its own; what it tells goes to `told_file`."""
+    """The command line at work on the lake, in a session of its own; what it tells goes to
+    `told_file`."""
     env = {"DAGSTER_HOME": str(lake.root.parent)}
     whole = ["-m", "backfill_assets", "--lake", str(lake.root), *words]
     with told_file(lake).open("a") as told:
@@ -51,10 +55,13 @@ def told_file(lake: Lake) -> Path:
 
 
 def said(lake: Lake, *words: str) -> str:
-    """What a command that succeeds says on stdout. It runs in this process where one of its own would add its start."""
+    """What a command that succeeds says on stdout. It runs in this process where one of its own
+    would add its start."""
     if words[0] in HERE:
         home = {"DAGSTER_HOME": str(lake.root.parent)}
-        done = CliRunner().invoke(app, ["--lake", str(lake.root), *words], env=home, catch_exceptions=False)
+        done = CliRunner().invoke(
+            app, ["--lake", str(lake.root), *words], env=home, catch_exceptions=False
+        )
         assert done.exit_code == 0, done.output
         return done.stdout
     with command(lake, *words) as made:
@@ -85,7 +92,8 @@ def content(lake: Lake) -> dict[str, dict[str, tuple[int, str]]]:
 
 
 def at_work(lake: Lake) -> list[psutil.Process]:
-    """The processes whose command line names the lake, but for its Spark server and who watches that."""
+    """The processes whose command line names the lake, but for its Spark server and who watches
+    that."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []

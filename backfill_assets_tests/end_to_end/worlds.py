@@ -1,6 +1,6 @@
-"""Small lakes of the contract, described by `lake.toml` alone: landed in, loaded and built, then read by delta-rs.
-Here: writing deliveries as files of any format, the settings text, the load path without Dagster, and contents as
-plain rows. Not here: what the contents must be (`oracle`)."""
+"""Small lakes of the contract, described by `lake.toml` alone: landed in, loaded and built, then
+read by delta-rs. Here: writing deliveries as files of any format, the settings text, the load path
+without Dagster, and contents as plain rows. Not here: what the contents must be (`oracle`)."""
 
 import csv
 import gzip
@@ -38,13 +38,24 @@ SHARED = '[spark]\nmemory = "2g"\n'  # the `spark` fixture's server serves what 
 TEXT_SELECT = ", ".join(
     f"{e} AS {c}"
     for c, e in {
-        "seq": "cast(seq AS bigint)", "arrival_ts": "cast(arrival_ts AS timestamp_ntz)",
-        "version_ts": "cast(version_ts AS timestamp_ntz)", "event_ts": "cast(event_ts AS timestamp_ntz)",
-        "event_key": "event_key", "op": "op", "entity": "nullif(entity, '')", "value": "cast(value AS bigint)",
+        "seq": "cast(seq AS bigint)",
+        "arrival_ts": "cast(arrival_ts AS timestamp_ntz)",
+        "version_ts": "cast(version_ts AS timestamp_ntz)",
+        "event_ts": "cast(event_ts AS timestamp_ntz)",
+        "event_key": "event_key",
+        "op": "op",
+        "entity": "nullif(entity, '')",
+        "value": "cast(value AS bigint)",
         "flag": "cast(flag AS int)",
     }.items()
-)  # fmt: skip
-FORMATS = {"csv": "csv", "csv.gz": "csv", "jsonl": "jsonl", "jsonl.gz": "jsonl", "parquet": "parquet"}
+)
+FORMATS = {
+    "csv": "csv",
+    "csv.gz": "csv",
+    "jsonl": "jsonl",
+    "jsonl.gz": "jsonl",
+    "parquet": "parquet",
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,8 @@ class World:
         return pipeline.states(read_view(lake_session.lake, pipeline.contracts))
 
     def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
-        """Load and build tables (all by default) over the days, as a run does; raises what a run would fail with."""
+        """Load and build tables (all by default) over the days, as a run does; raises what a run
+        would fail with."""
         lake_session, pipeline = self.open()
         known = Known(lake_session.lake, pipeline)
         return {
@@ -88,13 +100,18 @@ class World:
     def contents(self, *leave_out: str) -> dict[str, list[Row]]:
         """All tables of the pipeline and the ledger `arrivals`."""
         _, pipeline = self.open()
-        return {n: self.content(n, *leave_out) for n in (*(t.name for t in pipeline.tables), "arrivals")}
+        return {
+            n: self.content(n, *leave_out) for n in (*(t.name for t in pipeline.tables), "arrivals")
+        }
 
     def fingerprints(self) -> dict[str, dict[date, tuple[int, str]]]:
         """Per table and day the rows and fingerprint that the newest receipt names."""
         found = self.look()
         return {
-            name: {d: (r.entry.rows, r.entry.fingerprint) for d, r in found.view.table(name).latest.items()}
+            name: {
+                d: (r.entry.rows, r.entry.fingerprint)
+                for d, r in found.view.table(name).latest.items()
+            }
             for name in (*found.contracts, "arrivals", "quarantine")
         }
 
@@ -106,7 +123,10 @@ class World:
     def states(self) -> dict[str, set[str]]:
         """Per table the states of the days that have a receipt."""
         found = self.look()
-        return {name: {found.of(name, d) for d in found.view.table(name).latest} for name in found.contracts}
+        return {
+            name: {found.of(name, d) for d in found.view.table(name).latest}
+            for name in found.contracts
+        }
 
 
 def run(request: RebuildRequest) -> Candidate:
@@ -121,7 +141,9 @@ def plain(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def make_world(root: Path, rules: Rules, format: str = "jsonl", *, as_of: bool = True, more: str = SHARED) -> World:
+def make_world(
+    root: Path, rules: Rules, format: str = "jsonl", *, as_of: bool = True, more: str = SHARED
+) -> World:
     """An empty lake whose `lake.toml` says what `rules` say. `format` is a key of FORMATS."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "landing").mkdir(exist_ok=True)
@@ -150,7 +172,9 @@ early_tolerance_days = {rules.early_tolerance_days}
 def in_place(world: World) -> World:
     """The world, which reads Parquet where it landed."""
     settings = world.root / "lake.toml"
-    settings.write_text(settings.read_text().replace('format = "parquet"', 'format = "parquet"\nin_place = true'))
+    settings.write_text(
+        settings.read_text().replace('format = "parquet"', 'format = "parquet"\nin_place = true')
+    )
     return world
 
 
@@ -176,7 +200,9 @@ def encoded(format: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
         pq.write_table(pa.Table.from_pylist([dict(r) for r in rows], SCHEMA), sink)
         return sink.getvalue()
     if format == "jsonl":
-        return "".join(json.dumps({k: _text(v) for k, v in r.items()}) + "\n" for r in rows).encode()
+        return "".join(
+            json.dumps({k: _text(v) for k, v in r.items()}) + "\n" for r in rows
+        ).encode()
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -46,11 +46,16 @@ def test_a_jar_that_somebody_added_or_altered_is_refused_by_name(cache: Path) ->
         delta_jars(NO_JAVA, ())
     (cache / "a-first.jar").unlink()
     (cache / NAME).write_bytes(b"more")
-    with pytest.raises(BackfillError, match=rf"the jar .*{NAME}: its sha256 is .* Spark was not started.*remove the"):
+    with pytest.raises(
+        BackfillError,
+        match=rf"the jar .*{NAME}: its sha256 is .* Spark was not started.*remove the",
+    ):
         delta_jars(NO_JAVA, ())
 
 
-def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_fetched_again_where_one_is_missing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = shutil.copytree(cache, cache.with_name("elsewhere"))
     (cache / NAME).unlink()
 
@@ -65,9 +70,13 @@ def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: p
 UNKNOWN = "io.delta:delta-spark_4.2_2.13:0.0.0"
 
 
-def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would_trust_them(cache: Path) -> None:
+def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would_trust_them(
+    cache: Path,
+) -> None:
     jars = present_jars()
-    with pytest.raises(BackfillError, match=r"0\.0\.0.*knows no checksums.*4\.4\.0.*trust_jars = ") as refused:
+    with pytest.raises(
+        BackfillError, match=r"0\.0\.0.*knows no checksums.*4\.4\.0.*trust_jars = "
+    ) as refused:
         prove(UNKNOWN, jars)
     assert f'trust_jars = "{digest_of(jars)}" below [spark]' in str(refused.value)
     prove(UNKNOWN, jars, digest_of(jars))
@@ -81,11 +90,15 @@ def test_a_cache_that_cannot_be_used_is_named_with_the_variable(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
-    with pytest.raises(BackfillError, match=rf"{tmp_path}/file.*not a directory.*\$BACKFILL_ASSETS_CACHE"):
+    with pytest.raises(
+        BackfillError, match=rf"{tmp_path}/file.*not a directory.*\$BACKFILL_ASSETS_CACHE"
+    ):
         delta_jars(NO_JAVA, ())
 
 
-def test_the_folder_is_the_named_one_else_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_the_named_one_else_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "named"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "named"
@@ -95,7 +108,9 @@ def test_the_folder_is_the_named_one_else_the_users_cache(tmp_path: Path, monkey
     assert cache_folder() == (Path.home() / ".cache" / "backfill-assets").resolve()
 
 
-def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_where_others_may_put_jars_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     tmp_path.chmod(0o777)
     for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):

@@ -1,5 +1,5 @@
-"""The channel to a server: calls end soon after the server's process, deadlines, and which address it dials.
-Not here: sessions on the real one (`test_session`)."""
+"""The channel to a server: calls end soon after the server's process, deadlines, and which address
+it dials. Not here: sessions on the real one (`test_session`)."""
 
 import socket
 import subprocess
@@ -45,7 +45,9 @@ time.sleep(600)
 @contextmanager
 def a_silent_server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     """The port and process of a server that takes every call, says so, and answers none."""
-    with subprocess.Popen([sys.executable, "-c", SILENT_SERVER], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", SILENT_SERVER], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline()), process
@@ -114,11 +116,15 @@ def test_the_servers_address_is_dialled_by_number_and_who_listens_elsewhere_hear
     with socket.create_server(("127.0.0.1", 0)) as bound:
         line = ServerChannel(f"sc://127.0.0.1:{bound.getsockname()[1]}/;token=secret")
         channel = line.toChannel()
-        thread, _ = in_the_background(lambda: channel.unary_unary(SERVICE + "Config")(b"", timeout=MOST_SECONDS))
+        thread, _ = in_the_background(
+            lambda: channel.unary_unary(SERVICE + "Config")(b"", timeout=MOST_SECONDS)
+        )
         bound.settimeout(MOST_SECONDS)
         connection, _ = bound.accept()
         connection.settimeout(MOST_SECONDS)
-        assert connection.recv(24).startswith(b"PRI * HTTP/2")  # in clear, as the server on the loopback speaks
+        assert connection.recv(24).startswith(
+            b"PRI * HTTP/2"
+        )  # in clear, as the server on the loopback speaks
         connection.close()
         channel.close()
         thread.join(MOST_SECONDS)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_frame_of_a_server_is_written_where_functions_of_the_process_are_those_of_a_classic_session(
+def test_a_frame_of_a_server_is_written_beside_a_classic_session(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, folder = spark.range(3), tmp_path / "a folder"
@@ -51,15 +51,22 @@ class Elsewhere:
         self.read = Mock(**{"schema.return_value.parquet.return_value": other})
 
 
-def test_a_server_with_folders_of_its_own_is_refused_with_what_to_do(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_server_with_folders_of_its_own_is_refused_with_what_to_do(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     other = spark.sql("SELECT 'another' AS word")
-    with pytest.raises(BackfillError, match=r"does not see it \(it finds another file there\).*frame\.toArrow\(\)"):
+    with pytest.raises(
+        BackfillError, match=r"does not see it \(it finds another file there\).*frame\.toArrow\(\)"
+    ):
         refuse_elsewhere(cast("SparkSession", Elsewhere(other)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(spark: "SparkSession", tmp_path: Path) -> None:
-    """As of executors on other machines that are gone: the driver is content, and nothing lies in its folder."""
+def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """As of executors on other machines that are gone: the driver is content, and nothing lies in
+    its folder."""
 
     class Classic:
         sparkContext = SimpleNamespace(master="spark://another:7077")
@@ -70,7 +77,9 @@ def test_a_frame_whose_rows_went_elsewhere_is_refused_with_their_count(spark: "S
     frame = SimpleNamespace(sparkSession=Classic(), observe=lambda rows, count: observed)
     counted = SimpleNamespace(get={"rows": 3})
     with pytest.raises(BackfillError, match="of 3 rows that its session wrote, 0 are here"):
-        write_parquet(cast("DataFrame", frame), tmp_path / "folder", lambda: counted, lambda *_: None)
+        write_parquet(
+            cast("DataFrame", frame), tmp_path / "folder", lambda: counted, lambda *_: None
+        )
     assert written == [f"file://{tmp_path / 'folder'}"]
 
 
@@ -132,10 +141,14 @@ def test_a_session_that_gives_our_tables_other_rows_is_refused_with_each_setting
     bad = Session(**{"session.timeZone": "Europe/Berlin", "ansi.enabled": "false"})
     with pytest.raises(SettingsError) as refusal:
         refuse_unfit(cast("SparkSession", bad))
-    assert "timeZone is Europe/Berlin (days end at midnight of UTC); spark.sql.ansi.enabled is false" in str(
-        refusal.value
+    assert (
+        "timeZone is Europe/Berlin (days end at midnight of UTC); spark.sql.ansi.enabled is false"
+        in str(refusal.value)
     )
-    assert '.config("spark.sql.session.timeZone", "UTC").config("spark.sql.ansi.enabled", "true")' in str(refusal.value)
+    assert (
+        '.config("spark.sql.session.timeZone", "UTC").config("spark.sql.ansi.enabled", "true")'
+        in str(refusal.value)
+    )
 
 
 def test_an_engine_that_ranks_null_otherwise_than_spark_is_refused(spark: "SparkSession") -> None:
@@ -149,19 +162,28 @@ def test_an_engine_that_ranks_null_otherwise_than_spark_is_refused(spark: "Spark
         refuse_unfit(cast("SparkSession", Configured()))
 
 
-def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(tmp_path: Path) -> None:
+def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(
+    tmp_path: Path,
+) -> None:
     missing = AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")
     session = Mock(**{"read.format.return_value.option.return_value.load.side_effect": missing})
-    with pytest.raises(BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"):
+    with pytest.raises(
+        BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"
+    ):
         delta_frame(session, str(tmp_path), 3)
 
 
-def test_a_session_that_a_project_gives_to_another_lake_stays_its_own(spark: "SparkSession", tmp_path: Path) -> None:
-    """As dagster-pyspark's resource of a lake does it: else nothing would be set on the session any more."""
+def test_a_session_that_a_project_gives_to_another_lake_stays_its_own(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """As dagster-pyspark's resource of a lake does it: else nothing would be set on the session any
+    more."""
     opened = LakeSession(make_lake(tmp_path / "own", [], "2024-01-01"))
     session = opened.spark()
     before = own_server(session)
-    assert open_session(tmp_path / "other", EngineSettings(THEIRS, project_session=session)) is session
+    assert (
+        open_session(tmp_path / "other", EngineSettings(THEIRS, project_session=session)) is session
+    )
     assert not is_project_session(session)
     assert own_server(session) == before
 
@@ -170,6 +192,8 @@ def test_a_session_that_cannot_start_is_refused_with_the_java_that_it_needs() ->
     def start() -> None:
         raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.\nmore")
 
-    with pytest.raises(SettingsError, match=r"could not be started: \[JAVA_GATEWAY_EXITED\] Java.*JAVA_HOME") as found:
+    with pytest.raises(
+        SettingsError, match=r"could not be started: \[JAVA_GATEWAY_EXITED\] Java.*JAVA_HOME"
+    ) as found:
         session_of(start)
     assert "more" not in str(found.value)

@@ -1,5 +1,5 @@
-"""The jars by which a Spark of ours reaches S3: a set of their own beside Delta's, with a checksum each.
-Not here: Delta's (`test_cache`)."""
+"""The jars by which a Spark of ours reaches S3: a set of their own beside Delta's, with a checksum
+each. Not here: Delta's (`test_cache`)."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from backfill_assets.engine.jar_pins import PINS, S3A
 NO_JAVA = Path("no java is needed")
 
 
-def test_the_jars_of_s3_are_a_set_of_their_own_with_a_checksum_each_for_the_hadoop_that_spark_brings(
+def test_the_jars_of_s3_are_a_set_of_their_own_with_a_checksum_each_for_sparks_hadoop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
@@ -22,7 +22,11 @@ def test_the_jars_of_s3_are_a_set_of_their_own_with_a_checksum_each_for_the_hado
         (folder / name).touch()
     assert len(present_jars(S3A)) == len(PINS[S3A])
     assert present_jars() == ()
-    with pytest.raises(BackfillError, match=r"the jar .*hadoop-aws-3\.5\.0\.jar: its sha256 is .*Spark was not"):
+    with pytest.raises(
+        BackfillError, match=r"the jar .*hadoop-aws-3\.5\.0\.jar: its sha256 is .*Spark was not"
+    ):
         s3a_jars(NO_JAVA, ())
-    with pytest.raises(BackfillError, match=r"brings another Hadoop than 3\.5\.0.*Spark Connect server"):
+    with pytest.raises(
+        BackfillError, match=r"brings another Hadoop than 3\.5\.0.*Spark Connect server"
+    ):
         s3a_jars(NO_JAVA, (), tmp_path)

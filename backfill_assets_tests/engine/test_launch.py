@@ -1,6 +1,6 @@
-"""A lake's Sail server as a process: found, shared, stopped as Spark's is, without Java, and closed to other users.
-Not here: the life that both kinds of server share (`test_server`), and what a lake holds afterwards
-(`end_to_end.test_sail`)."""
+"""A lake's Sail server as a process: found, shared, stopped as Spark's is, without Java, and closed
+to other users. Not here: the life that both kinds of server share (`test_server`), and what a lake
+holds afterwards (`end_to_end.test_sail`)."""
 
 import os
 import socket
@@ -73,7 +73,9 @@ def test_a_server_answers_without_java_and_is_shared_and_stopped(lake: Path) -> 
     status = server_status(lake)
     assert status is not None
     assert (status.version, status.in_use) == ("pysail 0.7.2", False)
-    assert ensure_server(lake, SETTINGS).process.pid == status.pid, "the second user got another server"
+    assert ensure_server(lake, SETTINGS).process.pid == status.pid, (
+        "the second user got another server"
+    )
     assert stop_server(lake)
     assert server_status(lake) is None
     assert not psutil.pid_exists(status.pid)
@@ -85,7 +87,10 @@ def test_a_package_that_lies_in_the_servers_folder_is_not_run(lake: Path) -> Non
     for name in ("backfill_assets", "json", "pysail"):
         (state.folder / name).mkdir()
         (state.folder / name / "__init__.py").write_text(f"open({str(lake / 'ran')!r}, 'w')")
-    assert run_python(COUNT, lake, env=NO_JAVA | {"PYTHONPATH": os.pathsep.join(["", "."])}).split()[0] == "499500"
+    assert (
+        run_python(COUNT, lake, env=NO_JAVA | {"PYTHONPATH": os.pathsep.join(["", "."])}).split()[0]
+        == "499500"
+    )
     assert not (lake / "ran").exists()
 
 
@@ -109,14 +114,18 @@ def test_nobody_else_gets_in(lake: Path) -> None:
         folder.chmod(0o755)
     lake.chmod(0o755)
     (inside,) = [p for p in _family(record.process.pid) if _network(p) != _network("self")]
-    told = run_python(KNOCK, str(ServerFolder.of(lake).folder / record.socket), inside, str(record.port)).splitlines()
+    told = run_python(
+        KNOCK, str(ServerFolder.of(lake).folder / record.socket), inside, str(record.port)
+    ).splitlines()
     doors = ("socket", "root", "folder", "network", "user", "files", "memory")
     assert told == [f"{door} PermissionError" for door in doors]
 
 
 def _family(pid: int) -> list[str]:
     """A process and those that it started, by their numbers."""
-    return [str(p.pid) for p in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))]
+    return [
+        str(p.pid) for p in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
+    ]
 
 
 def _network(pid: str) -> str:

@@ -1,12 +1,19 @@
 """Which errors end an engine that still answers, and what a full disk is told as.
-Not here: losses of the connection (`test_session`) and a disk that is really full (`end_to_end.test_full_disk`)."""
+Not here: losses of the connection (`test_session`) and a disk that is really full
+(`end_to_end.test_full_disk`)."""
 
 import errno
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError, EngineLost, LandingError
-from backfill_assets.engine.loss import failing_alone, is_disk_full, is_engine_loss, is_poisoned, write_failed
+from backfill_assets.engine.loss import (
+    failing_alone,
+    is_disk_full,
+    is_engine_loss,
+    is_poisoned,
+    write_failed,
+)
 from backfill_assets.lake.source_position import column_names
 
 
@@ -22,12 +29,19 @@ class OperationalError(Exception):
     """Stands for SQLAlchemy's error of that name."""
 
 
-LOST_CLASS = "(java.lang.NoClassDefFoundError) Could not initialize class org.apache.spark.sql.delta.DeltaLog$"
+LOST_CLASS = (
+    "(java.lang.NoClassDefFoundError) Could not initialize class "
+    "org.apache.spark.sql.delta.DeltaLog$"
+)
 
 
 @pytest.mark.parametrize(
     "words",
-    [LOST_CLASS, "java.lang.OutOfMemoryError: unable to create native thread", "java.lang.ExceptionInInitializerError"],
+    [
+        LOST_CLASS,
+        "java.lang.OutOfMemoryError: unable to create native thread",
+        "java.lang.ExceptionInInitializerError",
+    ],
 )
 def test_an_engine_that_cannot_load_a_class_or_has_no_memory_is_lost(words: str) -> None:
     assert is_poisoned(SparkConnectGrpcException(words))
@@ -43,7 +57,10 @@ def test_an_engine_that_cannot_load_a_class_or_has_no_memory_is_lost(words: str)
         (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
         (OSError(errno.EACCES, "Permission denied"), False),
         (OperationalError("(sqlite3.OperationalError) database or disk is full"), True),
-        (EngineLost("the server", "it did not start (OSError: No space left on device)", "", ""), True),
+        (
+            EngineLost("the server", "it did not start (OSError: No space left on device)", "", ""),
+            True,
+        ),
         (NumberFormatException("The value 'No space left on device' cannot be cast"), False),
     ],
 )
@@ -52,9 +69,14 @@ def test_a_full_disk_is_told_from_data_that_speaks_of_one(error: Exception, full
 
 
 def test_files_that_spark_could_not_write_are_an_error_in_four_parts() -> None:
-    words = "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/tables/raw/_w. SQLSTATE: 58030"
+    words = (
+        "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/tables/raw/_w. "
+        "SQLSTATE: 58030"
+    )
     told = str(write_failed(SparkConnectGrpcException(words)))
-    assert told.startswith("the folder /lake/tables/raw/_w: Spark could not write its files there. What was")
+    assert told.startswith(
+        "the folder /lake/tables/raw/_w: Spark could not write its files there. What was"
+    )
     assert "server.log" in told
     assert write_failed(NumberFormatException(words)) is None, "which quotes data"
 
@@ -64,9 +86,12 @@ class PanicException(BaseException):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("schemaString"), RecursionError("deep"), OSError(22, "odd"), PanicException("x")]
+    "error",
+    [KeyError("schemaString"), RecursionError("deep"), OSError(22, "odd"), PanicException("x")],
 )
-def test_any_failure_of_one_table_is_an_error_about_it_that_names_its_type(error: BaseException) -> None:
+def test_any_failure_of_one_table_is_an_error_about_it_that_names_its_type(
+    error: BaseException,
+) -> None:
     words = f"^the table orders: it cannot be read .{type(error).__name__}"
     with pytest.raises(BackfillError, match=words) as told, failing_alone("the table orders"):
         raise error
@@ -82,9 +107,14 @@ def test_a_failure_of_ours_names_the_line_of_ours() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [KeyboardInterrupt(), SystemExit(1), LandingError("a", "b", "c", "d"), OSError(errno.ENOSPC, "full"),
-     SparkConnectGrpcException("StatusCode.UNAVAILABLE")],
-)  # fmt: skip
+    [
+        KeyboardInterrupt(),
+        SystemExit(1),
+        LandingError("a", "b", "c", "d"),
+        OSError(errno.ENOSPC, "full"),
+        SparkConnectGrpcException("StatusCode.UNAVAILABLE"),
+    ],
+)
 def test_what_is_no_fault_of_the_table_passes_as_it_is(error: BaseException) -> None:
     with pytest.raises(type(error)) as told, failing_alone("the table orders"):
         raise error

@@ -1,5 +1,6 @@
 """The identity of processes: whom it means, and that nobody asks for a process by its number alone.
-Not here: what follows for servers (`test_server`) and for runs (`orchestration/test_run_liveness`)."""
+Not here: what follows for servers (`test_server`) and for runs
+(`orchestration/test_run_liveness`)."""
 
 import ast
 import os
@@ -26,7 +27,8 @@ STEPS_SECONDS = (-(10 * 365 * 86_400.0), -3600.0, -2.5, 2.5, 3600.0, 10 * 365 * 
 
 
 def step_the_clock(seconds: float, patch: pytest.MonkeyPatch) -> None:
-    """The machine's clock is set by so many seconds: what psutil tells of processes that began before moves along."""
+    """The machine's clock is set by so many seconds: what psutil tells of processes that began
+    before moves along."""
     real = psutil.Process.create_time
     patch.setattr(psutil.Process, "create_time", lambda process: real(process) + seconds)
 
@@ -43,7 +45,9 @@ def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
 
 @pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
 @pytest.mark.parametrize("seconds", STEPS_SECONDS)
-def test_a_step_of_the_clock_changes_no_verdict_on_a_process(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_the_clock_changes_no_verdict_on_a_process(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     me, here = Process.this(), PlacedProcess.this()
     step_the_clock(seconds, monkeypatch)
     assert me.is_alive()
@@ -52,11 +56,13 @@ def test_a_step_of_the_clock_changes_no_verdict_on_a_process(seconds: float, mon
     earlier = replace(me, created=me.created - 60)
     assert not earlier.is_alive()
     assert replace(here, started=here.started - 60).is_gone(PlacedProcess.this())
-    assert not replace(here, host="elsewhere", boot="another", started=0.0).is_gone(PlacedProcess.this())
+    assert not replace(here, host="elsewhere", boot="another", started=0.0).is_gone(
+        PlacedProcess.this()
+    )
     assert me.memory_bytes()
 
 
-def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_the_time_of_the_epoch() -> None:
+def test_a_process_recorded_by_an_earlier_version_is_found_by_the_time_of_the_epoch() -> None:
     pid, created, here = os.getpid(), psutil.Process().create_time(), PlacedProcess.this()
     assert Process(pid, created + CLOCK_SLACK_SECONDS / 2).is_alive()
     assert not Process(pid, created - 60).is_alive()
@@ -67,13 +73,19 @@ def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_th
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("linked", [False, True])
-def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: Path, linked: bool) -> None:
+def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(
+    tmp_path: Path, linked: bool
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     named = tmp_path / "link" if linked else tmp_path
     code = ("-c", "import time; time.sleep(60)")
     wanted, of_another_folder, without_word = began = [
         subprocess.Popen((sys.executable, *code, *words), cwd=folder)
-        for words, folder in ((("word",), tmp_path), (("word",), tmp_path.parent), (("words",), tmp_path))
+        for words, folder in (
+            (("word",), tmp_path),
+            (("word",), tmp_path.parent),
+            (("words",), tmp_path),
+        )
     ]
     try:
         end_in(named, {"word", "another"}, 10)
@@ -91,9 +103,11 @@ def test_only_this_module_asks_for_processes_by_number() -> None:
     offences = [
         f"{f.place}:{node.lineno} {ast.unparse(node)}"
         for f in sources(PACKAGE)
-        if f.module != f"{PACKAGE}.engine.processes" and ("create_time" in f.text or "psutil.Process" in f.text)
+        if f.module != f"{PACKAGE}.engine.processes"
+        and ("create_time" in f.text or "psutil.Process" in f.text)
         for node in f.of(ast.Attribute)
-        if node.attr == "create_time" or (node.attr == "Process" and ast.unparse(node) == "psutil.Process")
+        if node.attr == "create_time"
+        or (node.attr == "Process" and ast.unparse(node) == "psutil.Process")
     ]
     assert not offences
 

@@ -1,4 +1,5 @@
-"""What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life (`test_launch`)."""
+"""What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life
+(`test_launch`)."""
 
 import asyncio
 import os
@@ -33,16 +34,22 @@ except OSError:
 """
 
 
-def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(tmp_path: Path) -> None:
+def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(
+    tmp_path: Path,
+) -> None:
     state, engine = ServerFolder.of(tmp_path), sail.Sail(lambda: "Operation not permitted")
-    with pytest.raises(SettingsError, match=r"Operation not permitted.*every user of the machine.*open_port = true"):
+    with pytest.raises(
+        SettingsError, match=r"Operation not permitted.*every user of the machine.*open_port = true"
+    ):
         engine.request(state, SETTINGS)
     allowed = EngineSettings(SAIL, open_port=True)
     assert OPEN_PORT in engine.request(state, allowed).command
 
 
 def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
-    with pytest.raises(SettingsError, match=r"not installed.*pip install 'backfill-assets\[sail\]'"):
+    with pytest.raises(
+        SettingsError, match=r"not installed.*pip install 'backfill-assets\[sail\]'"
+    ):
         sail.refuse_absent("pysail_of_no_machine")
 
 
@@ -58,7 +65,9 @@ def test_the_command_runs_in_a_network_whose_loopback_works_and_is_no_other_prog
         pytest.skip(why)
     with socket.create_server(("127.0.0.1", 0)) as outside:
         words = [*command, sys.executable, "-c", LISTEN, str(outside.getsockname()[1])]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, env=with_package(os.environ))
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=with_package(os.environ)
+        )
     assert done.stdout.strip() == "apart", done.stderr
 
 
@@ -67,7 +76,10 @@ def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
     refusing = ("sh", "-c", "echo Operation not permitted >&2; exit 1")
     assert sail.isolation([refusing]) == ((), "Operation not permitted")
     assert sail.isolation([refusing, ("env",)]) == (("env",), "")
-    assert sail.isolation([("no_such_program",)]) == ((), "the program no_such_program is not installed")
+    assert sail.isolation([("no_such_program",)]) == (
+        (),
+        "the program no_such_program is not installed",
+    )
 
 
 @pytest.mark.slow
@@ -85,7 +97,9 @@ def test_what_is_said_at_the_owners_socket_is_heard_and_answered(
 
     before = os.umask(0)
     with socket.create_server(("127.0.0.1", 0)) as inner:
-        thread = threading.Thread(target=lambda: asyncio.run(forward(inner.getsockname(), is_running)))
+        thread = threading.Thread(
+            target=lambda: asyncio.run(forward(inner.getsockname(), is_running))
+        )
         thread.start()
         listens.wait()
         os.umask(before)

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STAGING = Contract(
-    "staging", "s", (Column("event_key", "STRING", "k"), Column("event_date", "DATE", "d")), "event_date",
-    ("event_key",), (),
-)  # fmt: skip
+    "staging",
+    "s",
+    (Column("event_key", "STRING", "k"), Column("event_date", "DATE", "d")),
+    "event_date",
+    ("event_key",),
+    (),
+)
 
 
 def seen_in_a_query(staging: "DataFrame") -> "DataFrame":
     staging.selectExpr("*", "uuid() AS id").createOrReplaceTempView("hidden_too")
-    return staging.sparkSession.sql("SELECT h.id FROM {staging} JOIN hidden_too h USING (event_key)", staging=staging)
+    return staging.sparkSession.sql(
+        "SELECT h.id FROM {staging} JOIN hidden_too h USING (event_key)", staging=staging
+    )
 
 
 def ordered(expression: str) -> Frame:
@@ -34,7 +40,8 @@ def ordered(expression: str) -> Frame:
 ORDERED: Mapping[str, Frame] = {
     "chance behind a view": seen_in_a_query,
     "the newest by a time that may tie": query(
-        "SELECT *, row_number() OVER (PARTITION BY entity ORDER BY event_ts DESC) AS n FROM {staging}"
+        "SELECT *, row_number() OVER (PARTITION BY entity ORDER BY event_ts DESC) AS n FROM "
+        "{staging}"
     ),
     "a running sum by rows": query(
         "SELECT sum(value) OVER (ORDER BY event_ts ROWS UNBOUNDED PRECEDING) AS s FROM {staging}"
@@ -49,7 +56,12 @@ ORDERED: Mapping[str, Frame] = {
     "a limit of rows that tie": query("SELECT * FROM {staging} ORDER BY value LIMIT 2"),
     "one of each": lambda s: s.dropDuplicates(["entity"]),
 }
-ALIASES = ["datepart", "pow", "printf", "regexp"]  # of functions that were asked about by another name
+ALIASES = [
+    "datepart",
+    "pow",
+    "printf",
+    "regexp",
+]  # of functions that were asked about by another name
 ASKED = """
     import json, sys
     from pyspark.sql import Window, functions as F
@@ -111,19 +123,34 @@ def test_what_a_plan_asks_for_and_is_known_to_differ_is_named() -> None:
     assert told.pop("by name") == ["table hidden_too"]
     assert told.pop("mistake"), "it is told by the column that is not there"
     assert told == {
-        "counts": [], "joined": [], "decimals": [], "sums": ["sum"], "plus": ["+"], "text": ["*"],
-        "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["case of DECIMAL and DOUBLE"],
-        "any": ["limit", "deduplicate"], "query": ["sum"],
-        "tied": ["row_number over an order that may not be total"], "total": [], "ranked": [], "sql": [],
-        "twice": ["lag over an order that may not be total"], "mean": ["avg over"],
+        "counts": [],
+        "joined": [],
+        "decimals": [],
+        "sums": ["sum"],
+        "plus": ["+"],
+        "text": ["*"],
+        "greatest": ["max of DOUBLE"],
+        "seconds": ["cast as bigint"],
+        "choice": ["case of DECIMAL and DOUBLE"],
+        "any": ["limit", "deduplicate"],
+        "query": ["sum"],
+        "tied": ["row_number over an order that may not be total"],
+        "total": [],
+        "ranked": [],
+        "sql": [],
+        "twice": ["lag over an order that may not be total"],
+        "mean": ["avg over"],
         "ranges": ["range", "count over range"],
         "sql twice": ["lead over an order that may not be total"],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.usefixtures("processes")
-def test_over_awkward_values_each_answer_of_sail_that_is_not_sparks_is_of_something_on_the_lists() -> None:
-    probe = "import sys; sys.argv = ['', 'sail']\nfrom backfill_assets_tests.second_engine_probe import main\nmain()"
+def test_each_answer_of_sail_over_awkward_values_that_is_not_sparks_is_on_the_lists() -> None:
+    probe = (
+        "import sys; sys.argv = ['', 'sail']\nfrom backfill_assets_tests.second_engine_probe "
+        "import main\nmain()"
+    )
     found = json.loads(run_python(probe, timeout=400))
     assert found.pop("asked") > 1_700
     assert found == {"let": [], "needless": ALIASES}

@@ -1,5 +1,5 @@
-"""The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone when idle.
-Not here: sessions and queries on it (`test_session`)."""
+"""The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone
+when idle. Not here: sessions and queries on it (`test_session`)."""
 
 import contextlib
 import os
@@ -43,7 +43,8 @@ sys.stdin.read()
 
 @dataclass(frozen=True)
 class Served:
-    """A lake, the server that each of the processes which asked at once was given, and the JVMs found afterwards."""
+    """A lake, the server that each of the processes which asked at once was given, and the JVMs
+    found afterwards."""
 
     lake: Path
     answers: tuple[int, ...]
@@ -52,7 +53,8 @@ class Served:
 
 @pytest.fixture(scope="module")
 def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A lake with an awkward path whose server was asked for by twenty processes at the same time."""
+    """A lake with an awkward path whose server was asked for by twenty processes at the same
+    time."""
     lake = tmp_path_factory.mktemp("served") / "a lake, with spaces & ünïcode 湖"
     lake.mkdir()
     asking = [start("-c", ENSURE, lake, stdout=subprocess.PIPE) for _ in range(PROCESSES)]
@@ -101,21 +103,29 @@ def test_twenty_processes_asking_at_once_get_one_server(spark_server: Served) ->
 
 
 @pytest.mark.parametrize("killed", ["process", "supervisor"])
-def test_a_killed_server_or_one_of_a_killed_supervisor_is_replaced(spark_server: Served, killed: str) -> None:
+def test_a_killed_server_or_one_of_a_killed_supervisor_is_replaced(
+    spark_server: Served, killed: str
+) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
     process: Process = getattr(first, killed)
     os.kill(process.pid, signal.SIGKILL)
-    until(lambda: not process.is_alive())  # the kernel takes some milliseconds to end a large process
+    until(
+        lambda: not process.is_alive()
+    )  # the kernel takes some milliseconds to end a large process
     second = ensure_server(spark_server.lake, SETTINGS)
     assert jvms_of(spark_server.lake) == [second.process.pid] != [first.process.pid]
 
 
-def test_a_server_with_other_settings_is_not_reused_and_not_taken_from_its_clients(spark_server: Served) -> None:
+def test_a_server_with_other_settings_is_not_reused_and_not_taken_from_its_clients(
+    spark_server: Served,
+) -> None:
     running = ensure_server(spark_server.lake, SETTINGS)
     other = replace(SETTINGS, memory="1100m", confs={"spark.sql.debug.maxToStringFields": "30"})
     with a_client(spark_server.lake), pytest.raises(SettingsError) as refused:
         ensure_server(spark_server.lake, other)
-    assert "memory 1g instead of 1100m, the configuration spark.sql.debug.maxToStringFields" in str(refused.value)
+    assert "memory 1g instead of 1100m, the configuration spark.sql.debug.maxToStringFields" in str(
+        refused.value
+    )
     assert "backfill-assets server stop" in str(refused.value)
     until(lambda: (status := server_status(spark_server.lake)) is not None and not status.in_use)
     assert ensure_server(spark_server.lake, other).process != running.process
@@ -134,10 +144,14 @@ def test_a_server_in_use_is_stopped_only_by_force(spark_server: Served) -> None:
     assert not stop_server(spark_server.lake)
 
 
-def test_nothing_listens_beyond_the_loopback_and_nothing_shows_the_token(spark_server: Served) -> None:
+def test_nothing_listens_beyond_the_loopback_and_nothing_shows_the_token(
+    spark_server: Served,
+) -> None:
     server, folder = ensure_server(spark_server.lake, SETTINGS), ServerFolder.of(spark_server.lake)
     connections = psutil.Process(server.process.pid).net_connections(kind="inet")
-    listening = {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+    listening = {
+        c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN
+    }
     assert listening == {"127.0.0.1"}
     record = folder.record()
     assert record is not None
@@ -146,11 +160,20 @@ def test_nothing_listens_beyond_the_loopback_and_nothing_shows_the_token(spark_s
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             assert record.token not in " ".join(process.cmdline())
-    assert not [log for log in folder.folder.glob("*.log") if record.token in log.read_text(encoding="utf-8")]
+    assert not [
+        log
+        for log in folder.folder.glob("*.log")
+        if record.token in log.read_text(encoding="utf-8")
+    ]
 
 
-def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server: Served, tmp_path: Path) -> None:
-    dead = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+def test_a_second_start_needs_no_network_and_no_java_on_the_machine(
+    spark_server: Served, tmp_path: Path
+) -> None:
+    dead = (
+        "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 "
+        "-Dhttps.proxyPort=9"
+    )
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     env = {"PATH": str(tmp_path), "JAVA_HOME": "", "HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": dead}
     lake = tmp_path / "lake"

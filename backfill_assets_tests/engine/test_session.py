@@ -1,5 +1,5 @@
-"""Sessions: what they promise about data, what happens when the engine dies, and the settings that choose it.
-Not here: the server's process (`test_server`)."""
+"""Sessions: what they promise about data, what happens when the engine dies, and the settings that
+choose it. Not here: the server's process (`test_server`)."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,8 @@ settings = EngineSettings(memory="1g", cores=1, idle_minutes=5)
 
 @pytest.fixture(scope="module")
 def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A lake whose server is started by the first test that opens a session, and stopped at the end."""
+    """A lake whose server is started by the first test that opens a session, and stopped at the
+    end."""
     lake = tmp_path_factory.mktemp("engine") / "lake, with spaces & 湖"
     lake.mkdir()
     yield lake
@@ -40,10 +41,14 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(code: str, lake: Path, cwd: Path | None = None, **env: str) -> list[str]:
     """The lines that `code` prints in a process of its own; `cwd` is where it works."""
     move = f"os.chdir({str(cwd)!r})\n" if cwd else ""
-    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}, fresh=True).splitlines()
+    return run_python(
+        IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}, fresh=True
+    ).splitlines()
 
 
-def test_a_session_writes_and_reads_delta_in_utc_and_leaves_nothing_behind(spark_server: Path, tmp_path: Path) -> None:
+def test_a_session_writes_and_reads_delta_in_utc_and_leaves_nothing_behind(
+    spark_server: Path, tmp_path: Path
+) -> None:
     code = """
 spark = open_session(lake, settings)
 path = str(lake / "tables" / "a table")
@@ -57,12 +62,17 @@ except Exception as error:
 print(open_session(lake, settings) is spark)
 """
     assert run(code, spark_server, tmp_path, TZ="Asia/Tokyo") == [
-        "1767225600", "UTC", "NumberFormatException False", "True",
-    ]  # fmt: skip
+        "1767225600",
+        "UTC",
+        "NumberFormatException False",
+        "True",
+    ]
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-def test_files_and_folders_get_the_rights_of_the_lake_without_a_program_forked_for_each(spark_server: Path) -> None:
+def test_files_and_folders_get_the_rights_of_the_lake_without_a_program_forked_for_each(
+    spark_server: Path,
+) -> None:
     code = """
 import psutil
 spark, folder = open_session(lake, settings), lake / "many"
@@ -105,7 +115,9 @@ print(open_session(lake / "elsewhere", remote).range(5).count())
     assert run(code, spark_server) == ["['UTC', '3']", "4 True False", "5"]
 
 
-def test_a_master_url_has_the_lakes_server_for_its_driver(spark_server: Path, tmp_path: Path) -> None:
+def test_a_master_url_has_the_lakes_server_for_its_driver(
+    spark_server: Path, tmp_path: Path
+) -> None:
     code = """
 local = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
 spark = open_session(lake, local)
@@ -125,7 +137,9 @@ print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
 
 
 @pytest.mark.slow
-def test_an_address_where_nobody_listens_is_a_lost_engine_at_once_and_shows_no_secret(tmp_path: Path) -> None:
+def test_an_address_where_nobody_listens_is_a_lost_engine_at_once_and_shows_no_secret(
+    tmp_path: Path,
+) -> None:
     settings = EngineSettings(engine="sc://localhost:1/;token=abc", confs={"spark.k": "hunter2"})
     with pytest.raises(EngineLost, match="cannot be reached") as lost:
         open_session(tmp_path, settings)

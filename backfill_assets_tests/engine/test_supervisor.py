@@ -1,5 +1,5 @@
-"""The process beside a server, with a harmless program instead of a JVM: starting, idling, and records.
-Not here: real servers, and supervisors that are killed (`test_server`)."""
+"""The process beside a server, with a harmless program instead of a JVM: starting, idling, and
+records. Not here: real servers, and supervisors that are killed (`test_server`)."""
 
 import fcntl
 import json
@@ -15,7 +15,14 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder, ServerRequest, supervise, take
+from backfill_assets.engine.supervisor import (
+    RECORD,
+    Record,
+    ServerFolder,
+    ServerRequest,
+    supervise,
+    take,
+)
 from backfill_assets_tests.strangers import give_away
 
 SERVING = """
@@ -52,17 +59,23 @@ def request(state: ServerFolder, code: str, idle_seconds: float = 0.0) -> Server
     return ServerRequest(command, {"memory": "1g"}, idle_seconds, "spark.properties", "hunter2")
 
 
-def test_a_server_that_listens_is_recorded_and_ended_when_nobody_uses_it(state: ServerFolder, processes: None) -> None:
+def test_a_server_that_listens_is_recorded_and_ended_when_nobody_uses_it(
+    state: ServerFolder, processes: None
+) -> None:
     recorded = SERVING.replace("input()", RECORDED)
     supervise(state, request(state, recorded, idle_seconds=2))
     assert json.loads((state.folder / "seen").read_text())["token"] == "hunter2"
     assert state.record() is None
     assert "server started at" in state.log.read_text()
-    assert not (state.folder / "spark.properties").exists(), "the token is on disk no longer than it takes to read it"
+    assert not (state.folder / "spark.properties").exists(), (
+        "the token is on disk no longer than it takes to read it"
+    )
     assert not state.scratch.exists()
 
 
-def test_a_server_that_ends_before_it_listens_leaves_a_log_and_no_record(state: ServerFolder, processes: None) -> None:
+def test_a_server_that_ends_before_it_listens_leaves_a_log_and_no_record(
+    state: ServerFolder, processes: None
+) -> None:
     state.log.write_text("of the last one")
     supervise(state, request(state, "print('no memory')"))
     assert state.record() is None
@@ -70,7 +83,9 @@ def test_a_server_that_ends_before_it_listens_leaves_a_log_and_no_record(state: 
     assert state.log.with_suffix(".previous.log").read_text() == "of the last one"
 
 
-def test_a_server_that_the_record_names_no_longer_is_ended_not_the_record(state: ServerFolder, processes: None) -> None:
+def test_a_server_that_the_record_names_no_longer_is_ended_not_the_record(
+    state: ServerFolder, processes: None
+) -> None:
     newer = Record(Process.this(), Process.this(), 1, "newer", {})
     (state.folder / "newer").write_text(json.dumps(asdict(newer)))
     replaced = SERVING.replace("input()", REPLACED)
@@ -91,7 +106,9 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(state: ServerFold
     assert state.record() is None
 
 
-def test_neither_the_clients_lock_nor_the_folder_is_opened_through_a_link(state: ServerFolder, tmp_path: Path) -> None:
+def test_neither_the_clients_lock_nor_the_folder_is_opened_through_a_link(
+    state: ServerFolder, tmp_path: Path
+) -> None:
     (theirs := tmp_path / "theirs").mkdir()
     theirs.chmod(0o755)
     (theirs / "file").write_text("theirs")
@@ -108,7 +125,9 @@ def test_neither_the_clients_lock_nor_the_folder_is_opened_through_a_link(state:
     assert stat.S_IMODE(theirs.stat().st_mode) == 0o755
 
 
-def test_folders_and_records_of_another_user_are_not_used(state: ServerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_records_of_another_user_are_not_used(
+    state: ServerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state.write_record(MINE)
     give_away(state.folder / RECORD, monkeypatch)
     assert state.record() is None

@@ -1,5 +1,6 @@
-"""The files that each example lands: always the same, and streams with what their steps need, such as late rows.
-Their texts hold the same chance every time. Not here: the steps, and what comes of the rows (`end_to_end`)."""
+"""The files that each example lands: always the same, and streams with what their steps need, such
+as late rows. Their texts hold the same chance every time. Not here: the steps, and what comes of
+the rows (`end_to_end`)."""
 
 import json
 from datetime import date
@@ -9,7 +10,14 @@ import duckdb
 import pytest
 
 from backfill_assets.examples import stories, streams
-from backfill_assets.examples.streams import chance_of, csv_text, daily_files, jsonl_text, moment, times
+from backfill_assets.examples.streams import (
+    chance_of,
+    csv_text,
+    daily_files,
+    jsonl_text,
+    moment,
+    times,
+)
 from backfill_assets.operations.example_lakes import HOME
 
 
@@ -29,8 +37,10 @@ def test_instants_of_a_day_lie_on_it_and_a_file_holds_the_rows_of_one_day() -> N
     assert [f"{at:%m-%d}" for at in found] == ["02-28", "02-28", "02-29", "02-29", "03-01", "03-01"]
     made = daily_files([{"at": moment(at)} for at in found], "at")
     assert [(path, text.count("\n")) for path, text in made.items()] == [
-        ("landing/2024-02-28.jsonl", 2), ("landing/2024-02-29.jsonl", 2), ("landing/2024-03-01.jsonl", 2),
-    ]  # fmt: skip
+        ("landing/2024-02-28.jsonl", 2),
+        ("landing/2024-02-29.jsonl", 2),
+        ("landing/2024-03-01.jsonl", 2),
+    ]
 
 
 GENERATORS = {**streams.STREAMS, **stories.STORIES}
@@ -41,13 +51,20 @@ def test_the_same_files_are_made_every_time(name: str) -> None:
     assert GENERATORS[name]() == GENERATORS[name]()
 
 
-def test_big_orders_come_of_sql_as_many_as_are_asked_for_the_same_every_time(tmp_path: Path) -> None:
+def test_big_orders_come_of_sql_as_many_as_are_asked_for_the_same_every_time(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "landing").mkdir()
     query = (HOME / "big_orders" / "generate.sql").read_text(encoding="utf-8")
     found = []
     for _ in range(2):
         duckdb.execute(query.replace("{lake}", str(tmp_path)).replace("{rows}", "1000"))
-        read = f"FROM read_parquet('{tmp_path}/landing/**/*.parquet') SELECT count(*), count(DISTINCT order_id)"
-        found += duckdb.execute(read + ", count(DISTINCT day), min(ordered_at)::VARCHAR, sum(cents)").fetchall()
+        read = (
+            f"FROM read_parquet('{tmp_path}/landing/**/*.parquet') SELECT count(*), "
+            "count(DISTINCT order_id)"
+        )
+        found += duckdb.execute(
+            read + ", count(DISTINCT day), min(ordered_at)::VARCHAR, sum(cents)"
+        ).fetchall()
     assert found[0][:3] == (1_000, 1_000, 30)
     assert found[0] == found[1]

@@ -1,5 +1,5 @@
-"""Faults as they are planted: what cannot be planted is refused by name, and the lake itself is never touched.
-Not here: mending them (`labs.test_practice`)."""
+"""Faults as they are planted: what cannot be planted is refused by name, and the lake itself is
+never touched. Not here: mending them (`labs.test_practice`)."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -8,7 +8,14 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.labs.drills import PLANTS
-from backfill_assets.labs.lakes import copy_lake, events, first_events, half_commit, make_lake, replace_by_day
+from backfill_assets.labs.lakes import (
+    copy_lake,
+    events,
+    first_events,
+    half_commit,
+    make_lake,
+    replace_by_day,
+)
 from backfill_assets.labs.practice import Watch
 from backfill_assets.lake.home import Lake, open_lake
 
@@ -25,7 +32,11 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("late-burst", "matches 0 text file"), ("bad-code", "rows of 1 day"), ("wrong-select", "no `… AS event_ts`")],
+    [
+        ("late-burst", "matches 0 text file"),
+        ("bad-code", "rows of 1 day"),
+        ("wrong-select", "no `… AS event_ts`"),
+    ],
 )
 def test_a_fault_that_the_lake_has_no_place_for_is_refused(lake: Lake, name: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why):

@@ -15,6 +15,12 @@ def test_an_unknown_lab_is_refused_with_the_names_there_are(tmp_path: Path) -> N
 
 
 def test_a_form_that_gave_another_value_is_called_wrong() -> None:
-    assert LabStep("t", form="append", expected=1, found=2).verdict == "WRONG: append: expected 1, found 2"
-    assert LabStep("t", form="replace", expected=1, found=1).verdict == "ok: replace: expected 1, found 1"
+    assert (
+        LabStep("t", form="append", expected=1, found=2).verdict
+        == "WRONG: append: expected 1, found 2"
+    )
+    assert (
+        LabStep("t", form="replace", expected=1, found=1).verdict
+        == "ok: replace: expected 1, found 1"
+    )
     assert not LabStep("t").verdict

@@ -27,7 +27,9 @@ FIRST, LAST = date(2026, 11, 1), date(2026, 11, 14)
 DAYS = from_inclusive(FIRST, LAST)
 LIMIT = 300.0
 Act = Callable[[Path], object]
-Script = Iterator[str | float | Act]  # a line typed, seconds that pass, or something done in the other terminal
+Script = Iterator[
+    str | float | Act
+]  # a line typed, seconds that pass, or something done in the other terminal
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +145,9 @@ def drilled(name: str, sample: Path, folder: Path, script: Script) -> DrillScore
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_drill_done_well_scores_more_than_the_same_done_badly(name: str, sample: Path, tmp_path: Path) -> None:
+def test_a_drill_done_well_scores_more_than_the_same_done_badly(
+    name: str, sample: Path, tmp_path: Path
+) -> None:
     good = drilled(name, sample, tmp_path / "good", well(name))
     bad = drilled(name, sample, tmp_path / "bad", badly(name))
     assert good.mended_s is not None, good
@@ -154,19 +158,28 @@ def test_a_drill_done_well_scores_more_than_the_same_done_badly(name: str, sampl
     assert bad.hints == 2
 
 
-def test_a_forced_rebuild_of_everything_counts_the_days_that_were_right(sample: Path, tmp_path: Path) -> None:
+def test_a_forced_rebuild_of_everything_counts_the_days_that_were_right(
+    sample: Path, tmp_path: Path
+) -> None:
     script: Script = iter([rebuild_everything])
     score = drilled("foreign-write", sample, tmp_path, script)
     assert score.mended_s is not None
-    assert score.needless > 2 * len(DAYS), "six tables, and only the newest day and what reads it had to be made"
+    assert score.needless > 2 * len(DAYS), (
+        "six tables, and only the newest day and what reads it had to be made"
+    )
 
 
 def test_a_score_loses_points_for_time_hints_guesses_needless_days_and_harm() -> None:
     best = DrillScore(LIMIT, planted=5, seen_s=0.0, mended_s=0.0, wrong_rows=5)
     assert best.points == 100
     for worse, lost in (
-        ({"seen_s": LIMIT / 2}, 15), ({"mended_s": None}, 50), ({"hints": 1}, 5), ({"wrong_guesses": 2}, 10),
-        ({"needless": 3}, 6), ({"needless": 99}, 30), ({"wrong_rows": 6}, 10),
-    ):  # fmt: skip
+        ({"seen_s": LIMIT / 2}, 15),
+        ({"mended_s": None}, 50),
+        ({"hints": 1}, 5),
+        ({"wrong_guesses": 2}, 10),
+        ({"needless": 3}, 6),
+        ({"needless": 99}, 30),
+        ({"wrong_rows": 6}, 10),
+    ):
         assert replace(best, **worse).points == 100 - lost, worse
     assert DrillScore(LIMIT, hints=9).points == 0

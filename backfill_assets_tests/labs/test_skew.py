@@ -1,5 +1,5 @@
-"""The lab `skew`: the plain work is uneven by Spark's own figures, each remedy is not, and all rows are the same.
-Not here: the choices themselves (`pipeline.transforms`)."""
+"""The lab `skew`: the plain work is uneven by Spark's own figures, each remedy is not, and all rows
+are the same. Not here: the choices themselves (`pipeline.transforms`)."""
 
 from pathlib import Path
 
@@ -17,7 +17,9 @@ def spark_server(tmp_path: Path) -> list[LabStep]:
 
 
 @pytest.mark.slow
-def test_each_remedy_evens_what_the_plain_work_does_not_and_changes_no_row(spark_server: list[LabStep]) -> None:
+def test_each_remedy_evens_what_the_plain_work_does_not_and_changes_no_row(
+    spark_server: list[LabStep],
+) -> None:
     shares, *works = spark_server
     assert [step.holds for step in works] == [False, True] * 3
     assert {step.text for step in works} == {"The same rows as the plain way, by a hash of all."}

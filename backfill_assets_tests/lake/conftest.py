@@ -1,5 +1,5 @@
-"""What tests of logs and tables share: a lake and a table that are empty yet, and the commits that a look reads.
-Not here: logs and lakes to look at (`builders`, `files`)."""
+"""What tests of logs and tables share: a lake and a table that are empty yet, and the commits that
+a look reads. Not here: logs and lakes to look at (`builders`, `files`)."""
 
 from pathlib import Path
 

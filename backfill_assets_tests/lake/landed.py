@@ -1,6 +1,6 @@
 """Landed files for the tests of the intake: written, listed, taken in, and read back.
-Here: the few verbs that those tests share. Not here: awkward data, which each test names itself. Reading back goes
-through pyarrow, so that no JVM is needed."""
+Here: the few verbs that those tests share. Not here: awkward data, which each test names itself.
+Reading back goes through pyarrow, so that no JVM is needed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +42,11 @@ def refusals(pattern: str, base: Path, format: str = "csv") -> dict[str, str]:
 
 
 def take_in(
-    folder: Path, name: str, content: bytes, limits: Limits | None = None, dialect: Dialect = PLAIN_TEXT
+    folder: Path,
+    name: str,
+    content: bytes,
+    limits: Limits | None = None,
+    dialect: Dialect = PLAIN_TEXT,
 ) -> StoredFile:
     format = "csv" if ".csv" in name else "parquet" if name.endswith(".parquet") else "jsonl"
     file = land(folder / "landing", name, content)
@@ -64,11 +68,19 @@ def good_rows(intake: StoredFile) -> list[dict[str, Any]]:
 
 def bad_rows(intake: StoredFile) -> dict[int, str]:
     """Row number -> reason."""
-    return {r["__row_number"]: r["__bad_reason"] for r in stock_rows(intake) if r["__bad_reason"] is not None}
+    return {
+        r["__row_number"]: r["__bad_reason"]
+        for r in stock_rows(intake)
+        if r["__bad_reason"] is not None
+    }
 
 
-def parse(parser: TextParser[Any], content: bytes, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> list[Batch]:
-    return list(parser.batches(dialect.lines(_blocks(content, limits.block_bytes), len(content), limits)))
+def parse(
+    parser: TextParser[Any], content: bytes, limits: Limits, dialect: Dialect = PLAIN_TEXT
+) -> list[Batch]:
+    return list(
+        parser.batches(dialect.lines(_blocks(content, limits.block_bytes), len(content), limits))
+    )
 
 
 def _blocks(content: bytes, size: int) -> Iterator[bytes]:
@@ -76,12 +88,17 @@ def _blocks(content: bytes, size: int) -> Iterator[bytes]:
 
 
 def parsed_rows(batches: list[Batch]) -> list[tuple[int, dict[str, str | None] | str]]:
-    """Every record of the batches in order: its number, and its values (NULLs left out) or its reason."""
+    """Every record of the batches in order: its number, and its values (NULLs left out) or its
+    reason."""
     rows: list[tuple[int, dict[str, str | None] | str]] = []
     for batch in batches:
-        columns = {n: v.to_pylist() if isinstance(v, pa.Array) else v for n, v in batch.columns.items()}
+        columns = {
+            n: v.to_pylist() if isinstance(v, pa.Array) else v for n, v in batch.columns.items()
+        }
         for i in range(batch.size):
-            values: dict[str, str | None] = {n: v[i] for n, v in columns.items() if v[i] is not None}
+            values: dict[str, str | None] = {
+                n: v[i] for n, v in columns.items() if v[i] is not None
+            }
             assert i not in batch.bad or not values
             rows.append((batch.first + i, batch.bad[i][1] if i in batch.bad else values))
     return rows

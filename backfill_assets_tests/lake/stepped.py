@@ -1,6 +1,7 @@
-"""A store in memory whose every request stops, so that a test decides what happens next: it is done, its answer is
-lost, it is refused, it comes late and nobody hears of it, or its process dies.
-Here: objects with a clock, a place of them for one actor, and the actor. Not here: what actors do."""
+"""A store in memory whose every request stops, so that a test decides what happens next: it is
+done, its answer is lost, it is refused, it comes late and nobody hears of it, or its process dies.
+Here: objects with a clock, a place of them for one actor, and the actor. Not here: what actors
+do."""
 
 import hashlib
 import re
@@ -28,12 +29,17 @@ class Store:
 
     objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     now: float = 1_000_000.0
-    watch: Callable[[str, bytes | None], None] = lambda *_: None  # is told of each write and delete, before it
-    late: list[Callable[[], object]] = field(default_factory=list)  # requests that were sent and have not come yet
+    watch: Callable[[str, bytes | None], None] = lambda *_: (
+        None
+    )  # is told of each write and delete, before it
+    late: list[Callable[[], object]] = field(
+        default_factory=list
+    )  # requests that were sent and have not come yet
     is_arriving: bool = False  # one of them comes
 
     def arrive(self) -> None:
-        """Let the request come that was sent first of those that are late; nobody hears its answer."""
+        """Let the request come that was sent first of those that are late; nobody hears its
+        answer."""
         self.is_arriving = True
         with suppress(OSError, IndexError):
             self.late.pop(0)()
@@ -73,7 +79,8 @@ class Actor:
             self.ended = type(error).__name__
 
     def request(self, asks: str, effect: Callable[[], T]) -> T:
-        """Stop, then do the request as the test says; its processes' other thread may renew the lease first."""
+        """Stop, then do the request as the test says; its processes' other thread may renew the
+        lease first."""
         self.asks = asks
         while (what := getcurrent().parent.switch()) == BEAT:
             if self.lease is not None and not self.lease.is_lost:
@@ -123,19 +130,24 @@ class SteppedPlace:
     def names(self, folder: str = "") -> list[str]:
         cut = len(self._key(folder)) + 1
         return self.actor.request(
-            f"list {folder}", lambda: [*{name[cut:].partition("/")[0] for name in self._below(folder)}]
+            f"list {folder}",
+            lambda: [*{name[cut:].partition("/")[0] for name in self._below(folder)}],
         )
 
     def below(self, folder: str = "") -> list[str]:
         cut = len(self.folder) + 1 if self.folder else 0
-        return self.actor.request(f"list {folder}", lambda: [name[cut:] for name in self._below(folder)])
+        return self.actor.request(
+            f"list {folder}", lambda: [name[cut:] for name in self._below(folder)]
+        )
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         cut = len(self.folder) + 1 if self.folder else 0
 
         def listed() -> dict[str, Token]:
             found = {name[cut:]: self._token(name[cut:]) for name in self._below(folder)}
-            return {name: token for name, token in found.items() if token is not None and name > after}
+            return {
+                name: token for name, token in found.items() if token is not None and name > after
+            }
 
         return self.actor.request(f"list {folder}", listed)
 
@@ -144,7 +156,11 @@ class SteppedPlace:
 
     def _token(self, name: str) -> Token | None:
         content, at = self._objects.get(self._key(name), (None, 0.0))
-        return None if content is None else Token((hashlib.md5(content).hexdigest(),), len(content), at)  # noqa: S324
+        return (
+            None
+            if content is None
+            else Token((hashlib.md5(content).hexdigest(),), len(content), at)
+        )  # noqa: S324
 
     def open(self, name: str, **how: bool) -> BufferedReader:
         def read() -> BufferedReader:
@@ -155,8 +171,13 @@ class SteppedPlace:
         return self.actor.request(f"read {name}", read)
 
     def write(
-        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None,
-    ) -> Token:  # fmt: skip
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
+    ) -> Token:
         def put() -> Token:
             seen, store = self._token(name), self.actor.store
             if if_absent and seen is not None:

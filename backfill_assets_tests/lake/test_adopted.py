@@ -18,10 +18,15 @@ from backfill_assets.lake.adopted import files_before, first_version, mark_of
         (["00000000000000000003.json", ".head"], 0),
         ([mark_of(7), "00000000000000000007.json"], 7),
         ([mark_of(7), mark_of(12)], 12),  # a killed adoption left the earlier one
-        ([mark_of(7), f"{mark_of(8)}.ae584a17d1854b8db8336b1c60e53264"], 7),  # killed, or about to name it
+        (
+            [mark_of(7), f"{mark_of(8)}.ae584a17d1854b8db8336b1c60e53264"],
+            7,
+        ),  # killed, or about to name it
     ],
 )
-def test_the_newest_mark_in_a_log_says_where_the_history_begins(names: list[str], first: int) -> None:
+def test_the_newest_mark_in_a_log_says_where_the_history_begins(
+    names: list[str], first: int
+) -> None:
     assert first_version(names) == first
 
 
@@ -31,5 +36,7 @@ def test_the_files_at_a_version_come_as_additions_of_the_protocol(tmp_path: Path
     write_deltalake(tmp_path / "t", rows, mode="append")
     found = [action["add"] for action in files_before(str(tmp_path / "t"), 0)]
     assert sorted(str(add["partitionValues"]["day"]) for add in found) == ["2024-01-01", "None"]
-    assert [(add["stats"], add["dataChange"]) for add in found] == [('{"numRecords": 1}', False)] * 2
+    assert [(add["stats"], add["dataChange"]) for add in found] == [
+        ('{"numRecords": 1}', False)
+    ] * 2
     assert all((tmp_path / "t" / add["path"]).stat().st_size == add["size"] for add in found)

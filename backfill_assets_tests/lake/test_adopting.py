@@ -44,7 +44,13 @@ D1, D2, D3 = (date(2024, 1, n) for n in (1, 2, 3))
 
 def rows(*given: tuple[date | None, str | None, int]) -> pa.Table:
     days, ids, amounts = zip(*given, strict=True)
-    return pa.table({"day": pa.array(days, pa.date32()), "id": pa.array(ids, pa.string()), "amount": list(amounts)})
+    return pa.table(
+        {
+            "day": pa.array(days, pa.date32()),
+            "id": pa.array(ids, pa.string()),
+            "amount": list(amounts),
+        }
+    )
 
 
 class World:
@@ -58,12 +64,18 @@ class World:
 
     def another(self, name: str, **settings: Any) -> Lake:
         """A lake beside the table."""
-        return new_lake(self.folder / name, D1, assets_only=True, access={"readers": "everyone"}, **settings)
+        return new_lake(
+            self.folder / name, D1, assets_only=True, access={"readers": "everyone"}, **settings
+        )
 
     def adopt(self, lake: Lake | None = None, note: str = "") -> Adopted:
         """Adopt the table as `orders`."""
         lake = lake or self.lake
-        return adopt(lake, Adoption("orders", str(self.place), "day", ("id",), note), chosen_pipeline(lake).contracts)
+        return adopt(
+            lake,
+            Adoption("orders", str(self.place), "day", ("id",), note),
+            chosen_pipeline(lake).contracts,
+        )
 
     def data(self) -> dict[str, str]:
         """The digest of each data file there."""
@@ -119,7 +131,9 @@ def test_one_commit_gives_each_day_a_receipt_and_touches_no_file_once(world: Wor
     properties = opened.metadata().configuration
     assert properties["delta.enableExpiredLogCleanup"] == "false"
     assert properties["delta.deletedFileRetentionDuration"] == "interval 90 days"
-    with pytest.raises(BackfillError, match=f"a lake has adopted it already .*by the lake {world.lake.root}"):
+    with pytest.raises(
+        BackfillError, match=f"a lake has adopted it already .*by the lake {world.lake.root}"
+    ):
         world.adopt(world.another("second"))
 
 
@@ -134,7 +148,8 @@ def test_a_log_whose_beginning_was_cleaned_is_adopted(world: World) -> None:
 
 
 class Meeting(list[Contract]):
-    """Asked for once the table was read and before it is adopted: then both calls wait, and neither holds its lock."""
+    """Asked for once the table was read and before it is adopted: then both calls wait, and neither
+    holds its lock."""
 
     def __init__(self, lake: Lake, both: Barrier) -> None:
         self.lake, self.both = lake, [both]
@@ -172,7 +187,10 @@ def one_lake_of_two_machines(address: str, folder: Path, by: str | None) -> tupl
 @pytest.mark.parametrize("by", ["day", None])
 @pytest.mark.parametrize("where", [in_folders, in_a_bucket, one_lake_of_two_machines])
 def test_of_two_calls_at_once_one_adopts_it(
-    where: Callable[..., tuple[str, list[Lake]]], by: str | None, bucket_address: str, tmp_path: Path
+    where: Callable[..., tuple[str, list[Lake]]],
+    by: str | None,
+    bucket_address: str,
+    tmp_path: Path,
 ) -> None:
     (there, lakes), both = where(bucket_address, tmp_path, by), Barrier(2)
 
@@ -185,7 +203,9 @@ def test_of_two_calls_at_once_one_adopts_it(
     with ThreadPoolExecutor(2) as pool:
         one, two = sorted(pool.map(said, lakes))
     assert one.startswith("adopted    orders: 2 day(s), 2024-01-01..2024-01-02")
-    assert two == one if where is one_lake_of_two_machines else "a lake has adopted it already" in two
+    assert (
+        two == one if where is one_lake_of_two_machines else "a lake has adopted it already" in two
+    )
 
 
 def test_what_a_killed_call_left_is_no_obstacle(world: World) -> None:
@@ -218,15 +238,26 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert unseen(shared.lake, chosen_pipeline(shared.lake).contracts[0]) == "version 3, by others"
     found = shared.look()
     assert found == Observed("orders", 4, (D2, D3), is_adopted=True)
-    assert str(found) == "adopted    orders: version 4 there, rows of 2024-01-02..2024-01-03 are new or others"
+    assert (
+        str(found)
+        == "adopted    orders: version 4 there, rows of 2024-01-02..2024-01-03 are new or others"
+    )
     assert set(shared.states().values()) == {State.FRESH}
     receipt = shared.lake.store.receipt("orders", 4)
     assert receipt is not None
     assert (receipt.reason, {d: e.rows for d, e in receipt.days.items()}) == (JUDGE, {D2: 2, D3: 1})
     assert (receipt.tags["made with"], receipt.tags[BY]) == (FROM_NOTHING, whoami())
-    assert (shared.look(), shared.lake.store.head("orders")) == (Observed("orders", 4, is_adopted=True), 4)
-    later = {after: [c.version for c in shared.lake.store.commits("orders", after)] for after in (-1, 2, 3)}
-    assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, "versions of its history do not begin with 0"
+    assert (shared.look(), shared.lake.store.head("orders")) == (
+        Observed("orders", 4, is_adopted=True),
+        4,
+    )
+    later = {
+        after: [c.version for c in shared.lake.store.commits("orders", after)]
+        for after in (-1, 2, 3)
+    }
+    assert later == {-1: [2, 3, 4], 2: [3, 4], 3: [4]}, (
+        "versions of its history do not begin with 0"
+    )
 
 
 def test_a_table_that_others_put_back_to_before_it_was_adopted_keeps_its_log(shared: World) -> None:
@@ -235,7 +266,10 @@ def test_a_table_that_others_put_back_to_before_it_was_adopted_keeps_its_log(sha
     assert shared.look().days == (D2,)
     assert KEEPS_LOG.items() <= DeltaTable(shared.place).metadata().configuration.items()
     assert set(shared.states().values()) == {State.FRESH}
-    assert (shared.look().days, shared.lake.store.view("orders", "day").foreign) == ((), frozenset())
+    assert (shared.look().days, shared.lake.store.view("orders", "day").foreign) == (
+        (),
+        frozenset(),
+    )
 
 
 def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: World) -> None:
@@ -250,7 +284,11 @@ def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: Wor
 
     contracts = Slow(chosen_pipeline(shared.lake).contracts)
     assert observe(shared.lake, contracts, contracts[0]).days == (D2,)
-    assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == len(rows_of(shared.lake, "orders", D2)) == 3
+    assert (
+        shared.lake.store.view("orders", "day").latest[D2].entry.rows
+        == len(rows_of(shared.lake, "orders", D2))
+        == 3
+    )
 
 
 def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World) -> None:
@@ -263,11 +301,17 @@ def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World
     assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == 0, "others emptied it"
 
 
-def test_no_run_makes_a_day_over_what_others_may_write_unless_it_is_asked_for(shared: World) -> None:
+def test_no_run_makes_a_day_over_what_others_may_write_unless_it_is_asked_for(
+    shared: World,
+) -> None:
     shared.write(rows((D2, "a", 9), (D3, "a", 8), (D3, "a", 9)))
     pipeline = chosen_pipeline(shared.lake)
-    assert needed_days(pipeline.states(read_view(shared.lake, pipeline.contracts)))["orders"] == set()
-    with pytest.raises(BackfillError, match=r"break its rules: 2024-01-02: .*2024-01-03: .*or make them anew"):
+    assert (
+        needed_days(pipeline.states(read_view(shared.lake, pipeline.contracts)))["orders"] == set()
+    )
+    with pytest.raises(
+        BackfillError, match=r"break its rules: 2024-01-02: .*2024-01-03: .*or make them anew"
+    ):
         shared.look()
     states = pipeline.states(read_view(shared.lake, pipeline.contracts))
     assert states.of("orders", D2) == State.STALE
@@ -279,10 +323,15 @@ def test_no_run_makes_a_day_over_what_others_may_write_unless_it_is_asked_for(sh
     [
         (rows((None, "x", 1)), "have no day"),
         (rows((D3, "c", 1)).append_column("colour", pa.array(["red"])), "others gave it colour"),
-        (rows((D3, "c", 1)).set_column(2, "amount", pa.array(["1"])), "others gave it amount as STRING"),
+        (
+            rows((D3, "c", 1)).set_column(2, "amount", pa.array(["1"])),
+            "others gave it amount as STRING",
+        ),
     ],
 )
-def test_what_no_day_of_the_table_can_hold_is_named(shared: World, given: pa.Table, words: str) -> None:
+def test_what_no_day_of_the_table_can_hold_is_named(
+    shared: World, given: pa.Table, words: str
+) -> None:
     write_deltalake(shared.place, given, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(BackfillError, match=words):
         shared.look()
@@ -294,5 +343,7 @@ def test_the_mark_and_the_link_are_all_that_is_new(world: World) -> None:
     new = {*Folder(str(world.place)).below()} - before
     assert new == {f"_delta_log/{name}" for name in (mark_of(2), f"{2:020d}.json", ".head")}
     assert world.lake.table_place("orders").local().readlink() == world.place
-    with pytest.raises(BackfillError, match="orders is read from the folder of others by a link, which no copy has"):
+    with pytest.raises(
+        BackfillError, match="orders is read from the folder of others by a link, which no copy has"
+    ):
         copy_lake(world.lake, world.folder / "copy")

@@ -1,5 +1,5 @@
-"""Tables get names in the catalog of a project's own Spark, and tables of others are read by theirs; an engine whose
-catalog no reader can see is refused.
+"""Tables get names in the catalog of a project's own Spark, and tables of others are read by
+theirs; an engine whose catalog no reader can see is refused.
 Not here: Glue and Unity, which Spark reaches by the same statements."""
 
 import json
@@ -104,16 +104,22 @@ SELECT day, sum(Location) AS total FROM daily GROUP BY day
 
 @pytest.mark.on_spark("it is Spark's catalog")
 @pytest.mark.usefixtures("processes")
-def test_a_table_gets_its_name_with_its_first_commit_and_a_name_of_another_is_refused(tmp_path: Path) -> None:
+def test_a_table_gets_its_name_with_its_first_commit_and_a_name_of_another_is_refused(
+    tmp_path: Path,
+) -> None:
     java_of_theirs()
     (tmp_path / "theirs.py").write_text(THEIRS)
     spark = {"engine": "session", "session": "theirs:get"}
-    new_lake(tmp_path / "lake", DAY, assets_only=True, access={"register_in": "default"}, spark=spark)
+    new_lake(
+        tmp_path / "lake", DAY, assets_only=True, access={"register_in": "default"}, spark=spark
+    )
     tables = {"daily": {"external": "default.daily", "day": "day"}}
     reading = {"assets_only": True, "pipeline": {"sql": "*.sql"}, "tables": tables, "spark": spark}
     new_lake(tmp_path / "reading", DAY, **reading)
     (tmp_path / "reading/sums.sql").write_text(SUMS)
-    told = run_python(PROGRAM, tmp_path / "lake", tmp_path / "reading", tmp_path, timeout=300).splitlines()[-1]
+    told = run_python(
+        PROGRAM, tmp_path / "lake", tmp_path / "reading", tmp_path, timeout=300
+    ).splitlines()[-1]
     found, orders = json.loads(told), (tmp_path / "lake" / "tables" / "orders").as_uri()
     assert found["rows"] == [["a"]]
     code, text = found["again"]
@@ -121,37 +127,61 @@ def test_a_table_gets_its_name_with_its_first_commit_and_a_name_of_another_is_re
     assert f"the name default.more: it belongs to another table: file:{tmp_path}/elsewhere" in text
     code, text = found["second"]
     tables = json.loads(text)["tables"]
-    assert (code, [(t["name"], t["is_new"]) for t in tables]) == (0, [("second.more", True), ("second.orders", True)])
+    assert (code, [(t["name"], t["is_new"]) for t in tables]) == (
+        0,
+        [("second.more", True), ("second.orders", True)],
+    )
     assert (found["no"][0], "Create the schema no" in found["no"][1]) == (1, True)
     assert_a_lake_reads_by_a_name(found, tmp_path)
 
 
 def assert_a_lake_reads_by_a_name(found: dict[str, Any], folder: Path) -> None:
-    """Once the place of the name is recorded; one that leads elsewhere later is refused until the lake follows it."""
+    """Once the place of the name is recorded; one that leads elsewhere later is refused until the
+    lake follows it."""
     (code, text), daily, moved = found["unknown"], f"{folder}/daily", f"{folder}/moved"
     assert (code, "Run `backfill-assets locate default.daily`" in text) == (2, True)
-    for name, why in (("seen", "a view"), ("plain", "a table of parquet"), ("nothing", "has no table of that name")):
+    for name, why in (
+        ("seen", "a view"),
+        ("plain", "a table of parquet"),
+        ("nothing", "has no table of that name"),
+    ):
         code, text = found["others"][name]
-        assert (code, text.startswith(f"Error: the table default.{name}: "), why in text) == (1, True, True), text
+        assert (code, text.startswith(f"Error: the table default.{name}: "), why in text) == (
+            1,
+            True,
+            True,
+        ), text
     assert found["located"] == [0, f"located default.daily: {daily}"]
     assert "external daily: version 0 there, rows of 2024-03-01 are new" in found["scan"][1]
-    assert f"default.daily: its name leads to {moved} now, and the lake reads {daily}. Nothing was" in found["moved"][1]
+    assert (
+        f"default.daily: its name leads to {moved} now, and the lake reads {daily}. Nothing was"
+        in found["moved"][1]
+    )
     assert found["followed"] == [0, f"located default.daily: {moved} (before: {daily})"]
-    assert (found["caught up"][0], found["sums"]) == (0, [0, "total 2 1 row(s)"]), found["caught up"][1]
+    assert (found["caught up"][0], found["sums"]) == (0, [0, "total 2 1 row(s)"]), found[
+        "caught up"
+    ][1]
 
 
 def test_an_engine_that_keeps_its_catalog_in_memory_is_refused_by_name(tmp_path: Path) -> None:
     session = LakeSession(new_lake(tmp_path, DAY, assets_only=True, access={"register_in": "lake"}))
-    with pytest.raises(SettingsError, match=r"its names are kept in the memory of a server.*No name was given"):
+    with pytest.raises(
+        SettingsError, match=r"its names are kept in the memory of a server.*No name was given"
+    ):
         register(session, ["orders"], "lake")
     with pytest.raises(
-        SettingsError, match=r"has no table of others.*Nothing was recorded.*DESCRIBE DETAIL shop.orders"
+        SettingsError,
+        match=r"has no table of others.*Nothing was recorded.*DESCRIBE DETAIL shop.orders",
     ):
         locate(session, "shop.orders")
-    assert "orders got no name in lake, `backfill-assets register` tries again" in register_first(session, "orders", -1)
+    assert "orders got no name in lake, `backfill-assets register` tries again" in register_first(
+        session, "orders", -1
+    )
     assert register_first(session, "orders", 0) == "", "it has commits"
     candidate = replace(session.lake, shared=session.lake.root, own=frozenset({"orders"}))
-    assert register_first(LakeSession(candidate), "orders", -1) == "", "readers see nothing of a candidate"
+    assert register_first(LakeSession(candidate), "orders", -1) == "", (
+        "readers see nothing of a candidate"
+    )
 
 
 def test_locations_are_as_sparks_clients_write_them() -> None:

@@ -1,6 +1,7 @@
-"""A file of a table's code: its digest is of what was loaded, and it tells when the file has changed since.
-One source has one digest under every Python of the machine. Not here: which changes of a source count
-(`lake/test_model.py`), and what `code_inputs` names (`pipeline/test_tables.py`)."""
+"""A file of a table's code: its digest is of what was loaded, and it tells when the file has
+changed since. One source has one digest under every Python of the machine. Not here: which changes
+of a source count (`lake/test_model.py`), and what `code_inputs` names
+(`pipeline/test_tables.py`)."""
 
 import shutil
 import subprocess
@@ -20,7 +21,9 @@ from backfill_assets_tests.sources import CHECKOUT
         ("a.sql", "SELECT 1", "-- why\r\nselect 1".replace("select", "SELECT"), "SELECT 2"),
     ],
 )
-def test_comments_and_layout_do_not_count(tmp_path: Path, name: str, text: str, same: str, other: str) -> None:
+def test_comments_and_layout_do_not_count(
+    tmp_path: Path, name: str, text: str, same: str, other: str
+) -> None:
     made = [SourceFile(tmp_path / name, t.encode()) for t in (text, same, other)]
     assert made[0].digest == made[1].digest != made[2].digest
 
@@ -63,7 +66,8 @@ class C(object):
 DIGEST = "da202f4292b2d8165ad06e1c43bde866"
 TOOL = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True; "
-    "from backfill_assets.lake.code import python_digest; print(python_digest(sys.stdin.buffer.read()))"
+    "from backfill_assets.lake.code import python_digest; "
+    "print(python_digest(sys.stdin.buffer.read()))"
 )
 
 
@@ -84,7 +88,10 @@ def test_every_python_of_the_machine_gives_one_digest() -> None:
     given = {}
     for python in _pythons():
         done = subprocess.run(
-            [python, "-I", "-c", TOOL, str(CHECKOUT)], input=HARD.encode(), capture_output=True, check=False
+            [python, "-I", "-c", TOOL, str(CHECKOUT)],
+            input=HARD.encode(),
+            capture_output=True,
+            check=False,
         )
         if b"is not a command" not in done.stderr and b"command not found" not in done.stderr:
             given[str(python)] = done.stdout.decode().strip() or done.stderr.decode()
@@ -96,4 +103,8 @@ def test_every_python_of_the_machine_gives_one_digest() -> None:
 @pytest.mark.parametrize("prose", ["# more\n", "\n\n", '"""Other."""\n'])
 def test_prose_does_not_count(prose: str) -> None:
     source = b"x = (1,\n     2)\n"
-    assert python_digest(prose.encode() + source) == python_digest(b"x = 1, 2\n") != python_digest(b"x = 1, 3\n")
+    assert (
+        python_digest(prose.encode() + source)
+        == python_digest(b"x = 1, 2\n")
+        != python_digest(b"x = 1, 3\n")
+    )

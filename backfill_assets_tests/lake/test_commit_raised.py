@@ -1,5 +1,5 @@
-"""An exception raised at any step of a commit: the log alone decides, and no file that it names is deleted.
-Not here: kills and power cuts (`test_commit_steps`)."""
+"""An exception raised at any step of a commit: the log alone decides, and no file that it names is
+deleted. Not here: kills and power cuts (`test_commit_steps`)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,11 +43,14 @@ STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
 
 
 def by_day(lake: Lake, contract: Contract, *rows: Row) -> None:
-    """Rows published by the product's writer; the caller drops its staging in any case, as all of them do."""
+    """Rows published by the product's writer; the caller drops its staging in any case, as all of
+    them do."""
     staged = stage_by_hand(lake, contract, rows)
     try:
         found = audit.audit(lake, staged.paths, contract)
-        entries = {d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None}
+        entries = {
+            d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None
+        }
         write = Write(contract, staged, entries, -1, Provenance("test"), always=True)
         replace.replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
     finally:
@@ -61,25 +64,35 @@ def files_row(path: str) -> tuple[object, ...]:
 
 def arrivals_row(number: int, keys: int) -> Row:
     return {
-        "arrival_date": day(number), "event_date": day(number), "deliveries": 1, "keys": keys, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": "F", "arrival_month": f"{day(number):%Y-%m}",
-    }  # fmt: skip
+        "arrival_date": day(number),
+        "event_date": day(number),
+        "deliveries": 1,
+        "keys": keys,
+        "moved_keys": 0,
+        "greatest_lateness_s": 60,
+        "fingerprint": "F",
+        "arrival_month": f"{day(number):%Y-%m}",
+    }
 
 
 def values(lake: Lake, value: int, *numbers: int) -> None:
     by_day(lake, STAGING, *({"entity": "A", "value": value, "event_date": day(n)} for n in numbers))
 
 
-# Of every way to a commit: a contract, and a write whose content follows from a number. Raw and quarantine are written
-# as a derived table is.
+# Of every way to a commit: a contract, and a write whose content follows from a number. Raw and
+# quarantine are written as a derived table is.
 TABLES: dict[str, tuple[Contract, Callable[[Lake, int], None]]] = {
     "a derived table": (STAGING, lambda lake, n: values(lake, n, 0, 1)),
     "arrivals": (
-        ARRIVALS, lambda lake, n: by_day(lake, ARRIVALS, arrivals_row(0, n), arrivals_row(4, 1)),
+        ARRIVALS,
+        lambda lake, n: by_day(lake, ARRIVALS, arrivals_row(0, n), arrivals_row(4, 1)),
     ),
-    "files": (FILES, lambda lake, n: scan._append(LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", "")),
+    "files": (
+        FILES,
+        lambda lake, n: scan._append(LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", ""),
+    ),
     "a receipt alone": (STAGING, lambda lake, _: values(lake, 1, 0)),
-}  # fmt: skip
+}
 
 
 def gone(lake: Lake, contract: Contract) -> list[str]:
@@ -89,7 +102,9 @@ def gone(lake: Lake, contract: Contract) -> list[str]:
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("step", STEPS)
-def test_an_exception_at_any_step_of_a_commit_deletes_no_file_of_the_log(lake: Lake, step: str, table: str) -> None:
+def test_an_exception_at_any_step_of_a_commit_deletes_no_file_of_the_log(
+    lake: Lake, step: str, table: str
+) -> None:
     contract, write = TABLES[table]
     write(lake, 1)
     for number, error in enumerate(ERRORS.values(), 2):

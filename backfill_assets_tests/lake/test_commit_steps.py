@@ -1,5 +1,6 @@
-"""A commit broken off at every step, by SIGKILL and by a power cut: before or after, never half, never unnoticed.
-Not here: what a commit refuses (`test_committer`), races of processes (`end_to_end.test_races`)."""
+"""A commit broken off at every step, by SIGKILL and by a power cut: before or after, never half,
+never unnoticed. Not here: what a commit refuses (`test_committer`), races of processes
+(`end_to_end.test_races`)."""
 
 import os
 import signal
@@ -37,11 +38,14 @@ written(open_lake(Path(sys.argv[1])), 2, 0, 1)
 
 def written(lake: Lake, value: int, *numbers: int) -> None:
     """This value on these days, published."""
-    publish_by_hand(lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers])
+    publish_by_hand(
+        lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
+    )
 
 
 def content(lake: Lake) -> Content:
-    """What the table holds, by delta-rs; none where there is no table. Raises what the store's own view raises."""
+    """What the table holds, by delta-rs; none where there is no table. Raises what the store's own
+    view raises."""
     if lake.store.view("staging", "event_date").version < 0:
         return []
     found = DeltaTable(str(lake.table_place("staging").local())).to_pyarrow_table().to_pylist()
@@ -88,7 +92,9 @@ STEPS: dict[str, tuple[Callable[[], None], Content]] = {
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("step", sorted(STEPS))
-def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(lake: Lake, step: str) -> None:
+def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(
+    lake: Lake, step: str
+) -> None:
     written(lake, 1, 0)
     killed = run("-c", KILLED, lake.root, step, timeout=60)
     assert killed.returncode == -signal.SIGKILL
@@ -97,13 +103,17 @@ def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_tabl
         written(lake, 2, 0, 1)
         assert content(lake) == AFTER
         (told,) = examine_table(lake, STAGING, landed="raw")
-        assert (told.level, "log whole" in told.what) == (Level.OK, True), "nothing of the killed write is left"
+        assert (told.level, "log whole" in told.what) == (Level.OK, True), (
+            "nothing of the killed write is left"
+        )
 
 
 def test_what_a_commit_left_half_way_to_its_name_is_no_commit(lake: Lake) -> None:
     written(lake, 1, 0)
     whole = (log_of(lake) / f"{1:020d}.json").read_bytes()
-    (log_of(lake) / f"{2:020d}.json#1").write_bytes(whole[:100])  # killed between delta-rs's two steps
+    (log_of(lake) / f"{2:020d}.json#1").write_bytes(
+        whole[:100]
+    )  # killed between delta-rs's two steps
     assert content(lake) == BEFORE
     written(lake, 2, 0, 1)
     assert content(lake) == AFTER
@@ -111,7 +121,8 @@ def test_what_a_commit_left_half_way_to_its_name_is_no_commit(lake: Lake) -> Non
 
 
 class Disk:
-    """What the disk holds of a folder: contents and lists of names as they were when they were last synced."""
+    """What the disk holds of a folder: contents and lists of names as they were when they were last
+    synced."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.contents, self.names = root, dict[Path, bytes](), dict[Path, set[str]]()
@@ -130,8 +141,8 @@ class Disk:
             self.contents[path] = path.read_bytes()
 
     def cut(self, target: Path, names_first: bool, early: str = "") -> Lake:
-        """The lake as a power cut leaves it. `names_first`: the file system wrote names that nobody asked it to;
-        `early`: files whose contents it wrote, too."""
+        """The lake as a power cut leaves it. `names_first`: the file system wrote names that nobody
+        asked it to; `early`: files whose contents it wrote, too."""
         self._rebuild(self.root, target, names_first)
         for file in self.root.rglob(early) if early else ():
             (target / file.relative_to(self.root)).write_bytes(file.read_bytes())
@@ -149,8 +160,11 @@ class Disk:
 
 
 @pytest.fixture
-def cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Lake, Callable[[], None]], list[Lake]]:
-    """Does something to a lake; gives the lakes that power cuts would leave, three after each sync and at the end."""
+def cuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Lake, Callable[[], None]], list[Lake]]:
+    """Does something to a lake; gives the lakes that power cuts would leave, three after each sync
+    and at the end."""
 
     def after(lake: Lake, work: Callable[[], None]) -> list[Lake]:
         disk, left = Disk(lake.root), list[Lake]()
@@ -182,7 +196,7 @@ def outcome(lake: Lake) -> Content:
         return content(lake)
 
 
-def test_a_power_cut_at_any_moment_leaves_the_table_as_before_or_as_after_and_after_once_it_was_told(
+def test_a_power_cut_at_any_moment_leaves_the_table_as_before_or_as_after(
     tmp_path: Path, cuts: Callable[[Lake, Callable[[], None]], list[Lake]]
 ) -> None:
     lake = bare_lake(tmp_path / "lake")
@@ -242,7 +256,9 @@ def test_a_commit_is_on_the_disk_before_its_checkpoint_may_be_there(
             assert content(each) == AFTER
 
 
-def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(lake: Lake) -> None:
+def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(
+    lake: Lake,
+) -> None:
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(3)}])
     written(lake, 1, 0)  # another write, which sweeps first
     assert [Path(f.path).exists() for f in staged.files] == [True]

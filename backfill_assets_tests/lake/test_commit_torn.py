@@ -1,5 +1,6 @@
-"""A log that a power cut tore: never read, never written over, and mended by the one command that is told.
-Not here: what power cuts can leave (`test_commit_steps`), and ledgers that lost data files (`test_inspection`)."""
+"""A log that a power cut tore: never read, never written over, and mended by the one command that
+is told. Not here: what power cuts can leave (`test_commit_steps`), and ledgers that lost data files
+(`test_inspection`)."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,14 @@ from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.doctor_tables import Level, examine_table
 from backfill_assets_tests.builders import STAGING, day, receipt
-from backfill_assets_tests.lake.test_commit_steps import AFTER, BEFORE, content, log_of, mended, written
+from backfill_assets_tests.lake.test_commit_steps import (
+    AFTER,
+    BEFORE,
+    content,
+    log_of,
+    mended,
+    written,
+)
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -75,7 +83,9 @@ def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_aw
 
 
 @pytest.mark.parametrize("tear", [TORN["nothing"], TORN["zeros"], TORN["half a line"]])
-def test_a_torn_checkpoint_is_told_with_what_mends_it_nothing_lost(lake: Lake, tear: Callable[[bytes], bytes]) -> None:
+def test_a_torn_checkpoint_is_told_with_what_mends_it_nothing_lost(
+    lake: Lake, tear: Callable[[bytes], bytes]
+) -> None:
     for n in range(committer.CHECKPOINT_EVERY):
         written(lake, n, 0)
     (checkpoint,) = log_of(lake).glob("*.checkpoint.parquet")

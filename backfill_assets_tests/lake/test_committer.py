@@ -1,5 +1,6 @@
-"""The committer: exact files in and out, one receipt per commit, every wrong action refused before it is written.
-Not here: which files a publish chooses (`test_replace`), and races of processes (`end_to_end.test_races`)."""
+"""The committer: exact files in and out, one receipt per commit, every wrong action refused before
+it is written. Not here: which files a publish chooses (`test_replace`), and races of processes
+(`end_to_end.test_races`)."""
 
 import shutil
 from collections.abc import Callable
@@ -44,7 +45,8 @@ def said(write_id: str) -> Any:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A lake whose table staging holds a row on each of three days; its folder has a name that needs quoting."""
+    """A lake whose table staging holds a row on each of three days; its folder has a name that
+    needs quoting."""
     made = bare_lake(tmp_path / "it's a `lake`")
     ensure_table(made, STAGING)
     commit(made, stage_by_hand(made, STAGING, rows(0, 1, 2)))
@@ -56,7 +58,9 @@ def path_of(lake: Lake) -> Path:
 
 
 def commit(lake: Lake, staged: Staged, removes: list[LiveFile] | None = None) -> int:
-    version = commit_files(place_of(path_of(lake)), STAGING, said(staged.write_id), staged.files, removes or [])
+    version = commit_files(
+        place_of(path_of(lake)), STAGING, said(staged.write_id), staged.files, removes or []
+    )
     staged.keep([f.name for f in staged.files])
     return version
 
@@ -79,7 +83,9 @@ def test_exactly_the_named_files_come_and_go_in_one_commit_with_its_receipt(lake
     assert newest.write_id == staged.write_id
 
 
-def test_a_commit_names_the_digest_of_a_file_that_an_engine_took_and_reads_the_others(lake: Lake) -> None:
+def test_a_commit_names_the_digest_of_a_file_that_an_engine_took_and_reads_the_others(
+    lake: Lake,
+) -> None:
     staged = stage_by_hand(lake, STAGING, rows(0, 1, value=7))
     first, second = sorted(staged.files, key=lambda f: f.name)
     staged.files = (second, replace(first, engine_digest="0123456789abcdef"))
@@ -131,7 +137,9 @@ SPOILT: dict[str, Callable[[Staged], object]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_whatever_is_wrong_with_a_file_the_table_stays_as_it_is(lake: Lake, spoil: Callable[[Staged], object]) -> None:
+def test_whatever_is_wrong_with_a_file_the_table_stays_as_it_is(
+    lake: Lake, spoil: Callable[[Staged], object]
+) -> None:
     before, staged = content(lake), stage_by_hand(lake, STAGING, rows(1, value=7))
     spoil(staged)
     with pytest.raises((BackfillError, OSError)):
@@ -139,7 +147,9 @@ def test_whatever_is_wrong_with_a_file_the_table_stays_as_it_is(lake: Lake, spoi
     assert (DeltaTable(str(path_of(lake))).version(), content(lake)) == (1, before)
 
 
-def test_a_commit_that_another_one_overtook_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_another_one_overtook_is_a_conflict(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = open_table(place_of(path_of(lake)))
     commit_receipt(place_of(path_of(lake)), said("first"))
     monkeypatch.setattr(committer, "open_table", lambda _: seen)
@@ -148,10 +158,14 @@ def test_a_commit_that_another_one_overtook_is_a_conflict(lake: Lake, monkeypatc
     assert find_write(path_of(lake), "second") is None
 
 
-def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_cannot_read(lake: Lake) -> None:
+def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_cannot_read(
+    lake: Lake,
+) -> None:
     ensure_table(lake, replace(RAW, name=STAGING.name))
     made = DeltaTable(str(path_of(lake)))
-    assert [(f.name, f.nullable) for f in made.schema().fields] == [(c.name, c.nullable) for c in STAGING.columns]
+    assert [(f.name, f.nullable) for f in made.schema().fields] == [
+        (c.name, c.nullable) for c in STAGING.columns
+    ]
     assert made.metadata().partition_columns == ["event_date"]
     settings = made.metadata().configuration
     assert settings["delta.enableDeletionVectors"] == "false"
@@ -162,13 +176,21 @@ def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_c
 def test_a_table_of_the_version_before_is_refused_with_what_to_do(lake: Lake) -> None:
     log, plain = commit_file(path_of(lake), 0), '"minWriterVersion":2}'
     assert plain in log.read_text()
-    log.write_text(log.read_text().replace(plain, '"minWriterVersion":7,"writerFeatures":["inCommitTimestamp"]}'))
+    log.write_text(
+        log.read_text().replace(
+            plain, '"minWriterVersion":7,"writerFeatures":["inCommitTimestamp"]}'
+        )
+    )
     with pytest.raises(BackfillError, match=r"version 0\.1 .* made it.*catch-up"):
         commit_receipt(place_of(path_of(lake)), said("new"))
 
 
-def test_every_twentieth_commit_keeps_the_state_and_one_that_cannot_be_kept_stops_no_commit(lake: Lake) -> None:
-    while (version := commit(lake, stage_by_hand(lake, STAGING, rows(0)), [live(lake)[str(day(0))]])) < 2 * KEEP_EVERY:
+def test_every_twentieth_commit_keeps_the_state_and_one_that_cannot_be_kept_stops_no_commit(
+    lake: Lake,
+) -> None:
+    while (
+        version := commit(lake, stage_by_hand(lake, STAGING, rows(0)), [live(lake)[str(day(0))]])
+    ) < 2 * KEEP_EVERY:
         assert version - max(kept_versions(place_of(path_of(lake))), default=-1) < KEEP_EVERY
     folder = state_file(path_of(lake), version).parent
     shutil.rmtree(folder)

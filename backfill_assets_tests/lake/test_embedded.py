@@ -1,5 +1,5 @@
-"""Stretches of files: every file once, all of a day together, and the audit of all stretches is that of all files.
-Not here: what is counted (`test_audit`)."""
+"""Stretches of files: every file once, all of a day together, and the audit of all stretches is
+that of all files. Not here: what is counted (`test_audit`)."""
 
 import signal
 import subprocess
@@ -34,7 +34,10 @@ from backfill_assets_tests.processes import start
 @pytest.mark.slow
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(lake: Lake) -> None:
     rows = [{"entity": "a", "value": n, "event_date": day(n % 3) if n else None} for n in range(7)]
-    written = [stage_by_hand(lake, STAGING, rows), stage_by_hand(lake, STAGING, [{**rows[1], "value": 9}])]
+    written = [
+        stage_by_hand(lake, STAGING, rows),
+        stage_by_hand(lake, STAGING, [{**rows[1], "value": 9}]),
+    ]
     files = [path for staged in written for path in staged.paths]
     whole = audit(lake, files, STAGING)
     assert whole[day(1)].duplicates == 2, "two of its rows lie in one file and the third in another"
@@ -52,16 +55,23 @@ def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
     with duckdb.connect() as engine:
         for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
             found, query = delta_rows(engine, place_of(tmp_path / "t"), wanted)
-            assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
+            assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (
+                version,
+                rows,
+            )
 
 
-def test_a_query_that_needs_more_memory_than_it_may_use_says_so_and_the_next_one_works(tmp_path: Path) -> None:
+def test_a_query_that_needs_more_memory_than_it_may_use_says_so_and_the_next_one_works(
+    tmp_path: Path,
+) -> None:
     lake = bare_lake(tmp_path)
 
     def numbers(count: int, memory: str) -> Any:
         with connection(lake) as engine:
             engine.execute(f"SET memory_limit = '{memory}'")
-            return engine.execute(f"SELECT len(list(n)) FROM range({count}) AS numbers(n)").fetchone()
+            return engine.execute(
+                f"SELECT len(list(n)) FROM range({count}) AS numbers(n)"
+            ).fetchone()
 
     with pytest.raises(BackfillError, match=r"needs more memory.*fewer days at once") as raised:
         numbers(20_000_000, "16MB")
@@ -70,7 +80,9 @@ def test_a_query_that_needs_more_memory_than_it_may_use_says_so_and_the_next_one
 
 
 DAYS = AT_ONCE + 2
-ROWS: list[dict[str, Any]] = [{"entity": "a", "value": n, "event_date": day(n)} for n in range(DAYS)]
+ROWS: list[dict[str, Any]] = [
+    {"entity": "a", "value": n, "event_date": day(n)} for n in range(DAYS)
+]
 
 
 def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
@@ -116,7 +128,9 @@ def test_what_a_killed_process_spilled_is_removed_by_the_next_one_that_spills(la
     (lake.root / SPILL).parent.mkdir()
     left = set[str]()
     for number in range(2):
-        with start("-c", SPILLS, lake.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        with start(
+            "-c", SPILLS, lake.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline().strip() == "spilled"
             found = {path.name for path in (lake.root / SPILL).iterdir()}

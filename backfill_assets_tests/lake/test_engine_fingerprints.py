@@ -1,5 +1,5 @@
-"""Texts, bits and buckets of single values by the engine, as the words of `lake.fingerprints` say them.
-Not here: whole tables against DuckDB (`test_auditor`)."""
+"""Texts, bits and buckets of single values by the engine, as the words of `lake.fingerprints` say
+them. Not here: whole tables against DuckDB (`test_auditor`)."""
 
 import hashlib
 import math
@@ -22,16 +22,24 @@ NEAR = [x for p in POWERS for x in (math.nextafter(p, 0), math.nextafter(p, math
 DOUBLES = [*POWERS, *(-x for x in NEAR if x), 1.7976931348623157e308, math.inf, -math.inf]
 
 
-def asked(spark: "SparkSession", column: Column, values: list[Any], *expressions: str) -> list[tuple[Any, ...]]:
-    table = pa.table({"place": range(len(values)), column.name: pa.array(values, arrow_type(column.kind))})
+def asked(
+    spark: "SparkSession", column: Column, values: list[Any], *expressions: str
+) -> list[tuple[Any, ...]]:
+    table = pa.table(
+        {"place": range(len(values)), column.name: pa.array(values, arrow_type(column.kind))}
+    )
     found = spark.createDataFrame(table).selectExpr("place", *expressions).collect()
     return [tuple(row)[1:] for row in sorted(found, key=lambda row: row[0])]
 
 
-def test_the_text_of_a_double_is_the_number_that_its_bits_are_at_every_power_of_two(spark: "SparkSession") -> None:
+def test_the_text_of_a_double_is_the_number_that_its_bits_are_at_every_power_of_two(
+    spark: "SparkSession",
+) -> None:
     column = Column("x", "DOUBLE", "x")
     found = asked(spark, column, DOUBLES, comparable(column))
-    assert [int(text) for (text,) in found] == [struct.unpack("<q", struct.pack("<d", x))[0] for x in DOUBLES]
+    assert [int(text) for (text,) in found] == [
+        struct.unpack("<q", struct.pack("<d", x))[0] for x in DOUBLES
+    ]
     odd = asked(spark, column, [-0.0, 0.0, math.nan, None], comparable(column))
     assert [text for (text,) in odd] == ["0", "0", str(NAN), "-"]
 
@@ -40,9 +48,13 @@ def test_the_pieces_of_a_row_are_those_of_the_md5_of_its_text(spark: "SparkSessi
     column = Column("total", "DECIMAL(18,2)", "t")
     digits = hashlib.md5(b"-12.5", usedforsecurity=False).hexdigest()
     expected = (int(digits[:15], 16), int(digits[15:30], 16))
-    frame = spark.createDataFrame(pa.table({"total": pa.array([Decimal("-12.50")], pa.decimal128(18, 2))}))
+    frame = spark.createDataFrame(
+        pa.table({"total": pa.array([Decimal("-12.50")], pa.decimal128(18, 2))})
+    )
     hashed = frame.selectExpr(f"{row_hash([column])} AS h")
-    assert [tuple(row) for row in hashed.selectExpr(*pieces(["h"]).values()).collect()] == [expected]
+    assert [tuple(row) for row in hashed.selectExpr(*pieces(["h"]).values()).collect()] == [
+        expected
+    ]
     assert [*pieces(["h"])] == ["h_0", "h_1"]
 
 

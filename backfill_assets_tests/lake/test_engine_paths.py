@@ -1,5 +1,5 @@
-"""What an engine is given of a lake's files: links and paths on this machine, addresses in a bucket elsewhere.
-Not here: engines that use them (`end_to_end.test_bucket_elsewhere`)."""
+"""What an engine is given of a lake's files: links and paths on this machine, addresses in a bucket
+elsewhere. Not here: engines that use them (`end_to_end.test_bucket_elsewhere`)."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 
 
 def elsewhere(content_of: Any) -> Mock:
-    """A session that no lake has opened: its machines read what `content_of` gives for an address."""
+    """A session that no lake has opened: its machines read what `content_of` gives for an
+    address."""
     session = Mock()
     session.read.schema.return_value.text.side_effect = lambda address: Mock(
         **{"first.return_value": content_of(address)}
@@ -26,14 +27,19 @@ def elsewhere(content_of: Any) -> Mock:
     return session
 
 
-def test_a_session_elsewhere_gets_addresses_of_a_bucket_and_paths_of_a_folder(tmp_path: Path) -> None:
+def test_a_session_elsewhere_gets_addresses_of_a_bucket_and_paths_of_a_folder(
+    tmp_path: Path,
+) -> None:
     session = elsewhere(None)
     bucket = place_at(local_root("s3://bucket/lake")).at("tables/raw")
     assert engine_path(session, bucket, "writes/w") == "s3a://bucket/lake/tables/raw/writes/w"
     assert engine_path(session, bucket) == "s3a://bucket/lake/tables/raw"
     assert engine_path(session, Folder(str(tmp_path)), "a") == f"{tmp_path}/a"
     for theirs in ("az://other/orders/a.parquet", "gs://other/orders/a.parquet"):
-        with pytest.raises(SettingsError, match=f"^{theirs}: .*machines that reach tables in S3 only. Nothing was run"):
+        with pytest.raises(
+            SettingsError,
+            match=f"^{theirs}: .*machines that reach tables in S3 only. Nothing was run",
+        ):
             engine_path(session, bucket, theirs)
 
 
@@ -44,18 +50,28 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
     place = place_at(local_root(bucket_address))
 
     def seen(address: str) -> list[str]:
-        return [read(place, address.removeprefix(bucket_address.replace("s3:", "s3a:") + "/")).decode()]
+        return [
+            read(place, address.removeprefix(bucket_address.replace("s3:", "s3a:") + "/")).decode()
+        ]
 
     def no_client(address: str) -> None:
-        raise AnalysisException("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem")
+        raise AnalysisException(
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem"
+        )
 
     well = elsewhere(seen)
     for _ in range(2):
         refuse_blind(well, place)
     assert well.read.schema.return_value.text.call_count == 1
-    for content_of, why in ((no_client, "S3AFileSystem"), (lambda _: ["other"], "another file"), (lambda _: None, "")):
+    for content_of, why in (
+        (no_client, "S3AFileSystem"),
+        (lambda _: ["other"], "another file"),
+        (lambda _: None, ""),
+    ):
         blind = elsewhere(content_of)
-        with pytest.raises(SettingsError, match=rf"{bucket_address}.*do not read s3a://.*{why}.*hadoop-aws"):
+        with pytest.raises(
+            SettingsError, match=rf"{bucket_address}.*do not read s3a://.*{why}.*hadoop-aws"
+        ):
             refuse_blind(blind, place)
     assert place.below() == []
 

@@ -63,9 +63,11 @@ def test_a_file_behind_a_link_a_pipe_and_a_folder_are_none_of_the_tables(tmp_pat
     place = Folder(str(table))
     assert file_fault(place, ["d=1/own.parquet", "d=1/gone.parquet", "gone/x.parquet"]) == ""
     for name, why in {
-        "d=1/link.parquet": "which lies behind a link", "linked/x.parquet": "which lies behind a link",
-        "d=1/pipe.parquet": "which is no regular file", "d=1": "which is no regular file",
-    }.items():  # fmt: skip
+        "d=1/link.parquet": "which lies behind a link",
+        "linked/x.parquet": "which lies behind a link",
+        "d=1/pipe.parquet": "which is no regular file",
+        "d=1": "which is no regular file",
+    }.items():
         assert file_fault(place, [name]) == f"names the file {name}, {why}"
 
 
@@ -77,7 +79,10 @@ def test_the_lakes_own_link_leads_to_others_but_no_further(tmp_path: Path) -> No
     (theirs / "y.parquet").symlink_to(tmp_path / "z.parquet")
     (own / "others-12345678").symlink_to(theirs)
     place = Folder(str(own))
-    assert file_fault(place, ["others-12345678/x.parquet", "s3://bucket/t/x.parquet"], is_lakes=True) == ""
+    assert (
+        file_fault(place, ["others-12345678/x.parquet", "s3://bucket/t/x.parquet"], is_lakes=True)
+        == ""
+    )
     assert "behind a link" in file_fault(place, ["others-12345678/y.parquet"], is_lakes=True)
     assert "leads out" in file_fault(place, ["others-12345678/../x.parquet"], is_lakes=True)
     assert "leads out" in file_fault(place, ["s3://bucket/t/../x.parquet"], is_lakes=True)
@@ -99,8 +104,12 @@ def test_in_a_log_of_others_no_link_is_the_lakes(tmp_path: Path) -> None:
     assert "lies elsewhere" in file_fault(Folder(str(tmp_path / "t")), ["s3://bucket/t/x.parquet"])
 
 
-@pytest.mark.parametrize("name", ["../private/x.parquet", "d=1/../../private/x.parquet", "./../private/x.parquet"])
-def test_the_lakes_own_log_leads_to_others_by_its_own_links_alone(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["../private/x.parquet", "d=1/../../private/x.parquet", "./../private/x.parquet"]
+)
+def test_the_lakes_own_log_leads_to_others_by_its_own_links_alone(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "x.parquet").write_bytes(b"secret")
     (tmp_path / "own" / "d=1").mkdir(parents=True)

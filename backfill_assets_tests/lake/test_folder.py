@@ -14,12 +14,16 @@ SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\n
 @pytest.mark.parametrize("named", ["file", "file/below"])
 def test_a_file_is_no_lake_whatever_its_rights(tmp_path: Path, named: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SettingsError, match=f"{tmp_path / 'file'} is a file, and a lake is a folder"):
+    with pytest.raises(
+        SettingsError, match=f"{tmp_path / 'file'} is a file, and a lake is a folder"
+    ):
         open_lake(tmp_path / named)
 
 
 @pytest.mark.parametrize("name", ["a*", "a?", "a[x]", r"a\b"])
-def test_a_path_that_is_a_pattern_is_refused_because_a_copy_beside_it_may_match(tmp_path: Path, name: str) -> None:
+def test_a_path_that_is_a_pattern_is_refused_because_a_copy_beside_it_may_match(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / name / "inner").mkdir(parents=True)
     for root in (tmp_path / name, tmp_path / name / "inner"):
         (root / "lake.toml").write_text(SETTINGS)

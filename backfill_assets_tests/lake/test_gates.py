@@ -1,5 +1,5 @@
-"""The gate: which profiles are refused, which are worth a warning, and whether the message says how many.
-Not here: computing profiles (`lake`) and what Dagster makes of a finding."""
+"""The gate: which profiles are refused, which are worth a warning, and whether the message says how
+many. Not here: computing profiles (`lake`) and what Dagster makes of a finding."""
 
 import re
 import tomllib
@@ -31,13 +31,20 @@ OPEN = TableGate()
 
 
 def _judged(
-    contract: Contract, profile: DayProfile, gate: TableGate = OPEN, around: Surroundings | None = None
+    contract: Contract,
+    profile: DayProfile,
+    gate: TableGate = OPEN,
+    around: Surroundings | None = None,
 ) -> list[Finding]:
     return judge(Judged(contract, day(0), profile, gate, around or Surroundings()))
 
 
 def _finding(
-    check: str, rows: int = 100, gate: TableGate = OPEN, around: Surroundings | None = None, **facts: object
+    check: str,
+    rows: int = 100,
+    gate: TableGate = OPEN,
+    around: Surroundings | None = None,
+    **facts: object,
 ) -> Finding:
     profile = DayProfile(rows, **facts)  # type: ignore[arg-type]
     findings = {f.check: f for f in _judged(STAGING, profile, gate, around or Surroundings(USUAL))}
@@ -57,14 +64,19 @@ def _verdict(finding: Finding) -> str:
         (OPEN, 100, "passed"),
     ],
 )
-def test_a_key_that_holds_too_many_rows_of_the_day(gate: TableGate, most: int, verdict: str) -> None:
+def test_a_key_that_holds_too_many_rows_of_the_day(
+    gate: TableGate, most: int, verdict: str
+) -> None:
     finding = _finding(PROFILE, gate=gate, most={"entity": most})
     assert _verdict(finding) == verdict
     assert finding.facts["most entity"] == most
     few = _finding(PROFILE, rows=19, gate=gate, most={"entity": 19})
     assert "one key" not in few.message, "chance"
     if verdict != "passed":
-        assert finding.message == "one key of (entity) holds 51% of the rows, more than max_key_share = 0.5"
+        assert (
+            finding.message
+            == "one key of (entity) holds 51% of the rows, more than max_key_share = 0.5"
+        )
 
 
 NOBODY, NONE = Surroundings(), Surroundings((0,) * MEDIAN_NEEDS_DAYS)
@@ -82,8 +94,18 @@ BOUNDS: dict[str, tuple[TableGate, int, str, Surroundings | None]] = {
     "half as much again": (TableGate(max_relative_change=0.5), 150, "passed", None),
     "less than half": (TableGate(max_relative_change=0.5), 49, "refused", None),
     "more than half as much again": (TableGate(max_relative_change=0.5), 151, "refused", None),
-    "no row where half may lack": (TableGate(max_relative_change=0.5, empty="allow"), 0, "refused", None),
-    "no row where all may lack": (TableGate(max_relative_change=1.0, empty="allow"), 0, "passed", None),
+    "no row where half may lack": (
+        TableGate(max_relative_change=0.5, empty="allow"),
+        0,
+        "refused",
+        None,
+    ),
+    "no row where all may lack": (
+        TableGate(max_relative_change=1.0, empty="allow"),
+        0,
+        "passed",
+        None,
+    ),
     "no relative change of nothing": (TableGate(max_relative_change=0.1), 7, "passed", NONE),
     "an absolute change of nothing": (TableGate(max_absolute_change=6), 7, "refused", NONE),
     "ten times as many": (OPEN, 1000, "passed", None),
@@ -98,7 +120,9 @@ BOUNDS: dict[str, tuple[TableGate, int, str, Surroundings | None]] = {
 
 
 @pytest.mark.parametrize(("gate", "rows", "verdict", "around"), BOUNDS.values(), ids=BOUNDS.keys())
-def test_a_bound_holds_up_to_itself(gate: TableGate, rows: int, verdict: str, around: Surroundings | None) -> None:
+def test_a_bound_holds_up_to_itself(
+    gate: TableGate, rows: int, verdict: str, around: Surroundings | None
+) -> None:
     finding = _finding(ROW_COUNT, rows, gate, around)
     assert (_verdict(finding), finding.facts["rows"]) == (verdict, rows)
     if gate is OPEN:
@@ -112,23 +136,50 @@ ABSENT = (("staging", day(-2)), ("staging", day(-1)))
 LACKING = "incomplete: 2 input day(s) missing or lacking columns: staging 2024-02-24"
 SHARE = Surroundings(usual_null_shares={"value": 0.0}, incomplete="refuse")
 JUDGED: dict[str, tuple[str, Surroundings | None, dict[str, Any], str, str]] = {
-    "missing days, to be warned of": (PROFILE, Surroundings(absent=ABSENT, incomplete="warn"), {}, "warned", LACKING),
-    "missing days, to be refused": (PROFILE, Surroundings(absent=ABSENT, incomplete="refuse"), {}, "refused", LACKING),
+    "missing days, to be warned of": (
+        PROFILE,
+        Surroundings(absent=ABSENT, incomplete="warn"),
+        {},
+        "warned",
+        LACKING,
+    ),
+    "missing days, to be refused": (
+        PROFILE,
+        Surroundings(absent=ABSENT, incomplete="refuse"),
+        {},
+        "refused",
+        LACKING,
+    ),
     "usual NULLs": (PROFILE, SHARE, {"nulls": {"value": 20}}, "passed", ""),
     "no NULLs": (PROFILE, SHARE, {"nulls": {"value": 0}}, "passed", ""),
     "far more NULLs, of a complete day": (
-        PROFILE, SHARE, {"nulls": {"value": 21}}, "warned", "21% of value is NULL, usually 0% (max_null_jump = 0.2)",
+        PROFILE,
+        SHARE,
+        {"nulls": {"value": 21}},
+        "warned",
+        "21% of value is NULL, usually 0% (max_null_jump = 0.2)",
     ),
     "NULLs in required columns": (
-        NOT_NULL, None, {"nulls": {"entity": 3, "value": 50, "event_date": 1}}, "refused",
+        NOT_NULL,
+        None,
+        {"nulls": {"entity": 3, "value": 50, "event_date": 1}},
+        "refused",
         "3 NULL(s) in entity; 1 NULL(s) in event_date",
     ),
-    "a repeated key": (UNIQUE_KEY, None, {"duplicates": 4}, "refused", "4 row(s) repeat a key (entity)"),
+    "a repeated key": (
+        UNIQUE_KEY,
+        None,
+        {"duplicates": 4},
+        "refused",
+        "4 row(s) repeat a key (entity)",
+    ),
     "no repeated key": (UNIQUE_KEY, None, {}, "passed", ""),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(("check", "around", "facts", "verdict", "message"), JUDGED.values(), ids=JUDGED.keys())
+@pytest.mark.parametrize(
+    ("check", "around", "facts", "verdict", "message"), JUDGED.values(), ids=JUDGED.keys()
+)
 def test_a_day_is_judged_by_its_profile_and_the_message_says_how_many(
     check: str, around: Surroundings | None, facts: dict[str, Any], verdict: str, message: str
 ) -> None:
@@ -152,7 +203,9 @@ def test_a_day_is_judged_by_its_profile_and_the_message_says_how_many(
     ],
 )
 def test_bounds_of_a_column_refuse_or_warn_as_they_say(bounds: ColumnGate, verdict: str) -> None:
-    around = Surroundings(usual_null_shares={"value": 0.05}, usual_histograms={"value": {3: 50_000, 4: 50_000}})
+    around = Surroundings(
+        usual_null_shares={"value": 0.05}, usual_histograms={"value": {3: 50_000, 4: 50_000}}
+    )
     found = DayProfile(10_000, nulls={"value": 1000}, histograms={"value": {3: 5200, 4: 3800}})
     finding = _judged(STAGING, found, TableGate(columns={"value": bounds}), around)[-1]
     assert _verdict(finding) == verdict
@@ -201,14 +254,18 @@ def test_a_new_lake_shows_each_bound_with_an_example_that_is_one() -> None:
 
 def test_each_rule_is_a_check_under_its_own_name_and_meets_no_gate() -> None:
     rules = (
-        Rule("is_small", "value < 5", "small"), Rule("is paid", "value > 0", "paid", only_warns=True),
+        Rule("is_small", "value < 5", "small"),
+        Rule("is paid", "value > 0", "paid", only_warns=True),
         Rule("row_count", "value <> 3", "three is no value"),
-    )  # fmt: skip
+    )
     contract = replace(STAGING, rules=rules)
     names = [gate.name for gate in gates_of(contract)]
     assert names[-3:] == ["is_small", "is_paid", "rule_row_count"]
     assert len({*names}) == len(names)
-    found = {f.check: f for f in _judged(contract, DayProfile(rows=5, broken={"is_small": 2, "is paid": 1}))}
+    found = {
+        f.check: f
+        for f in _judged(contract, DayProfile(rows=5, broken={"is_small": 2, "is paid": 1}))
+    }
     assert (found["is_small"].passed, found["is_small"].refuses) == (False, True)
     assert found["is_small"].message == "2 row(s) break is_small (value < 5)"
     assert (found["is_paid"].passed, found["is_paid"].refuses) == (False, False)

@@ -1,5 +1,5 @@
-"""A lake's folder: where its parts lie, and what of a lake in a bucket is on this machine once it is open.
-Not here: the settings it loads (`test_settings.py`)."""
+"""A lake's folder: where its parts lie, and what of a lake in a bucket is on this machine once it
+is open. Not here: the settings it loads (`test_settings.py`)."""
 
 import os
 import stat
@@ -54,7 +54,9 @@ def test_opening_a_lake_takes_no_rights_from_a_folder_that_a_link_leads_to(tmp_p
     assert stat.S_IMODE(theirs.stat().st_mode) == 0o755
 
 
-@pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])
+@pytest.mark.parametrize(
+    ("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)]
+)
 def test_what_is_written_is_readable_by_those_whom_it_names(
     tmp_path: Path, readers: str, folder: int, file: int
 ) -> None:
@@ -75,7 +77,9 @@ def test_what_is_written_is_readable_by_those_whom_it_names(
 
 
 @pytest.mark.parametrize("first", [0o077, 0o027])
-def test_a_lake_that_is_opened_beside_another_gives_nobody_more_rights(tmp_path: Path, first: int) -> None:
+def test_a_lake_that_is_opened_beside_another_gives_nobody_more_rights(
+    tmp_path: Path, first: int
+) -> None:
     """A page or record of the first may hold rows of both."""
     readers = {0o077: "owner", 0o027: "group"}[first]
     for name, who in (("first", readers), ("second", "everyone")):
@@ -100,7 +104,9 @@ def settings(files: str = "/landing/*.csv", **others: Any) -> LakeSettings:
 
 @pytest.mark.parametrize("files", ["/landing/*.csv", "landing/*.csv", "s3://other/landing/*.csv"])
 def test_settings_that_need_no_folder_of_the_lake_are_taken(files: str) -> None:
-    refuse_unreachable(local_root("s3://bucket/lake"), settings(files, spark={"engine": "sc://host:15002"}))
+    refuse_unreachable(
+        local_root("s3://bucket/lake"), settings(files, spark={"engine": "sc://host:15002"})
+    )
 
 
 def test_own_files_and_the_frozen_code_that_a_plan_works_by_are_on_this_machine_as_they_are_now(
@@ -109,13 +115,23 @@ def test_own_files_and_the_frozen_code_that_a_plan_works_by_are_on_this_machine_
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     root = local_root(bucket_address)
     place = place_at(root)
-    names = ["lake.toml", "own.py", "lib/more.py", ".plans/code/abc1/own.py", ".plans/code/abc1/sql/a.sql"]
+    names = [
+        "lake.toml",
+        "own.py",
+        "lib/more.py",
+        ".plans/code/abc1/own.py",
+        ".plans/code/abc1/sql/a.sql",
+    ]
     for name in (*names, ".plans/code/def2/own.py", "tables/raw/x.py"):
         place.write(name, name.encode())
-    of_plan = settings(pipeline={"tables": ".plans/code/abc1/own.py:tables", "sql": ".plans/code/abc1/sql/*.sql"})
+    of_plan = settings(
+        pipeline={"tables": ".plans/code/abc1/own.py:tables", "sql": ".plans/code/abc1/sql/*.sql"}
+    )
     fetch_own(root, of_plan)
     here = Folder(str(root))
-    assert {n: read(here, n).decode() for n in here.below() if not n.startswith(".bucket/")} == {n: n for n in names}
+    assert {n: read(here, n).decode() for n in here.below() if not n.startswith(".bucket/")} == {
+        n: n for n in names
+    }
     place.delete("lib/more.py")
     place.write("own.py", b"changed")
     fetch_own(root, settings(pipeline={"tables": "own.py:tables"}))
@@ -141,18 +157,24 @@ def test_a_file_that_people_keep_in_a_lake_is_read_as_it_is_now(
         (
             settings(tables={"orders": {"external": "/orders", "day": "day"}}),
             r"\[tables.orders\] external = '/orders' lies in a folder",
-        ),
+        )
     ],
     ids=["tables of others"],
 )
-def test_settings_that_cannot_work_in_a_bucket_are_refused_by_name(refused: LakeSettings, why: str) -> None:
+def test_settings_that_cannot_work_in_a_bucket_are_refused_by_name(
+    refused: LakeSettings, why: str
+) -> None:
     with pytest.raises(SettingsError, match=f"s3://bucket/lake/lake.toml.*{why}"):
         refuse_unreachable(local_root("s3://bucket/lake"), refused)
 
 
-@pytest.mark.parametrize("engine", ["sc://host:15002/;token=hunter2", "spark://host:7077", "yarn", "k8s://host"])
+@pytest.mark.parametrize(
+    "engine", ["sc://host:15002/;token=hunter2", "spark://host:7077", "yarn", "k8s://host"]
+)
 def test_engines_elsewhere_reach_lakes_in_s3_and_are_refused_for_other_stores(engine: str) -> None:
     refuse_unreachable(local_root("s3://bucket/lake"), settings(spark={"engine": engine}))
-    with pytest.raises(SettingsError, match=r"az://bucket/lake/lake.toml.*reach lakes in S3 only") as refused:
+    with pytest.raises(
+        SettingsError, match=r"az://bucket/lake/lake.toml.*reach lakes in S3 only"
+    ) as refused:
         refuse_unreachable(local_root("az://bucket/lake"), settings(spark={"engine": engine}))
     assert "hunter2" not in str(refused.value)

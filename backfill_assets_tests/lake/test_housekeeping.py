@@ -65,7 +65,11 @@ def publish(lake: Lake, values: dict[int, int]) -> None:
 
 
 def content(lake: Lake, version: int | None = None) -> dict[Any, Any]:
-    found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
+    found = (
+        DeltaTable(str(lake.table_place("staging").local()), version=version)
+        .to_pyarrow_table()
+        .to_pylist()
+    )
     return {r["event_date"]: r["value"] for r in found}
 
 
@@ -105,7 +109,9 @@ def test_old_checkpoints_go_and_every_version_opens(lake: Lake) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 99), st.booleans()), min_size=2, max_size=9),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 99), st.booleans()), min_size=2, max_size=9
+    ),
     st.integers(0, 10),
     st.integers(0, 3),
 )
@@ -119,7 +125,9 @@ def test_no_version_since_loses_a_file(
         for number, value, back in writes:
             latest = LOGS.state(lake.table_place("staging"), "event_date").latest
             if back and latest[day(number)].version > 1:
-                wanted = RestoreRequest(STAGING, {day(number): 1}, {day(number): latest[day(number)].version})
+                wanted = RestoreRequest(
+                    STAGING, {day(number): 1}, {day(number): latest[day(number)].version}
+                )
                 restore_partitions(lake, wanted, Provenance("back"))
             elif latest[day(number)].entry.built != "held":
                 publish(lake, {number: value})
@@ -157,7 +165,12 @@ def publish_in_parts(in_parts: Lake, number: int, parts: int = 3) -> None:
     """Write a day in so many files, with its receipt."""
     staged = split(in_parts, number, parts)
     found = audit(in_parts, staged.paths, STAGING)[day(number)]
-    said = Receipt(staged.write_id, "staging", "test", {day(number): DayEntry(found.rows, found.fingerprint, "d")})
+    said = Receipt(
+        staged.write_id,
+        "staging",
+        "test",
+        {day(number): DayEntry(found.rows, found.fingerprint, "d")},
+    )
     with in_parts.store.lock("staging"):
         in_parts.store.replace_days(STAGING, staged, [day(number)], said)
 
@@ -176,7 +189,9 @@ def files_by_day(in_parts: Lake) -> list[int]:
     return [found.count(str(day(n))) for n in range(3)]
 
 
-def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(in_parts: Lake) -> None:
+def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(
+    in_parts: Lake,
+) -> None:
     publish_in_parts(in_parts, 0, 1)  # version 4
     compact(in_parts, STAGING, WHOLE)
     seen = {day(0): in_parts.store.view("staging", "event_date").latest[day(0)].version}

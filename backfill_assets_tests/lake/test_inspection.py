@@ -12,7 +12,14 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
-from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
+from backfill_assets.lake.ledger import (
+    ARRIVALS,
+    FILES,
+    LANDED,
+    of_source,
+    read_arrivals,
+    read_files,
+)
 from backfill_assets.lake.log import BEFORE, HEAD, LOG
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
@@ -54,7 +61,9 @@ def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, ta
     assert inspect(lake, STAGING).edited == (3,)
 
 
-def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: Lake, table: Path) -> None:
+def test_commits_of_versions_that_named_none_before_them_are_no_finding(
+    lake: Lake, table: Path
+) -> None:
     publish_by_hand(lake, STAGING, rows(2))
     for commit in (commit_file(table, 1), commit_file(table, 2)):
         assert BEFORE in commit.read_text()
@@ -77,25 +86,32 @@ def took_stock(lake: Lake, contract: Contract, path: str) -> None:
 
 
 def newest_file(lake: Lake, contract: Contract) -> Path:
-    before = set(lake.store.data_files(contract, lake.store.view(contract.name, "arrival_date").version - 1))
+    before = set(
+        lake.store.data_files(contract, lake.store.view(contract.name, "arrival_date").version - 1)
+    )
     (file,) = set(lake.store.data_files(contract)) - before
     return Path(file)
 
 
 HURT: dict[str, Callable[[Path], object]] = {
-    "deleted": Path.unlink, "cut off": lambda file: file.write_bytes(file.read_bytes()[:20]),
-}  # fmt: skip
+    "deleted": Path.unlink,
+    "cut off": lambda file: file.write_bytes(file.read_bytes()[:20]),
+}
 
 
 @pytest.mark.parametrize("source", ["", "web"])
-def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(tmp_path: Path, source: str) -> None:
+def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(
+    tmp_path: Path, source: str
+) -> None:
     lake, files = bare_lake(tmp_path), of_source(FILES, source)
     for path in ("a", "b"):
         took_stock(lake, files, path)
     lost = newest_file(lake, files)
     took_stock(lake, files, "c")
     lost.unlink()
-    with pytest.raises(BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"):
+    with pytest.raises(
+        BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"
+    ):
         read_files(lake.store, source)
     found = mend(lake, files, SAID)
     assert [str(lake.table_place(files.name).local() / f.path) for f in found.lost] == [str(lost)]
@@ -119,7 +135,7 @@ def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("hurt", HURT.values(), ids=HURT)
-def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_the_next_load_writes_them(
+def test_days_that_arrivals_had_lost_are_doubted_so_that_the_next_load_writes_them(
     tmp_path: Path, hurt: Callable[[Path], object]
 ) -> None:
     lake = bare_lake(tmp_path)

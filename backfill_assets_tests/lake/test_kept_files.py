@@ -1,5 +1,6 @@
-"""Files that snapshots keep: in a store the table's own ones, which upkeep leaves alone while a snapshot names them.
-Not here: copies (`operations.test_snapshots`), and a real store (`end_to_end`)."""
+"""Files that snapshots keep: in a store the table's own ones, which upkeep leaves alone while a
+snapshot names them. Not here: copies (`operations.test_snapshots`), and a real store
+(`end_to_end`)."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,12 @@ from backfill_assets.lake.whole import SNAPSHOT_FILE, UNFINISHED, snapshots_of
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import drop_snapshot, held_bytes
 from backfill_assets.places.folder import Folder
-from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
+from backfill_assets_tests.operations.readable_lake import (
+    TABLE,
+    readable_lake,
+    version_of_event,
+    write,
+)
 from backfill_assets_tests.operations.test_snapshots import keep
 
 
@@ -48,15 +54,23 @@ def lake(tmp_path: Path) -> Folder:
 
 
 @pytest.mark.slow
-def test_in_a_store_it_names_the_tables_files_and_upkeep_keeps_them_until_it_is_dropped(reader: LakeReader) -> None:
+def test_in_a_store_it_names_the_tables_files_and_upkeep_keeps_them_until_it_is_dropped(
+    reader: LakeReader,
+) -> None:
     lake, before = reader.lake, reader.table(TABLE).arrow()
     made = keep(reader)
-    assert [p.name for p in (lake.root / ".snapshots" / "spring").iterdir()] == ["snapshot.json"], "no copy"
+    assert [p.name for p in (lake.root / ".snapshots" / "spring").iterdir()] == ["snapshot.json"], (
+        "no copy"
+    )
     files = {f.path for f in made.tables[TABLE].files}
     assert all((lake.root / f).is_file() for f in files)
     assert held_bytes(lake, "spring") == 0, "the newest version holds them, too"
     for n in range(2):
-        write(reader, [version_of_event(0, "a", 30 + n), version_of_event(1, "c", 30 + n)], f"again {n}")
+        write(
+            reader,
+            [version_of_event(0, "a", 30 + n), version_of_event(1, "c", 30 + n)],
+            f"again {n}",
+        )
     assert held_bytes(lake, "spring") > 0
     contract, now = reader.pipeline.contract(TABLE, ""), utc_now() + timedelta(days=1)
     gone = remove_unneeded(lake, contract, now).replaced
@@ -75,7 +89,9 @@ def held_only(reader: LakeReader, file: str) -> bool:
     return str(reader.lake.root / file) not in live
 
 
-def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_being_made(lake: Folder) -> None:
+def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_being_made(
+    lake: Folder,
+) -> None:
     def table(*files: str, **more: object) -> dict[str, object]:
         return {"data_files": [[f, "digest", 1] for f in files], **more}
 
@@ -86,7 +102,10 @@ def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_
     keep("b", raw=table("tables/raw/1", "tables/raw/2", pinned=True))
     known = {"tables/raw/1": {"a", "b"}, "tables/raw/2": {"b"}}
     assert pins(lake) == known
-    assert (snapshots_with(lake, ["tables/raw/2", "else"]), snapshots_with(lake, [])) == ({"b"}, set())
+    assert (snapshots_with(lake, ["tables/raw/2", "else"]), snapshots_with(lake, [])) == (
+        {"b"},
+        set(),
+    )
     with snapshots_of(lake).making("c") as finish:
         assert pins(lake) is None
         finish(b'{"tables": {}}')

@@ -1,5 +1,5 @@
-"""An upsert by the lake's engine keeps the rows that one by DuckDB keeps. Not here: what a merge keeps, and why
-(`test_writing_upsert`)."""
+"""An upsert by the lake's engine keeps the rows that one by DuckDB keeps. Not here: what a merge
+keeps, and why (`test_writing_upsert`)."""
 
 from typing import Any, Literal
 
@@ -19,16 +19,28 @@ from backfill_assets_tests.lake.test_numbers import lake_session as lake_session
 from backfill_assets_tests.strategies import examples
 
 DAYS = [day(n) for n in range(3)]
-TABLE = Contract("upserted", "t", (
-    Column("day", "DATE", "d"), Column("a key", "STRING", "k", nullable=True),
-    Column("x", "DOUBLE", "x", nullable=True), Column("n", "INT", "n"),
-), "day", ("a key", "x"), ())  # fmt: skip
+TABLE = Contract(
+    "upserted",
+    "t",
+    (
+        Column("day", "DATE", "d"),
+        Column("a key", "STRING", "k", nullable=True),
+        Column("x", "DOUBLE", "x", nullable=True),
+        Column("n", "INT", "n"),
+    ),
+    "day",
+    ("a key", "x"),
+    (),
+)
 ROWS = st.dictionaries(
     st.tuples(
-        st.sampled_from(DAYS), st.sampled_from([None, "", "a"]),
+        st.sampled_from(DAYS),
+        st.sampled_from([None, "", "a"]),
         st.sampled_from([None, 0.0, -0.0, 1.5, float("inf"), float("nan")]),
-    ), st.integers(0, 1), max_size=12,
-).map(lambda of: [{"day": d, "a key": k, "x": x, "n": n} for (d, k, x), n in of.items()])  # fmt: skip
+    ),
+    st.integers(0, 1),
+    max_size=12,
+).map(lambda of: [{"day": d, "a key": k, "x": x, "n": n} for (d, k, x), n in of.items()])
 
 
 @pytest.mark.users_do

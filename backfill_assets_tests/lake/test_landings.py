@@ -7,7 +7,14 @@ import pytest
 
 from backfill_assets.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.landings import is_in_bucket, list_files, path_of, root_of, roots_here, table_of
+from backfill_assets.lake.landings import (
+    is_in_bucket,
+    list_files,
+    path_of,
+    root_of,
+    roots_here,
+    table_of,
+)
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets_tests.lake.landed import land
 
@@ -30,8 +37,13 @@ def test_a_relative_glob_begins_where_the_lake_lies(
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     far = local_root("s3://bucket/lake")
-    assert (is_in_bucket(source(files), tmp_path), is_in_bucket(source(files), far)) == (of_folder, of_bucket)
-    assert roots_here([source(files)], tmp_path) == ([] if of_folder else [root_of(source(files), tmp_path)])
+    assert (is_in_bucket(source(files), tmp_path), is_in_bucket(source(files), far)) == (
+        of_folder,
+        of_bucket,
+    )
+    assert roots_here([source(files)], tmp_path) == (
+        [] if of_folder else [root_of(source(files), tmp_path)]
+    )
 
 
 def of(table: str) -> SourceSettings:
@@ -54,8 +66,12 @@ def test_a_relative_table_lies_beside_its_lake_in_the_bucket(
     far, of_table = local_root("s3://bucket/lake"), of(table)
     found = [str(table_of(of_table, base)) for base in (tmp_path, far)]
     assert found == [of_folder.format(lake=tmp_path), of_bucket]
-    assert [is_in_bucket(of_table, base) for base in (tmp_path, far)] == ["://" in place for place in found]
-    with pytest.raises(SettingsError, match=r"\[source\] table = 's3://b/a b'.*no address.*Nothing was read"):
+    assert [is_in_bucket(of_table, base) for base in (tmp_path, far)] == [
+        "://" in place for place in found
+    ]
+    with pytest.raises(
+        SettingsError, match=r"\[source\] table = 's3://b/a b'.*no address.*Nothing was read"
+    ):
         table_of(of("s3://b/a b"), far)
 
 
@@ -63,4 +79,7 @@ def test_files_of_a_folder_are_listed_and_a_file_uri_is_a_path(tmp_path: Path) -
     land(tmp_path / "in", "a.csv", b"1")
     assert [f.name for f in list_files("in/*.csv", tmp_path, "csv").files] == ["a.csv"]
     assert root_of(source("in/*.csv"), tmp_path) == tmp_path / "in"
-    assert [path_of(named, tmp_path) for named in ("t", "file:///a%20b")] == [tmp_path / "t", Path("/a b")]
+    assert [path_of(named, tmp_path) for named in ("t", "file:///a%20b")] == [
+        tmp_path / "t",
+        Path("/a b"),
+    ]

@@ -1,5 +1,6 @@
 """Logs in a store as a process knows them: read once, and never taken for what they are no more.
-Not here: how few requests that takes (`end_to_end.test_bucket_requests`), and logs in a folder (`test_log_state`)."""
+Not here: how few requests that takes (`end_to_end.test_bucket_requests`), and logs in a folder
+(`test_log_state`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +40,9 @@ def test_a_log_that_took_the_place_of_another_is_read_from_its_beginning(lake: L
     assert content(lake) == [(day(1), 5)]
 
 
-def test_a_process_that_knows_a_table_goes_on_from_what_others_committed_meanwhile(lake: Lake) -> None:
+def test_a_process_that_knows_a_table_goes_on_from_what_others_committed_meanwhile(
+    lake: Lake,
+) -> None:
     table, others = lake.table_place("staging"), LogCache()
     written(lake, 2, 0)
     with pytest.MonkeyPatch.context() as patch:
@@ -60,7 +63,11 @@ def test_a_reader_in_another_thread_keeps_the_version_that_it_was_given(lake: La
     for value in (2, 3):
         written(lake, value, 0)
     assert (read.version(), live_files(read, "event_date")) == (1, before)
-    assert live_files(LOGS.opened(table), "event_date") == live_files(LogCache().opened(table), "event_date") != before
+    assert (
+        live_files(LOGS.opened(table), "event_date")
+        == live_files(LogCache().opened(table), "event_date")
+        != before
+    )
 
 
 def test_a_store_that_lists_a_log_as_it_was_before_is_named_with_both_versions(lake: Lake) -> None:
@@ -83,9 +90,13 @@ def test_a_store_that_lists_a_log_as_it_was_before_is_named_with_both_versions(l
         with pytest.raises(TransientError) as told:
             LogCache().opened(table)
     assert str(told.value) == (
-        "the table staging: its store lists its log up to version 0, though version 1 is there. Nothing was read or "
-        "written by this request. Run again; a store whose listings stay old breaks what is asked of it "
+        "the table staging: its store lists its log up to version 0, though version 1 is there. "
+        "Nothing was read or "
+        "written by this request. Run again; a store whose listings stay old breaks what is asked "
+        "of it "
         "(`backfill-assets doctor`)."
     )
-    with pytest.raises(DeltaError, match="LogSegment end version 1"):  # there is none: no fault of the store's
+    with pytest.raises(
+        DeltaError, match="LogSegment end version 1"
+    ):  # there is none: no fault of the store's
         open_delta(table, 7)

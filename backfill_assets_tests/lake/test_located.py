@@ -1,5 +1,5 @@
-"""Where names in a catalog lead, and who follows: a lake by what is recorded, and nobody by a guess.
-Not here: a catalog (`test_catalog`), whose answers are written down here."""
+"""Where names in a catalog lead, and who follows: a lake by what is recorded, and nobody by a
+guess. Not here: a catalog (`test_catalog`), whose answers are written down here."""
 
 from datetime import date
 from pathlib import Path
@@ -31,9 +31,16 @@ NAME = "main.shop.orders"
 def catalog(location: str, provider: str = "delta") -> Mock:
     """A session whose catalog has a table, with columns of any names, at a location."""
     columns = [("Location", "string", None), ("Provider", "int", None), ("", "", "")]
-    behind = [("# Detailed Table Information", "", ""), ("Location", location, ""), ("Provider", provider, "")]
+    behind = [
+        ("# Detailed Table Information", "", ""),
+        ("Location", location, ""),
+        ("Provider", provider, ""),
+    ]
     session = Mock()
-    session.sql.return_value.collect.return_value = [*columns, *(row for row in behind if row[1] or row[0][0] == "#")]
+    session.sql.return_value.collect.return_value = [
+        *columns,
+        *(row for row in behind if row[1] or row[0][0] == "#"),
+    ]
     return session
 
 
@@ -63,17 +70,27 @@ def test_an_address_of_hadoops_client_of_s3_is_one_of_the_lakes(bucket_address: 
     [
         ("", "", "it is a view, or nothing that lies anywhere.*Name the table that it reads"),
         ("file:/warehouse/orders", "PARQUET", "a table of parquet.*write it as Delta"),
-        ("dbfs:/user/orders", "delta", "it lies at dbfs:/user/orders, by which nothing but its engine.*keep it at one"),
+        (
+            "dbfs:/user/orders",
+            "delta",
+            "it lies at dbfs:/user/orders, by which nothing but its engine.*keep it at one",
+        ),
         (
             "abfss://box@account.dfs.core.windows.net/orders",
             "delta",
             "it lies at abfss://.*Write its address as.*az://",
         ),
-        ("file:/nowhere/orders", "delta", "for this machine no Delta table lies in /nowhere/orders"),
+        (
+            "file:/nowhere/orders",
+            "delta",
+            "for this machine no Delta table lies in /nowhere/orders",
+        ),
         ("s3a://bucket/or ders", "delta", "is no address of a table that can be read here"),
     ],
 )
-def test_what_cannot_be_read_by_a_name_is_refused_by_it(location: str, provider: str, why: str) -> None:
+def test_what_cannot_be_read_by_a_name_is_refused_by_it(
+    location: str, provider: str, why: str
+) -> None:
     with pytest.raises(BackfillError, match=f"^the table {NAME}: .*{why}") as refused:
         place_in_catalog(catalog(location, provider), NAME)
     assert "recorded" in refused.value.consequence
@@ -82,7 +99,10 @@ def test_what_cannot_be_read_by_a_name_is_refused_by_it(location: str, provider:
 def test_a_name_of_nothing_and_a_catalog_that_fails_are_told() -> None:
     session = catalog("")
     session.catalog.tableExists.return_value = False
-    with pytest.raises(BackfillError, match=f"^the table {NAME}: the catalog of the session has no table of that name"):
+    with pytest.raises(
+        BackfillError,
+        match=f"^the table {NAME}: the catalog of the session has no table of that name",
+    ):
         place_in_catalog(session, NAME)
     session.catalog.tableExists.side_effect = AnalysisException("[SCHEMA_NOT_FOUND] no shop\nmore")
     with pytest.raises(BackfillError, match=r"no shop\. Nothing was recorded\. Correct the name"):
@@ -93,25 +113,38 @@ def test_a_name_means_what_is_recorded_and_nothing_before(lake: Path) -> None:
     tables = '\n[tables.theirs]\nexternal = "shop.daily"\nday = "day"\n'
     (lake / "lake.toml").write_text(settings_text(NAME) + tables)
     external, settings = ExternalTable("theirs", "shop.daily", "day"), load_settings(lake)
-    unknown = r"is a name in a catalog, and where it leads is not recorded\. .*Run `backfill-assets locate"
-    with pytest.raises(SettingsError, match=rf"\[source\] table = '{NAME}': {NAME} {unknown} {NAME}`"):
+    unknown = (
+        r"is a name in a catalog, and where it leads is not recorded\. .*Run `backfill-assets "
+        r"locate"
+    )
+    with pytest.raises(
+        SettingsError, match=rf"\[source\] table = '{NAME}': {NAME} {unknown} {NAME}`"
+    ):
         table_of(settings.source, lake)
-    with pytest.raises(SettingsError, match=rf"the external table theirs: shop.daily {unknown} shop.daily`"):
+    with pytest.raises(
+        SettingsError, match=rf"the external table theirs: shop.daily {unknown} shop.daily`"
+    ):
         place_known(lake, external)
     record_located(lake, NAME, str(lake.parent / "warehouse"))
     record_located(lake, "shop.daily", "s3://bucket/daily")
     settings = load_settings(lake)
     assert settings.source.table == str(lake.parent / "warehouse")
     assert settings.tables["theirs"].external == place_known(lake, external) == "s3://bucket/daily"
-    assert place_known(lake, ExternalTable("theirs", "./shop.daily", "day")) == str(lake / "shop.daily")
+    assert place_known(lake, ExternalTable("theirs", "./shop.daily", "day")) == str(
+        lake / "shop.daily"
+    )
     for several in ("[sources.shop]", "[source]"):
         (lake / "lake.toml").write_text(settings_text(NAME).replace("[source]", several))
-        assert [s.table for s in load_settings(lake).delivered.values()] == [str(lake.parent / "warehouse")]
+        assert [s.table for s in load_settings(lake).delivered.values()] == [
+            str(lake.parent / "warehouse")
+        ]
     copy_lake(look_at(lake), lake.parent / "copied")
     assert located(lake.parent / "copied") == located(lake)
 
 
-def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_has_recorded(tmp_path: Path) -> None:
+def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_has_recorded(
+    tmp_path: Path,
+) -> None:
     spec = external_asset("orders", table=NAME, day="day", start=date(2024, 3, 1))
     assert isinstance(spec, dg.AssetSpec)
     assert spec.metadata[EXTERNAL] == NAME
@@ -127,7 +160,9 @@ def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_ha
     assert known.contract.external == str(tmp_path / "warehouse")
 
 
-def test_a_name_that_leads_to_another_table_later_is_refused_until_the_lake_follows(lake: Path) -> None:
+def test_a_name_that_leads_to_another_table_later_is_refused_until_the_lake_follows(
+    lake: Path,
+) -> None:
     warehouse, moved = str(lake.parent / "warehouse"), str(lake.parent / "moved")
     record_located(lake, NAME, warehouse)
     refuse_moved(catalog(f"file:{warehouse}"), lake)
@@ -135,7 +170,10 @@ def test_a_name_that_leads_to_another_table_later_is_refused_until_the_lake_foll
         refuse_moved(nowhere, lake)  # nothing that a lake could follow
     append(Path(moved), "2024-03-01 20:00", ROW)
     session: Any = catalog(f"file:{moved}")
-    told = f"^the table {NAME}: its name leads to {moved} now, and the lake reads {warehouse}. Nothing was run"
+    told = (
+        f"^the table {NAME}: its name leads to {moved} now, and the lake reads {warehouse}. "
+        "Nothing was run"
+    )
     with pytest.raises(SettingsError, match=told):
         refuse_moved(session, lake)
     record_located(lake, NAME, moved)

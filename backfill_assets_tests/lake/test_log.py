@@ -1,5 +1,5 @@
-"""A table's Delta log, read without a JVM: receipts, gaps, torn commits and checkpoints, commits that are not ours.
-Not here: what Spark writes into a log (`end_to_end`)."""
+"""A table's Delta log, read without a JVM: receipts, gaps, torn commits and checkpoints, commits
+that are not ours. Not here: what Spark writes into a log (`end_to_end`)."""
 
 import json
 from datetime import UTC, date, datetime
@@ -25,9 +25,13 @@ def test_only_commit_files_are_versions(table: Path) -> None:
         make_commit(table, version)
     log = table / "_delta_log"
     strangers = (
-        "_last_checkpoint", "00000000000000000001.checkpoint.parquet", "00000000000000000000.crc",
-        "00000000000000000000.00000000000000000002.compacted.json", "00000000000000000003.json.tmp", "_sidecars",
-    )  # fmt: skip
+        "_last_checkpoint",
+        "00000000000000000001.checkpoint.parquet",
+        "00000000000000000000.crc",
+        "00000000000000000000.00000000000000000002.compacted.json",
+        "00000000000000000003.json.tmp",
+        "_sidecars",
+    )
     for stranger in strangers:
         (log / stranger).write_text("{}")
     assert versions(table) == [0, 1, 2, 9, 10]
@@ -76,7 +80,9 @@ UNSAID = {
 
 
 @pytest.mark.parametrize("action", UNSAID.values(), ids=UNSAID.keys())
-def test_where_a_foreign_commit_names_no_days_all_known_ones_count(table: Path, action: dict[str, Any]) -> None:
+def test_where_a_foreign_commit_names_no_days_all_known_ones_count(
+    table: Path, action: dict[str, Any]
+) -> None:
     commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[action])
     commit_days(table, 2, 2)
@@ -86,7 +92,9 @@ def test_where_a_foreign_commit_names_no_days_all_known_ones_count(table: Path, 
 EARLY, LATE = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 5, tzinfo=UTC)
 days = st.sets(st.integers(0, 5), min_size=1)
 ours = st.tuples(
-    days, st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(0, 9)), st.sampled_from([EARLY, LATE])
+    days,
+    st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(0, 9)),
+    st.sampled_from([EARLY, LATE]),
 )
 
 
@@ -94,20 +102,31 @@ ours = st.tuples(
 def test_a_table_is_its_newest_receipts_and_days_that_others_wrote_since(
     tmp_path_factory: pytest.TempPathFactory, history: list[Any]
 ) -> None:
-    table, latest, foreign = tmp_path_factory.mktemp("log") / "staging", dict[date, int](), set[date]()
+    table, latest, foreign = (
+        tmp_path_factory.mktemp("log") / "staging",
+        dict[date, int](),
+        set[date](),
+    )
     inputs, frontiers = dict[str, int](), list[datetime]()
     for version, what in enumerate(history):
         touched = {*map(day, what[0] if isinstance(what, tuple) else what)}
         if isinstance(what, tuple):
             commit_days(table, version, *what[0], inputs=what[1], frontier=what[2])
-            latest, foreign, inputs = latest | dict.fromkeys(touched, version), foreign - touched, inputs | what[1]
+            latest, foreign, inputs = (
+                latest | dict.fromkeys(touched, version),
+                foreign - touched,
+                inputs | what[1],
+            )
             frontiers.append(what[2])
         else:
             remove = {"remove": {**add(str(min(touched)))["add"], "dataChange": True}}
             make_commit(table, version, actions=[remove, *(add(str(d)) for d in touched)])
             foreign |= touched
     found = LOGS.state(place_of(table), COLUMN)
-    assert (found.version, {d: r.version for d, r in found.latest.items()}) == (len(history) - 1, latest)
+    assert (found.version, {d: r.version for d, r in found.latest.items()}) == (
+        len(history) - 1,
+        latest,
+    )
     assert found.foreign == foreign
     assert found.inputs == inputs
     assert found.frontier == max(frontiers, default=None)
@@ -116,7 +135,9 @@ def test_a_table_is_its_newest_receipts_and_days_that_others_wrote_since(
         assert found.latest[d].write_id == f"write-{version}"
 
 
-def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(table: Path) -> None:
+def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(
+    table: Path,
+) -> None:
     commit_days(table, 0, 0, 9)
     make_commit(table, 1, actions=[add("2024-02", "event_month")])
     found = LOGS.state(place_of(table), COLUMN).foreign
@@ -141,7 +162,9 @@ def test_a_checkpoint_of_a_version_without_a_whole_commit_counts_as_torn(tmp_pat
     assert torn_checkpoints(place_of(tmp_path)) == [file.name, HINT]
 
 
-def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_read_does_not(tmp_path: Path) -> None:
+def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_read_does_not(
+    tmp_path: Path,
+) -> None:
     file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 4}')
     assert torn_checkpoints(place_of(tmp_path)) == [HINT]
     file.with_name(HINT).write_text("{")

@@ -1,4 +1,5 @@
-"""What delta-rs would not survive is refused before it reads a log: pipes, links, deep JSON, endless lines and tables.
+"""What delta-rs would not survive is refused before it reads a log: pipes, links, deep JSON,
+endless lines and tables.
 
 Not here: what loops over tables do with the refusal.
 """
@@ -46,11 +47,18 @@ def test_deep_json_in_an_action_or_in_its_texts_is_refused(table: Path) -> None:
     (table / "_delta_log" / f"{2:020d}.json").write_text(f'{{"commitInfo": {DEEP}}}')
     assert fault(table) == f"its commit {2:020d}.json is nested more than 100 levels deep"
     commit(table, {"add": {"path": "x", "stats": DEEP}})
-    assert fault(table) == f"its commit {2:020d}.json holds a text that is nested more than 100 levels deep"
+    assert (
+        fault(table)
+        == f"its commit {2:020d}.json holds a text that is nested more than 100 levels deep"
+    )
 
 
 def test_brackets_in_texts_are_no_depth(table: Path) -> None:
-    commit(table, {"commitInfo": {"note": DEEP}}, {"add": {"path": "x", "stats": json.dumps({"min": DEEP})}})
+    commit(
+        table,
+        {"commitInfo": {"note": DEEP}},
+        {"add": {"path": "x", "stats": json.dumps({"min": DEEP})}},
+    )
     assert fault(table) == ""
 
 
@@ -59,11 +67,17 @@ def test_columns_beyond_the_bound_of_landed_files_are_refused(table: Path) -> No
         {"name": f"c{n}", "type": "string", "nullable": True, "metadata": {}} for n in range(2_001)
     ]
     commit(table, {"metaData": {"schemaString": json.dumps({"type": "struct", "fields": fields})}})
-    assert fault(table) == f"its commit {2:020d}.json names 2001 columns, more than the limit of 2000"
-    commit(table, {"metaData": {"schemaString": json.dumps({"type": "struct", "fields": fields[1:]})}})
+    assert (
+        fault(table) == f"its commit {2:020d}.json names 2001 columns, more than the limit of 2000"
+    )
+    commit(
+        table, {"metaData": {"schemaString": json.dumps({"type": "struct", "fields": fields[1:]})}}
+    )
     assert fault(table) == ""
     fields[1]["metadata"] = {"name": "an old one"}
-    commit(table, {"metaData": {"schemaString": json.dumps({"type": "struct", "fields": fields[1:]})}})
+    commit(
+        table, {"metaData": {"schemaString": json.dumps({"type": "struct", "fields": fields[1:]})}}
+    )
     assert fault(table) == "", "2001 names, 2000 of them of columns"
 
 
@@ -71,9 +85,16 @@ def test_endless_lines_and_commits_are_refused(table: Path) -> None:
     last = table / "_delta_log" / f"{2:020d}.json"
     last.touch()
     os.truncate(last, LINE_BYTES + 1)
-    assert fault(table) == f"its commit {last.name} has a line of more than the limit of {LINE_BYTES} bytes"
+    assert (
+        fault(table)
+        == f"its commit {last.name} has a line of more than the limit of {LINE_BYTES} bytes"
+    )
     os.truncate(last, COMMIT_BYTES + 1)
-    assert fault(table) == f"its commit {last.name} has {COMMIT_BYTES + 1} bytes, more than the limit of {COMMIT_BYTES}"
+    assert (
+        fault(table)
+        == f"its commit {last.name} has {COMMIT_BYTES + 1} bytes, more than the limit of "
+        f"{COMMIT_BYTES}"
+    )
 
 
 def test_a_pipe_and_a_link_are_no_commits(table: Path) -> None:

@@ -1,5 +1,5 @@
-"""Looking at a log again and again: only new commits are read, and a log that was replaced or torn is noticed.
-Not here: what one look gives (`test_log`)."""
+"""Looking at a log again and again: only new commits are read, and a log that was replaced or torn
+is noticed. Not here: what one look gives (`test_log`)."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,9 @@ from backfill_assets_tests.logs import commit_file, place_of
 COLUMN = "event_date"
 
 
-def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Path, read: list[int]) -> None:
+def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(
+    table: Path, read: list[int]
+) -> None:
     logs = LogCache()
     for version in range(5):
         commit_days(table, version, version)
@@ -70,7 +72,11 @@ def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(ta
     assert logs.state(place_of(table), COLUMN) == before
 
 
-@given(st.lists(st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15
+    )
+)
 def test_looks_in_between_change_nothing_about_what_a_look_gives(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, int]]
 ) -> None:

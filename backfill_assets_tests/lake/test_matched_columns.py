@@ -1,5 +1,5 @@
-"""Columns of a reconciliation: families of types, tolerances that fit their column, digests that ignore order.
-Not here: matching rows (`operations.test_reconcile`)."""
+"""Columns of a reconciliation: families of types, tolerances that fit their column, digests that
+ignore order. Not here: matching rows (`operations.test_reconcile`)."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Two sides matched by key, from SELECTs alone: what each side lacks, repeats and has otherwise, per day and column.
-Not here: sides, tolerances and digests (`operations.test_reconcile`)."""
+"""Two sides matched by key, from SELECTs alone: what each side lacks, repeats and has otherwise,
+per day and column. Not here: sides, tolerances and digests (`operations.test_reconcile`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,11 @@ from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 MON, TUE = "DATE '2024-03-04'", "DATE '2024-03-05'"
 COLUMNS = (
-    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("day", "DATE", "d"),
+    Column("key", "STRING", "k"),
+    Column("n", "BIGINT", "n", nullable=True),
     Column("text", "STRING", "t", nullable=True),
-)  # fmt: skip
+)
 TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
 Row = tuple[int, str, int | None, str | None]
 
@@ -29,11 +31,15 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def files(lake: Lake, contract: Contract, *rows: Row) -> list[str]:
-    cells: list[dict[str, Any]] = [{"day": day(d), "key": k, "n": n, "text": t} for d, k, n, t in rows]
+    cells: list[dict[str, Any]] = [
+        {"day": day(d), "key": k, "n": n, "text": t} for d, k, n, t in rows
+    ]
     return list(map(str, stage_by_hand(lake, contract, cells).paths))
 
 
-def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE) -> Differences:
+def found(
+    lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE
+) -> Differences:
     sides = files(lake, contract, *before), files(lake, contract, *after)
     return differences(lake, contract, *sides, DayRange(day(0), day(5)))
 
@@ -49,7 +55,9 @@ def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:
 
 
 def test_histograms_tell_numbers_by_their_bits_and_nulls_apart(lake: Lake) -> None:
-    (before, after) = found(lake, [(0, "a", 1, "x"), (0, "b", 3, "x")], [(0, "a", None, "x")]).histograms["n"]
+    (before, after) = found(
+        lake, [(0, "a", 1, "x"), (0, "b", 3, "x")], [(0, "a", None, "x")]
+    ).histograms["n"]
     assert sorted((before or {}).values()) == [1, 1]
     assert after == {NULL_BUCKET: 1}
 

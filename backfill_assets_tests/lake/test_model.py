@@ -39,7 +39,9 @@ class Sources:
     def codes(self, text: str = CODE, **facts: Any) -> Codes:
         """The digests of a staging table whose code is this text."""
         self.path.write_text(text)
-        return make_pipeline([replace(Table(STAGING, sources=(self.path,)), **facts)]).codes["staging"]
+        return make_pipeline([replace(Table(STAGING, sources=(self.path,)), **facts)]).codes[
+            "staging"
+        ]
 
 
 @pytest.fixture
@@ -48,9 +50,13 @@ def sources(tmp_path: Path) -> Sources:
 
 
 PROSE = {
-    "other docstrings": CODE.replace("Twice the rows", "The rows, doubled").replace("A window", "Some days"),
+    "other docstrings": CODE.replace("Twice the rows", "The rows, doubled").replace(
+        "A window", "Some days"
+    ),
     "other comments": CODE.replace("# each of them", "# every single one\n    # of them"),
-    "other layout": CODE.replace("rows * 2", "(\n        rows\n        * 2\n    )").replace("\n\n", "\n\n\n"),
+    "other layout": CODE.replace("rows * 2", "(\n        rows\n        * 2\n    )").replace(
+        "\n\n", "\n\n\n"
+    ),
     "a first docstring": '"""What lives here."""\n' + CODE,
     "a docstring dropped": CODE.replace('    """Twice the rows."""\n', ""),
     "other quotes": CODE.replace('"""', "'''"),
@@ -78,11 +84,14 @@ def test_other_code_makes_a_table_outdated(sources: Sources, text: str) -> None:
     assert sources.codes(text).settings_digest == sources.codes().settings_digest
     other = sources.codes(settings={"windows": (7, 29)})
     assert (other.code_digest, other.settings_digest == sources.codes().settings_digest) == (
-        sources.codes().code_digest, False,
-    )  # fmt: skip
+        sources.codes().code_digest,
+        False,
+    )
 
 
-def test_another_version_of_the_loader_outdates_raw_alone(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_the_loader_outdates_raw_alone(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = make_pipeline(_tables(sources, CODE)).codes
     monkeypatch.setattr(model, "LOADER_VERSION", "raw 0")
     after = make_pipeline(_tables(sources, CODE)).codes
@@ -90,7 +99,10 @@ def test_another_version_of_the_loader_outdates_raw_alone(sources: Sources, monk
 
 
 def test_a_version_stands_for_code_of_this_package_and_for_no_other(sources: Sources) -> None:
-    ours = "backfill_assets.pipeline.transforms.staging", "backfill_assets.pipeline.transforms.measures"
+    ours = (
+        "backfill_assets.pipeline.transforms.staging",
+        "backfill_assets.pipeline.transforms.measures",
+    )
     first, second = (Table(STAGING, sources=(m,), code_version="staging 1") for m in ours)
     assert make_pipeline([first]).codes == make_pipeline([second]).codes
     versions = (replace(first, code_version=v) for v in ("staging 1", "staging 2"))
@@ -105,7 +117,10 @@ def own(frames: Any, chunk: Any) -> Any:
 
 
 def test_the_module_of_the_transform_counts_when_no_sources_are_named() -> None:
-    found = [make_pipeline([t]).codes for t in (Table(STAGING, own), Table(STAGING, own, sources=(__name__,)))]
+    found = [
+        make_pipeline([t]).codes
+        for t in (Table(STAGING, own), Table(STAGING, own, sources=(__name__,)))
+    ]
     assert found[0] == found[1] != make_pipeline([Table(STAGING, own, sources=(json,))]).codes
 
 
@@ -118,7 +133,9 @@ def test_nothing_is_written_once_another_version_of_this_package_is_installed(
     found.mkdir(parents=True)
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: backfill-assets\nVersion: 99.0\n")
     monkeypatch.syspath_prepend(str(found.parent))
-    with pytest.raises(BackfillError, match=r"package backfill-assets changed after .* Start the command again"):
+    with pytest.raises(
+        BackfillError, match=r"package backfill-assets changed after .* Start the command again"
+    ):
         refuse_moved_code(pipeline.table("raw"))
 
 
@@ -126,7 +143,9 @@ def test_nothing_is_written_once_another_version_of_this_package_is_installed(
 
 COLUMNS: Mapping[str, dict[str, Any]] = {
     "a column more": {"columns": (*STAGING.columns, Column("flag", "INT", "a flag"))},
-    "another type": {"columns": (*STAGING.columns[:1], Column("value", "INT", ""), *STAGING.columns[2:])},
+    "another type": {
+        "columns": (*STAGING.columns[:1], Column("value", "INT", ""), *STAGING.columns[2:])
+    },
     "NULL no more allowed": {"columns": tuple(replace(c, nullable=False) for c in STAGING.columns)},
     "another key": {"key": ("entity", STAGING.day_column)},
     "a longer window": {"inputs": (Input("raw", before=1, kind=InputKind.ARRIVALS),)},
@@ -135,12 +154,16 @@ COLUMNS: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", COLUMNS.values(), ids=COLUMNS.keys())
 def test_what_a_contract_promises_counts_as_code(change: dict[str, Any]) -> None:
-    before, after = (make_pipeline([Table(c)]).codes["staging"] for c in (STAGING, replace(STAGING, **change)))
+    before, after = (
+        make_pipeline([Table(c)]).codes["staging"] for c in (STAGING, replace(STAGING, **change))
+    )
     assert before.code_digest != after.code_digest
 
 
 def test_how_a_contract_describes_itself_does_not_count() -> None:
-    reworded = tuple(replace(c, description="other words", tags={"pii": "no"}) for c in STAGING.columns)
+    reworded = tuple(
+        replace(c, description="other words", tags={"pii": "no"}) for c in STAGING.columns
+    )
     other = replace(STAGING, description="other words", columns=reworded)
     assert make_pipeline([Table(other)]).codes == make_pipeline([Table(STAGING)]).codes
 
@@ -157,15 +180,22 @@ def _tables(sources: Sources, staging_code: str) -> list[Table]:
 def test_what_is_judged_by_arrivals_has_its_upstreams_code_as_its_own(sources: Sources) -> None:
     before = make_pipeline(_tables(sources, CODE)).codes
     after = make_pipeline(_tables(sources, REAL["another number"])).codes
-    assert {name for name in before if before[name] != after[name]} == {"staging", "features_as_known"}
+    assert {name for name in before if before[name] != after[name]} == {
+        "staging",
+        "features_as_known",
+    }
 
 
 # the pipeline
 
 
 def test_days_of_an_earlier_version_that_is_as_good_are_as_todays() -> None:
-    table = Table(STAGING, sources=("backfill_assets.pipeline.transforms.staging",), code_version="staging 1")
+    table = Table(
+        STAGING, sources=("backfill_assets.pipeline.transforms.staging",), code_version="staging 1"
+    )
     before = make_pipeline([table]).codes["staging"]
-    today = make_pipeline([replace(table, code_version="staging 2", earlier_versions=("staging 1",))]).codes["staging"]
+    today = make_pipeline(
+        [replace(table, code_version="staging 2", earlier_versions=("staging 1",))]
+    ).codes["staging"]
     assert before.code_digest != today.code_digest
     assert today.earlier == (before.code_digest,)

@@ -1,5 +1,6 @@
-"""Numbers of a table's files are equal, whoever counts: the lake's engine gives what DuckDB gives, to the last bit.
-Not here: profiles (`test_auditor`), and what the queries mean (`pipeline.transforms.test_queries`)."""
+"""Numbers of a table's files are equal, whoever counts: the lake's engine gives what DuckDB gives,
+to the last bit. Not here: profiles (`test_auditor`), and what the queries mean
+(`pipeline.transforms.test_queries`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,17 +16,32 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.numbers import numbers, rows_by
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import AuditSettings
-from backfill_assets.pipeline.transforms.queries import flips, lateness_of_deliveries, lateness_of_versions
+from backfill_assets.pipeline.transforms.queries import (
+    flips,
+    lateness_of_deliveries,
+    lateness_of_versions,
+)
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.engines import wants_spark
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
 
-TABLE = Contract("t", "t", (
-    Column("day", "DATE", "d", nullable=True), Column("op", "STRING", "o"), Column("label", "INT", "l", nullable=True),
-    Column("an entity", "STRING", "e"), Column("label_state", "STRING", "s"),
-    Column("came", "TIMESTAMP", "c"), Column("happened", "TIMESTAMP", "h", nullable=True),
-), "day", (), ())  # fmt: skip
+TABLE = Contract(
+    "t",
+    "t",
+    (
+        Column("day", "DATE", "d", nullable=True),
+        Column("op", "STRING", "o"),
+        Column("label", "INT", "l", nullable=True),
+        Column("an entity", "STRING", "e"),
+        Column("label_state", "STRING", "s"),
+        Column("came", "TIMESTAMP", "c"),
+        Column("happened", "TIMESTAMP", "h", nullable=True),
+    ),
+    "day",
+    (),
+    (),
+)
 DAYS = [day(0), day(0), day(1), day(2), None]
 MIDNIGHT = datetime(2024, 3, 1, tzinfo=UTC)
 MIDNIGHTS = st.integers(-1, 1).map(lambda n: MIDNIGHT + timedelta(microseconds=n))
@@ -33,17 +49,24 @@ MOMENTS = MIDNIGHTS | st.datetimes(timezones=st.just(UTC))
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "day": st.sampled_from(DAYS), "op": st.sampled_from(["upsert", "upsert", "delete"]), "came": MOMENTS,
-            "happened": st.none() | MOMENTS, "label": st.sampled_from([None, 0, 1]),
-            "an entity": st.sampled_from(["", "a", "`", "{", '"']), "label_state": st.sampled_from(["mature", "open"]),
+            "day": st.sampled_from(DAYS),
+            "op": st.sampled_from(["upsert", "upsert", "delete"]),
+            "came": MOMENTS,
+            "happened": st.none() | MOMENTS,
+            "label": st.sampled_from([None, 0, 1]),
+            "an entity": st.sampled_from(["", "a", "`", "{", '"']),
+            "label_state": st.sampled_from(["mature", "open"]),
         }
-    ), max_size=30,
-)  # fmt: skip
+    ),
+    max_size=30,
+)
 
 
 def renamed(query: Callable[[str], str], on: str, came: str) -> Callable[[str], str]:
     """The query over this table, whose columns have other names."""
-    return lambda rows: query(f'SELECT *, "day" AS {on}, came AS {came}, happened AS event_ts FROM ({rows})')
+    return lambda rows: query(
+        f'SELECT *, "day" AS {on}, came AS {came}, happened AS event_ts FROM ({rows})'
+    )
 
 
 def turned(before: str, after: str) -> str:
@@ -83,12 +106,17 @@ def test_numbers_by_the_engine_are_duckdbs(
     try:
         for query, sides in ((DELIVERIES, [one]), (VERSIONS, [one]), (turned, [one, other])):
             found = [
-                [(names, in_order(rows)) for names, rows in numbers(who, table, query, *(s.files for s in sides))]
+                [
+                    (names, in_order(rows))
+                    for names, rows in numbers(who, table, query, *(s.files for s in sides))
+                ]
                 for who in (by_duckdb, by_engine)
             ]
             assert found[0] == found[1]
         for column in ("an entity", "label"):
-            assert in_order(rows_by(by_duckdb, TABLE, one, column)) == in_order(rows_by(by_engine, TABLE, one, column))
+            assert in_order(rows_by(by_duckdb, TABLE, one, column)) == in_order(
+                rows_by(by_engine, TABLE, one, column)
+            )
     finally:
         one.drop()
         other.drop()

@@ -28,7 +28,9 @@ D1, D2, D3, D4 = (date(2024, 3, n) for n in (1, 2, 3, 4))
 def orders(*rows: tuple[date | None, str, int]) -> pa.Table:
     days, customers, amounts = zip(*rows, strict=True)
     amount = pa.array(amounts, pa.int64())
-    return pa.table({"order_date": pa.array(days, pa.date32()), "customer": list(customers), "amount": amount})
+    return pa.table(
+        {"order_date": pa.array(days, pa.date32()), "customer": list(customers), "amount": amount}
+    )
 
 
 FIRST = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 4), (D3, "ben", 8))
@@ -41,9 +43,16 @@ class Others:
         self.place, self.by = f"{bucket}/raw/orders" if bucket else folder / "orders", by
         write_deltalake(self.place, FIRST, partition_by=by or None)
         self.lake = new_lake(
-            folder / "lake", D1, assets_only=True,
-            tables={"orders": {"external": str(self.place) if bucket else "../orders", "day": "order_date"}},
-        )  # fmt: skip
+            folder / "lake",
+            D1,
+            assets_only=True,
+            tables={
+                "orders": {
+                    "external": str(self.place) if bucket else "../orders",
+                    "day": "order_date",
+                }
+            },
+        )
 
     def write(self, rows: pa.Table, predicate: str = "") -> None:
         """Append the rows, or put them in place of those that the predicate names."""
@@ -74,7 +83,9 @@ everywhere = pytest.mark.parametrize("others", [*IN_FOLDERS, *IN_BUCKETS], indir
 
 
 @pytest.fixture(params=IN_FOLDERS)
-def others(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Others:
+def others(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Others:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     is_far, by = "bucket" in request.param, [name for name in request.param if name != "bucket"]
     address = request.getfixturevalue("bucket_address") if is_far else ""
@@ -92,14 +103,18 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
     assert "version 1 of" in unseen(others.lake, contract)
     others.look()
     commit_file(Path(others.place), 0).unlink()
-    assert unseen(others.lake, contract) == "", "only the newest commit is opened: nobody can open this log"
+    assert unseen(others.lake, contract) == "", (
+        "only the newest commit is opened: nobody can open this log"
+    )
 
 
 @everywhere
 def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     assert others.look() == [str(D3)]
-    others.table().update(updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'")
+    others.table().update(
+        updates={"amount": "5"}, predicate="customer = 'ada' AND order_date = '2024-03-02'"
+    )
     assert others.look() == [str(D2)]
     others.table().delete("order_date = '2024-03-01' AND customer = 'ben'")
     assert others.look() == [str(D1)]
@@ -108,12 +123,16 @@ def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) 
     assert rows_of(others.lake, "orders", D1) == []
 
 
-def test_a_table_that_is_made_anew_with_another_layout_is_refused_with_the_way_out(others: Others) -> None:
+def test_a_table_that_is_made_anew_with_another_layout_is_refused_with_the_way_out(
+    others: Others,
+) -> None:
     shutil.rmtree(others.place)
     rows = orders((D1, "ada", 1), (D1, "ben", 2), (D2, "ada", 5), (D3, "ben", 8))
     write_deltalake(others.place, rows, partition_by=None if others.by else ["order_date"])
     own = others.lake.table_place("orders")
-    with pytest.raises(BackfillError, match=f"it was made anew: .*Nothing was read.*Move {own}, which holds"):
+    with pytest.raises(
+        BackfillError, match=f"it was made anew: .*Nothing was read.*Move {own}, which holds"
+    ):
         others.look()
     shutil.rmtree(str(own))
     assert others.look() == [str(D1), str(D2), str(D3)]
@@ -153,8 +172,12 @@ def test_a_restored_table_is_followed_back(others: Others) -> None:
     assert others.look() == [str(D3)]
 
 
-@pytest.mark.parametrize("since", [(), (D2,)], ids=["as it was", "with another version of the number seen"])
-def test_a_copy_that_was_put_back_is_compared_by_its_rows(others: Others, tmp_path: Path, since: tuple[date]) -> None:
+@pytest.mark.parametrize(
+    "since", [(), (D2,)], ids=["as it was", "with another version of the number seen"]
+)
+def test_a_copy_that_was_put_back_is_compared_by_its_rows(
+    others: Others, tmp_path: Path, since: tuple[date]
+) -> None:
     shutil.copytree(others.place, tmp_path / "copy")
     others.write(orders((D3, "cid", 16)))
     others.look()
@@ -170,7 +193,10 @@ def test_a_file_that_reaches_over_an_earlier_beginning_is_read_again(others: Oth
     others.write(orders((before, "cid", 16), (D1, "cid", 1)))
     assert others.look() == [str(D1)]
     earlier = new_lake(
-        others.lake.root, before, assets_only=True, tables={"orders": {"external": "../orders", "day": "order_date"}}
+        others.lake.root,
+        before,
+        assets_only=True,
+        tables={"orders": {"external": "../orders", "day": "order_date"}},
     )
     assert others.look(earlier) == [str(before)]
 
@@ -211,15 +237,29 @@ def test_a_look_that_was_killed_before_its_commit_is_done_again(tmp_path: Path) 
 
 def test_a_renamed_column_changes_all_days(others: Others) -> None:
     renamed = FIRST.rename_columns(["order_date", "customer", "amounts"])
-    write_deltalake(others.place, renamed, mode="overwrite", schema_mode="overwrite", partition_by=others.by or None)
+    write_deltalake(
+        others.place,
+        renamed,
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=others.by or None,
+    )
     assert others.look() == [str(D1), str(D2), str(D3)]
     assert [*rows_of(others.lake, "orders", D2)[0]] == ["order_date", "customer", "amounts"]
 
 
 def test_another_type_of_a_column_is_refused_by_name(others: Others) -> None:
     texts = FIRST.set_column(2, "amount", pa.array(["1", "2", "4", "8"]))
-    write_deltalake(others.place, texts, mode="overwrite", schema_mode="overwrite", partition_by=others.by or None)
-    with pytest.raises(ContractBroken, match=r"amount is BIGINT, not STRING.* Have its owner give the column"):
+    write_deltalake(
+        others.place,
+        texts,
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=others.by or None,
+    )
+    with pytest.raises(
+        ContractBroken, match=r"amount is BIGINT, not STRING.* Have its owner give the column"
+    ):
         others.look()
 
 
@@ -236,9 +276,15 @@ def test_a_day_far_ahead_waits_until_it_is_near(others: Others) -> None:
 
 def test_a_version_whose_files_are_gone_is_refused_by_name(others: Others) -> None:
     others.write(orders((D4, "cid", 16)))
-    lost = next(p for p in others.table().file_uris() if p not in DeltaTable(others.place, version=0).file_uris())
+    lost = next(
+        p
+        for p in others.table().file_uris()
+        if p not in DeltaTable(others.place, version=0).file_uris()
+    )
     Path(lost).unlink()
-    with pytest.raises(BackfillError, match=r"external table orders: version 1 names 1 file\(s\) that are gone"):
+    with pytest.raises(
+        BackfillError, match=r"external table orders: version 1 names 1 file\(s\) that are gone"
+    ):
         others.look()
 
 
@@ -246,7 +292,10 @@ def test_a_version_whose_files_are_gone_is_refused_by_name(others: Others) -> No
 def test_a_version_that_was_vacuumed_is_named_to_its_readers(others: Others) -> None:
     others.table().update(updates={"amount": "5"}, predicate="customer = 'ada'")
     others.vacuum()
-    with pytest.raises(BackfillError, match=r"is gone.*Others took it away there: `backfill-assets catch-up` follows"):
+    with pytest.raises(
+        BackfillError,
+        match=r"is gone.*Others took it away there: `backfill-assets catch-up` follows",
+    ):
         rows_of(others.lake, "orders", D2)
     others.look()
     assert rows_of(others.lake, "orders", D2)[0]["amount"] == 5
@@ -254,12 +303,14 @@ def test_a_version_that_was_vacuumed_is_named_to_its_readers(others: Others) -> 
 
 def test_one_that_cannot_be_read_holds_up_no_other(others: Others, tmp_path: Path) -> None:
     lake = new_lake(
-        others.lake.root, D1, assets_only=True,
+        others.lake.root,
+        D1,
+        assets_only=True,
         tables={
             "orders": {"external": "../orders", "day": "order_date"},
             "more": {"external": "../more", "day": "order_date"},
         },
-    )  # fmt: skip
+    )
     write_deltalake(tmp_path / "more", FIRST)
     contracts = chosen_pipeline(lake).contracts
     (tmp_path / "more" / "_delta_log").rename(tmp_path / "log")

@@ -1,6 +1,6 @@
 """Reads of consumers, tried against rows that are staged and not yet published.
-Not here: other gates (`test_gates`), the write that this one refuses (`load.test_rebuild`), and refusing queries that
-write (`operations.test_sql`)."""
+Not here: other gates (`test_gates`), the write that this one refuses (`load.test_rebuild`), and
+refusing queries that write (`operations.test_sql`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,8 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 FAILS_UNLESS_ONE_NINE = (
-    "SELECT error('value 9 on ' || n) FROM (SELECT count(*) AS n FROM staging WHERE value = 9) WHERE n <> 1"
+    "SELECT error('value 9 on ' || n) FROM (SELECT count(*) AS n FROM staging WHERE value = 9) "
+    "WHERE n <> 1"
 )
 
 
@@ -39,7 +40,9 @@ def lake(tmp_path: Path) -> Lake:
 def tried(lake: Lake, query: str, *values: int, contract: Contract = STAGING) -> list[str]:
     """The read with these values staged in place of the first days."""
     staged = stage_by_hand(lake, contract, rows(*values))
-    return unanswered(lake, [contract], [query], contract, staged.paths, [day(n) for n in range(len(values))])
+    return unanswered(
+        lake, [contract], [query], contract, staged.paths, [day(n) for n in range(len(values))]
+    )
 
 
 def test_staged_days_stand_in_place_of_the_standing_ones_and_the_others_stay(lake: Lake) -> None:
@@ -52,17 +55,26 @@ def test_staged_days_stand_in_place_of_the_standing_ones_and_the_others_stay(lak
     assert tried(lake, FAILS_UNLESS_ONE_NINE, 9, 1) == []
 
 
-def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_tables_are_the_lakes(lake: Lake) -> None:
+def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_tables_are_the_lakes(
+    lake: Lake,
+) -> None:
     follower = replace(STAGING, name="total")
     publish_by_hand(lake, follower, rows(9))
-    there = replace(lake, root=lake.root / "candidate", shared=lake.root, own=frozenset({STAGING.name}))
-    reads = [FAILS_UNLESS_ONE_NINE, "SELECT t.value FROM staging JOIN total AS t USING (event_date)"]
+    there = replace(
+        lake, root=lake.root / "candidate", shared=lake.root, own=frozenset({STAGING.name})
+    )
+    reads = [
+        FAILS_UNLESS_ONE_NINE,
+        "SELECT t.value FROM staging JOIN total AS t USING (event_date)",
+    ]
 
     def told(*values: int) -> list[str]:
         publish_by_hand(there, STAGING, rows(*values), digest=str(values))
         return unanswered(there, [STAGING, follower], reads)
 
-    assert unanswered(there, [STAGING, follower], reads) == [], "it has built nothing: readers see the lake's days"
+    assert unanswered(there, [STAGING, follower], reads) == [], (
+        "it has built nothing: readers see the lake's days"
+    )
     assert told(1) == []
     [failed] = told(9)
     assert "value 9 on 2" in failed, "the second day is still the lake's"
@@ -72,10 +84,15 @@ def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_ta
     assert "value 9 on 0" in failed
 
 
-def test_the_pipeline_gives_each_read_to_the_tables_that_it_names_and_makes_no_day_outdated(tmp_path: Path) -> None:
+def test_the_pipeline_gives_each_read_to_the_tables_that_it_names_and_makes_no_day_outdated(
+    tmp_path: Path,
+) -> None:
     lake, plain = synthetic_lake(tmp_path, 1)
     path = tmp_path / "lake.toml"
-    path.write_text(f'{path.read_text()}\n[gates]\nreads = ["SELECT 1 FROM Staging JOIN labels USING (entity)"]\n')
+    path.write_text(
+        f'{path.read_text()}\n[gates]\nreads = ["SELECT 1 FROM Staging JOIN labels USING '
+        '(entity)"]\n'
+    )
     reading = chosen_pipeline(open_lake(lake.root))
     assert {c.name for c in reading.contracts if c.consumer_queries} == {"staging", "labels"}
     assert reading.codes == chosen_pipeline(lake).codes
@@ -97,15 +114,23 @@ LOGGING = "enable_logging(storage_path=$${}$$)"
     [
         ("SELECT * FROM {}", "enable_profiling(save_location=$${}$$, format=$$json$$)"),
         ("SELECT * FROM {}", "checkpoint()"),
-        *((wrap, LOGGING) for wrap in ("SELECT 1 IN (FROM {})", "FROM query('FROM {}')", "FROM staging, {}")),
+        *(
+            (wrap, LOGGING)
+            for wrap in ("SELECT 1 IN (FROM {})", "FROM query('FROM {}')", "FROM staging, {}")
+        ),
     ],
 )
-def test_a_table_function_that_may_do_more_than_read_fails(lake: Lake, tmp_path: Path, effect: str, wrap: str) -> None:
+def test_a_table_function_that_may_do_more_than_read_fails(
+    lake: Lake, tmp_path: Path, effect: str, wrap: str
+) -> None:
     file = tmp_path / "settings.json"
     file.write_text("mine")
     [told] = tried(lake, wrap.format(effect.format(file)), 1)
     assert "may do more than read" in told or "configuration has been locked" in told
-    assert (file.read_text(), unanswered(lake, [STAGING], ["SELECT value FROM staging"])) == ("mine", [])
+    assert (file.read_text(), unanswered(lake, [STAGING], ["SELECT value FROM staging"])) == (
+        "mine",
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,12 +145,16 @@ def test_a_table_function_that_may_do_more_than_read_fails(lake: Lake, tmp_path:
         "(VALUES (1))",
     ],
 )
-def test_files_series_and_values_may_be_read_beside_the_tables(lake: Lake, tmp_path: Path, reads: str) -> None:
+def test_files_series_and_values_may_be_read_beside_the_tables(
+    lake: Lake, tmp_path: Path, reads: str
+) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
 
 
-@pytest.mark.parametrize(("label", "why"), [("sum_ahead(x > 1", "brackets"), ("sum_ahead('x) > 1", "cannot be read")])
+@pytest.mark.parametrize(
+    ("label", "why"), [("sum_ahead(x > 1", "brackets"), ("sum_ahead('x) > 1", "cannot be read")]
+)
 def test_what_cannot_be_read_says_why(label: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         list(label_calls(label))

@@ -1,6 +1,6 @@
 """Publishing: what is compared with the receipts decides which days' rows move.
-Not here: the commit (`test_committer`), races of processes (`end_to_end.test_races`) and what a publish does after
-newer inputs (`end_to_end.test_fault_conflicts`)."""
+Not here: the commit (`test_committer`), races of processes (`end_to_end.test_races`) and what a
+publish does after newer inputs (`end_to_end.test_fault_conflicts`)."""
 
 import time
 from datetime import date
@@ -35,9 +35,15 @@ def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
     """The same row on each of these days, told in a receipt of this scheme."""
     staged = stage_by_hand(lake, STAGING, rows(*numbers))
     found = audit(lake, staged.paths, STAGING)
-    entries = {d: DayEntry(p.rows, p.fingerprint, "digest", scheme=scheme) for d, p in found.items() if d is not None}
+    entries = {
+        d: DayEntry(p.rows, p.fingerprint, "digest", scheme=scheme)
+        for d, p in found.items()
+        if d is not None
+    }
     return replace_days(
-        lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, "digest")
+        lake,
+        Write(STAGING, staged, entries, -1, Provenance("test")),
+        lambda days: dict.fromkeys(days, "digest"),
     )
 
 
@@ -48,13 +54,18 @@ def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(l
     assert not published(lake, 0, 1).write_id
 
 
-def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str = "d", **more: Any) -> Published:
-    """One row of this value per day, none where the value is None; the inputs are now those of the digest `now`."""
+def write(
+    lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str = "d", **more: Any
+) -> Published:
+    """One row of this value per day, none where the value is None; the inputs are now those of the
+    digest `now`."""
     told = [{"entity": "A", "value": v, "event_date": d} for d, v in rows.items() if v is not None]
     staged = stage_by_hand(lake, STAGING, told) if told else None
     found = audit(lake, staged.paths, STAGING) if staged else {}
     entries = {
-        d: DayEntry(found[d].rows, found[d].fingerprint, digest) if d in found else DayEntry(0, "", digest)
+        d: DayEntry(found[d].rows, found[d].fingerprint, digest)
+        if d in found
+        else DayEntry(0, "", digest)
         for d in rows
     }
     by = Provenance("test", inputs=more.pop("inputs", None))
@@ -62,10 +73,15 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
-def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(lake: Lake) -> None:
-    """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks the day."""
+def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(
+    lake: Lake,
+) -> None:
+    """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks
+    the day."""
     for mode in WriteMode:
-        assert write(lake, {DAY: 1}, now="newer", mode=mode).version, "a day whose inputs moved shows as stale"
+        assert write(lake, {DAY: 1}, now="newer", mode=mode).version, (
+            "a day whose inputs moved shows as stale"
+        )
     read = version(lake, "staging")
     erasure = begin_erasure(lake, {"entity": "ann"}, "")
     for ends in (False, True):
@@ -74,12 +90,18 @@ def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else
         for mode in WriteMode:
             with pytest.raises(Superseded, match="hold what was erased meanwhile"):
                 write(lake, {NEXT: 1}, now="newer", mode=mode, inputs={"staging": read})
-            assert write(lake, {NEXT: int(time.monotonic_ns())}, mode=mode, inputs={"staging": read}).version
+            assert write(
+                lake, {NEXT: int(time.monotonic_ns())}, mode=mode, inputs={"staging": read}
+            ).version
     after = {"staging": version(lake, "staging")}
-    assert write(lake, {NEXT: 7}, now="newer", inputs=after).changed == {NEXT}, "it read what the erasure left"
+    assert write(lake, {NEXT: 7}, now="newer", inputs=after).changed == {NEXT}, (
+        "it read what the erasure left"
+    )
 
 
-def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files_unless_forced(lake: Lake) -> None:
+def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files_unless_forced(
+    lake: Lake,
+) -> None:
     write(lake, {DAY: 1})
     before = data_files(lake, "staging")
     done = write(lake, {DAY: 1}, "newer", "newer")

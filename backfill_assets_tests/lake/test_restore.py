@@ -1,5 +1,6 @@
-"""Days put back to an earlier version and let go again: the very files and receipts of before, or nothing at all.
-Not here: which days and versions a person means (`operations.test_rollback`), and Spark (`end_to_end`)."""
+"""Days put back to an earlier version and let go again: the very files and receipts of before, or
+nothing at all. Not here: which days and versions a person means (`operations.test_rollback`), and
+Spark (`end_to_end`)."""
 
 import shutil
 from collections import UserDict
@@ -26,7 +27,12 @@ from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.restore import RestoreRequest, prepare_restore, release_partitions, restore_partitions
+from backfill_assets.lake.restore import (
+    RestoreRequest,
+    prepare_restore,
+    release_partitions,
+    restore_partitions,
+)
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import read_commit
@@ -39,7 +45,8 @@ SAID = Provenance("rollback", note="why", tags={"plan": "p1", "chunk": "4"})
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A lake whose table staging holds three days, of which the second was then written wrong (version 2)."""
+    """A lake whose table staging holds three days, of which the second was then written wrong
+    (version 2)."""
     made = bare_lake(tmp_path / "it's a `lake`")
     publish_by_hand(made, STAGING, rows({0: 1, 1: 1, 2: 1}))
     publish_by_hand(made, STAGING, rows({1: 7}), digest="other")
@@ -69,12 +76,19 @@ def content(lake: Lake, version: int | None = None) -> dict[date, int]:
 
 
 def on_disk(root: Path) -> dict[str, int]:
-    return {str(p): p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and ".locks" not in p.parts}
+    return {
+        str(p): p.stat().st_mtime_ns
+        for p in root.rglob("*")
+        if p.is_file() and ".locks" not in p.parts
+    }
 
 
 def old_file(lake: Lake) -> Path:
     """The file that held the second day before it was written wrong."""
-    named = {f.path for f in prepare_restore(lake, RestoreRequest(STAGING, {day(1): 1}, {day(1): 2})).adds}
+    named = {
+        f.path
+        for f in prepare_restore(lake, RestoreRequest(STAGING, {day(1): 1}, {day(1): 2})).adds
+    }
     [path] = (path_of(lake) / name for name in named)
     return path
 
@@ -99,9 +113,15 @@ def other_columns(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "told"),
-    [(gone, "gone or altered"), (torn, "gone or altered"), (other_columns, "the columns of .* are .*amount")],
+    [
+        (gone, "gone or altered"),
+        (torn, "gone or altered"),
+        (other_columns, "the columns of .* are .*amount"),
+    ],
 )
-def test_files_of_the_past_that_are_others_now_refuse_and_nothing_moves(lake: Lake, spoil: Any, told: str) -> None:
+def test_files_of_the_past_that_are_others_now_refuse_and_nothing_moves(
+    lake: Lake, spoil: Any, told: str
+) -> None:
     spoil(lake)
     before = on_disk(lake.root)
     with pytest.raises(BackfillError, match=told):
@@ -132,7 +152,9 @@ def test_who_wrote_meanwhile_is_not_overwritten(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_what_another_program_writes_just_before_the_commit_is_not_signed_as_ours(lake: Lake, is_held: bool) -> None:
+def test_what_another_program_writes_just_before_the_commit_is_not_signed_as_ours(
+    lake: Lake, is_held: bool
+) -> None:
     class Slow(UserDict[str, str]):
         def keys(self) -> KeysView[str]:  # looked for when the receipt is made
             write_rows(path_of(lake), STAGING, rows({1: 99}))
@@ -142,7 +164,9 @@ def test_what_another_program_writes_just_before_the_commit_is_not_signed_as_our
         back(lake, {day(1): 1})
     said = replace(SAID, tags=Slow(plan="p1"))
     with pytest.raises(Conflict, match="wrote days meanwhile"):
-        release_partitions(lake, STAGING, [day(1)], said) if is_held else back(lake, {day(1): 1}, said)
+        release_partitions(lake, STAGING, [day(1)], said) if is_held else back(
+            lake, {day(1): 1}, said
+        )
     assert LOGS.state(lake.table_place("staging"), "event_date").foreign == {day(1)}
 
 
@@ -169,7 +193,9 @@ class World:
         self.held.add(n)
 
     def release(self, n: int, _number: int) -> None:
-        self.states += [self.states[-1] for _ in release_partitions(self.lake, STAGING, [day(n)], SAID)]
+        self.states += [
+            self.states[-1] for _ in release_partitions(self.lake, STAGING, [day(n)], SAID)
+        ]
         self.held.discard(n)
 
 
@@ -180,7 +206,8 @@ steps = st.tuples(st.sampled_from(VERBS), st.integers(0, 2), st.integers(0, 12))
 @settings(max_examples=examples(12), deadline=None)
 @given(st.lists(steps, min_size=3, max_size=8))
 def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_the_identity(
-    tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[Callable[[World, int, int], None], int, int]]
+    tmp_path_factory: pytest.TempPathFactory,
+    taken: list[tuple[Callable[[World, int, int], None], int, int]],
 ) -> None:
     lake = bare_lake(tmp_path_factory.mktemp("lake"))
     publish_by_hand(lake, STAGING, rows({0: 0, 1: 0}))
@@ -203,7 +230,8 @@ REQUIRED = replace(STAGING, columns=(*STAGING.columns, replace(SCORE, nullable=F
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(STAGING, WIDE), (WIDE, STAGING), (REQUIRED, STAGING), (STAGING, REQUIRED)]
+    ("before", "after"),
+    [(STAGING, WIDE), (WIDE, STAGING), (REQUIRED, STAGING), (STAGING, REQUIRED)],
 )
 def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_again(
     tmp_path: Path, before: Contract, after: Contract
@@ -222,16 +250,25 @@ def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_aga
         assert said is not None
         release_partitions(lake, after, [day(0)], SAID)
         assert latest(lake)[day(0)].entry == said.days[day(0)]
-        assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
+        assert (
+            audit_as_written(lake, after, [day(0)])[day(0)].fingerprint
+            == said.days[day(0)].fingerprint
+        )
 
 
 def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
     """The rows, without what is NULL in them."""
-    found = DeltaTable(str(lake.table_place("staging").local()), version=version).to_pyarrow_table().to_pylist()
+    found = (
+        DeltaTable(str(lake.table_place("staging").local()), version=version)
+        .to_pyarrow_table()
+        .to_pylist()
+    )
     return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
-def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(lake: Lake) -> None:
+def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(
+    lake: Lake,
+) -> None:
     first, right = latest(lake)[day(0)].entry, read_commit(path_of(lake), 1).receipt
     assert back(lake, {day(1): 1}) == 3
     assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}

@@ -1,5 +1,6 @@
-"""Rules of a contract: which are refused by name, which DuckDB judges in its own words, and which engines judge alike.
-Not here: the rows and groups that break them (`test_audit`, `test_auditor`)."""
+"""Rules of a contract: which are refused by name, which DuckDB judges in its own words, and which
+engines judge alike. Not here: the rows and groups that break them (`test_audit`,
+`test_auditor`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -57,37 +58,67 @@ def test_a_rule_is_written_in_sparks_words_and_audited_in_duckdbs() -> None:
 
 
 COLUMNS = (
-    Column("day", "DATE", "d"), Column("n", "BIGINT", "n"), Column("m", "BIGINT", "m"), Column("i", "INT", "i"),
-    Column("x", "DOUBLE", "x"), Column("sum", "DECIMAL(18,2)", "s"), Column("long", "DECIMAL(38,2)", "s"),
+    Column("day", "DATE", "d"),
+    Column("n", "BIGINT", "n"),
+    Column("m", "BIGINT", "m"),
+    Column("i", "INT", "i"),
+    Column("x", "DOUBLE", "x"),
+    Column("sum", "DECIMAL(18,2)", "s"),
+    Column("long", "DECIMAL(38,2)", "s"),
     Column("a text", "STRING", "t"),
-)  # fmt: skip
+)
 TABLE = Contract("t", "t", COLUMNS, "day", (), ())
 
 
 @pytest.mark.parametrize(
     "expression",
     [
-        "n >= 0", "n < m AND NOT n IN (1, -2)", "i BETWEEN 0 AND 9 OR x IS NULL", "sum <> 0.5",
+        "n >= 0",
+        "n < m AND NOT n IN (1, -2)",
+        "i BETWEEN 0 AND 9 OR x IS NULL",
+        "sum <> 0.5",
         "`a text` IN ('a', 'b c')",
-        "long IS NOT NULL", "(`a text` < 'z') OR n IS NULL",
+        "long IS NOT NULL",
+        "(`a text` < 'z') OR n IS NULL",
     ],
-)  # fmt: skip
+)
 def test_what_engines_and_duckdb_judge_alike_is_judged_where_the_rows_are(expression: str) -> None:
     assert broken_on_engine(TABLE, Rule("r", expression, "r"))
     assert broken_on_engine(TABLE, Rule("r", "count(*) <= 3", "r", per=("x", "day")))
 
 
-GROUPED = ("sum(n) >= 0", "max(n) < 5", "count(n) = 1", "count(DISTINCT n) = 1", "day IS NULL OR count(*) = 1")
+GROUPED = (
+    "sum(n) >= 0",
+    "max(n) < 5",
+    "count(n) = 1",
+    "count(DISTINCT n) = 1",
+    "day IS NULL OR count(*) = 1",
+)
 
 
 @pytest.mark.parametrize(
     "expression",
     [
-        "x >= 0", "n >= x", "n < i", "long > 1", "`a text` LIKE 'a%'", "`a text` = 'it''s'", "`a text` = 'b\\\\n'",
-        "`a text` > 1", "n > '1'", "n + 1 > 0", "-n < 5", "n <=> 1", "day > '2024-01-01'", "n > 1e3",
-        "n < 99999999999999999999", "length(`a text`) > 0", "(n IS NULL) IS TRUE", *GROUPED,
+        "x >= 0",
+        "n >= x",
+        "n < i",
+        "long > 1",
+        "`a text` LIKE 'a%'",
+        "`a text` = 'it''s'",
+        "`a text` = 'b\\\\n'",
+        "`a text` > 1",
+        "n > '1'",
+        "n + 1 > 0",
+        "-n < 5",
+        "n <=> 1",
+        "day > '2024-01-01'",
+        "n > 1e3",
+        "n < 99999999999999999999",
+        "length(`a text`) > 0",
+        "(n IS NULL) IS TRUE",
+        *GROUPED,
     ],
-)  # fmt: skip
+)
 def test_what_they_may_judge_differently_is_left_to_duckdb(expression: str) -> None:
     per = ("day",) if expression in GROUPED else ()
     assert not broken_on_engine(TABLE, Rule("r", expression, "r", per=per))

@@ -1,6 +1,6 @@
-"""Who lives: every way for a run to end or to be silent, whatever the clock of the machine that looks says.
-Not here: what readers see meanwhile (`test_versions`), and Dagster's record of dead runs
-(`orchestration.test_run_liveness`)."""
+"""Who lives: every way for a run to end or to be silent, whatever the clock of the machine that
+looks says. Not here: what readers see meanwhile (`test_versions`), and Dagster's record of dead
+runs (`orchestration.test_run_liveness`)."""
 
 import json
 import os
@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.place import LOCKS, SHOWN_SECONDS, LockedMarker, Place, Token, exists, write_json
+from backfill_assets.core.place import (
+    LOCKS,
+    SHOWN_SECONDS,
+    LockedMarker,
+    Place,
+    Token,
+    exists,
+    write_json,
+)
 from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.lake.run_markers import (
     BEAT,
@@ -45,7 +53,11 @@ CASES = {
     "at work on this machine": (HERE, 5.0, Life.LIVES),
     "of a laptop that just woke": (HERE, 8 * HOUR, Life.LIVES),
     "killed on this machine": (replace(HERE, pid=2**22 + 1), 5.0, Life.GONE),
-    "killed, and its number is another's": (replace(HERE, started=HERE.started - 60), 5.0, Life.GONE),
+    "killed, and its number is another's": (
+        replace(HERE, started=HERE.started - 60),
+        5.0,
+        Life.GONE,
+    ),
     "killed by a reboot of this host": (replace(HERE, boot="an earlier one"), 5.0, Life.GONE),
     "at work in another container": (IN_ANOTHER_CONTAINER, 60.0, Life.LIVES),
     "killed with its pod": (IN_ANOTHER_CONTAINER, 130.0, Life.LAPSED),
@@ -94,7 +106,9 @@ def showing(place: Place) -> list[threading.Thread]:
 
 @pytest.mark.usefixtures("_clock")
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_lives_as_long_as_it_shows_itself_whatever_this_machines_clock_says(place: Folder, case: str) -> None:
+def test_a_run_lives_as_long_as_it_shows_itself_whatever_this_machines_clock_says(
+    place: Folder, case: str
+) -> None:
     process, silent, expected = CASES[case]
     left(place, process, silent)
     assert life_of(place, NAME) is expected
@@ -104,14 +118,18 @@ def test_a_run_lives_as_long_as_it_shows_itself_whatever_this_machines_clock_say
 
 @pytest.mark.usefixtures("_clock")
 @pytest.mark.parametrize("case", OF_EARLIER_RELEASES)
-def test_a_run_of_an_earlier_release_which_shows_nothing_is_waited_for_a_day(place: Folder, case: str) -> None:
+def test_a_run_of_an_earlier_release_which_shows_nothing_is_waited_for_a_day(
+    place: Folder, case: str
+) -> None:
     process, old, expected = OF_EARLIER_RELEASES[case]
     write_json(place, NAME, asdict(process))
     age(place, NAME, old)
     assert life_of(place, NAME) is expected
 
 
-def test_the_kernel_of_two_containers_knows_at_once_that_a_run_in_one_of_them_was_killed(place: Folder) -> None:
+def test_the_kernel_of_two_containers_knows_at_once_that_a_run_in_one_of_them_was_killed(
+    place: Folder,
+) -> None:
     hold = place.hold(NAME + BEAT)
     write_json(place, NAME, asdict(IN_ANOTHER_CONTAINER))
     assert life_of(place, NAME) is Life.LIVES
@@ -147,7 +165,9 @@ def test_a_run_that_was_stopped_by_a_signal_lives_until_it_has_shown_no_sign_of_
         assert life_of(place, NAME) is Life.GONE
 
 
-def test_whoever_may_not_ask_the_place_for_its_time_waits_for_a_run_that_he_cannot_see(place: Folder) -> None:
+def test_whoever_may_not_ask_the_place_for_its_time_waits_for_a_run_that_he_cannot_see(
+    place: Folder,
+) -> None:
     left(place, ON_ANOTHER_HOST, HOUR)
     place.delete_below(LOCKS)
     place.write(LOCKS, b"")  # so that nothing can be written there
@@ -187,7 +207,9 @@ def test_a_run_shows_itself_again_and_again_until_its_marker_is_gone(tmp_path: P
     assert place.names(".runs/dagster") == []
 
 
-def test_a_step_in_a_process_of_its_own_shows_the_run_and_leaves_its_marker_as_it_is(place: Folder) -> None:
+def test_a_step_in_a_process_of_its_own_shows_the_run_and_leaves_its_marker_as_it_is(
+    place: Folder,
+) -> None:
     mark_step(place, NAME, ON_ANOTHER_HOST)
     mark_step(place, NAME)
     assert process_of(place, NAME) == ON_ANOTHER_HOST

@@ -1,5 +1,5 @@
-"""A payload and its entity in `lake.toml`: what parses, what stays as it was, and what is refused by its key.
-Not here: the words of a payload (`core.payload`)."""
+"""A payload and its entity in `lake.toml`: what parses, what stays as it was, and what is refused
+by its key. Not here: the words of a payload (`core.payload`)."""
 
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,14 @@ def test_a_declared_payload_and_its_entity_are_read(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "a type that is none": ('[source.payload]\nx = "MONEY"\n', "source.payload: x: 'MONEY' is no type"),
-    "an entity that is no column": (PAYLOAD, "features.entity: entity is no column of the payload; name one or"),
+    "a type that is none": (
+        '[source.payload]\nx = "MONEY"\n',
+        "source.payload: x: 'MONEY' is no type",
+    ),
+    "an entity that is no column": (
+        PAYLOAD,
+        "features.entity: entity is no column of the payload; name one or",
+    ),
     "no entity": ("[features]\nentity = []\n", "features.entity: "),
 }
 
@@ -47,7 +53,10 @@ ONE = 'files = "*.csv"\nformat = "csv"\nselect = "seq"\n'
 TWO = f"start_date = 2024-03-01\n[sources.events]\n{ONE}[sources.truth]\n{ONE}"
 
 
-OTHER = TWO + '[sources.truth.payload]\n{} = "{}"\n[features]\nsource = "events"\n[labels]\nsource = "truth"\n'
+OTHER = (
+    TWO + '[sources.truth.payload]\n{} = "{}"\n[features]\nsource = "events"\n[labels]\nsource = '
+    '"truth"\n'
+)
 
 
 def _of_two(lake: Path, rest: str = "", text: str = TWO) -> LakeSettings:
@@ -69,15 +78,33 @@ def test_sources_have_names_and_the_only_one_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (TWO + f"[source]\n{ONE}", "[source] and [sources.NAME] say what is delivered: leave one of them out"),
-        ("start_date = 2024-03-01\n", "[source] and [sources.NAME] say what is delivered: give one of them"),
-        (TWO.replace("truth", "Truth"), "sources.Truth: a source's name has small letters, digits and _"),
-        (TWO + '[labels]\nsource = "other"\n', "labels.source: there is no source 'other'; the lake has events, truth"),
-        (TEXT + '[labels]\nsource = "x"\n', "labels.source: there is no source 'x'; the lake has one, without a name"),
+        (
+            TWO + f"[source]\n{ONE}",
+            "[source] and [sources.NAME] say what is delivered: leave one of them out",
+        ),
+        (
+            "start_date = 2024-03-01\n",
+            "[source] and [sources.NAME] say what is delivered: give one of them",
+        ),
+        (
+            TWO.replace("truth", "Truth"),
+            "sources.Truth: a source's name has small letters, digits and _",
+        ),
+        (
+            TWO + '[labels]\nsource = "other"\n',
+            "labels.source: there is no source 'other'; the lake has events, truth",
+        ),
+        (
+            TEXT + '[labels]\nsource = "x"\n',
+            "labels.source: there is no source 'x'; the lake has one, without a name",
+        ),
         (OTHER.format("who", "STRING"), "features.entity: entity is no column of the payload"),
-        (OTHER.format("entity", "BIGINT"), "features.entity: entity is STRING and BIGINT in two sources"),
+        (
+            OTHER.format("entity", "BIGINT"),
+            "features.entity: entity is STRING and BIGINT in two sources",
+        ),
     ],
-)  # fmt: skip
+)
 def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(SettingsError) as refused:
         _of_two(tmp_path, text=text)
@@ -90,7 +117,10 @@ def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, tol
         ({"engine": "session"}, "stand together"),
         ({"session": "my_project.spark:get"}, "stand together"),
         ({"engine": "session", "session": "my_project.spark"}, "pattern"),
-        ({"engine": "session", "session": "a:b", "confs": {"spark.sql.x": "1"}}, "confs has no effect"),
+        (
+            {"engine": "session", "session": "a:b", "confs": {"spark.sql.x": "1"}},
+            "confs has no effect",
+        ),
     ],
 )
 def test_a_session_that_is_no_engine_is_refused(given: dict[str, Any], told: str) -> None:

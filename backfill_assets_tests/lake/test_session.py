@@ -1,5 +1,5 @@
-"""A lake with its engine: settings become the engine's, losses become one line, and nothing starts before it is asked.
-Not here: engines (`engine.test_session`), and reading tables (`test_store`)."""
+"""A lake with its engine: settings become the engine's, losses become one line, and nothing starts
+before it is asked. Not here: engines (`engine.test_session`), and reading tables (`test_store`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -30,7 +30,11 @@ def test_the_engines_settings_are_the_lakes_and_no_engine_starts(lake: Lake) -> 
     spark = SparkSettings(memory="3g", idle_minutes=4, trust_jars="ab" * 32)
     changed = {"access": AccessSettings(readers="group"), "spark": spark}
     engine = LakeSession(replace(lake, settings=lake.settings.model_copy(update=changed))).engine
-    assert (engine.engine, engine.memory, engine.idle_minutes) == (spark.engine, spark.memory, spark.idle_minutes)
+    assert (engine.engine, engine.memory, engine.idle_minutes) == (
+        spark.engine,
+        spark.memory,
+        spark.idle_minutes,
+    )
     assert engine.trust_jars == spark.trust_jars
     assert engine.umask == 0o027
     assert server_status(lake.root) is None
@@ -42,13 +46,20 @@ def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
     for rows in ([row], []):
         made = cast(Any, small_frame(cast(Any, Handing()), rows, schema))
         assert [str(t) for t in made.schema.types] == [
-            "string", "int64", "int32", "bool", "date32[day]", "timestamp[us, tz=UTC]",
-        ]  # fmt: skip
+            "string",
+            "int64",
+            "int32",
+            "bool",
+            "date32[day]",
+            "timestamp[us, tz=UTC]",
+        ]
         assert [tuple(r.values()) for r in made.to_pylist()] == rows
 
 
 def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:
-    alive, gone, wrong = (Mock(**{"unpersist.side_effect": e}) for e in (None, LOST, ValueError("mine")))
+    alive, gone, wrong = (
+        Mock(**{"unpersist.side_effect": e}) for e in (None, LOST, ValueError("mine"))
+    )
     free(alive)
     free(gone)
     with pytest.raises(ValueError, match="mine"):

@@ -1,5 +1,6 @@
-"""The log of a Delta table that others write says what each commit brought, and what cannot be read is refused by name.
-Not here: rows (`load.test_table_changes`) and loads (`end_to_end.test_table_sources`)."""
+"""The log of a Delta table that others write says what each commit brought, and what cannot be read
+is refused by name. Not here: rows (`load.test_table_changes`) and loads
+(`end_to_end.test_table_sources`)."""
 
 import json
 from collections.abc import Callable
@@ -52,36 +53,55 @@ def test_a_content_has_another_name_in_another_table_and_in_a_rewritten_commit(t
     assert not {*edited.values()} & {f.sha256 for f in brought(table)}
 
 
-def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(table: Path) -> None:
+def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(
+    table: Path,
+) -> None:
     committed(table, "2024-02-01 10:00")
     first, second = brought(table)
     assert second.mtime_ns == first.mtime_ns + 1_000_000
-    rewritten(table, lambda action: action.get("commitInfo", {}).update(inCommitTimestamp=1_800_000_000_000))
+    rewritten(
+        table,
+        lambda action: action.get("commitInfo", {}).update(inCommitTimestamp=1_800_000_000_000),
+    )
     assert brought(table)[1].mtime_ns == 1_800_000_000_000 * 1_000_000
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda a: a.get("add", {}).update(deletionVector={"storageType": "u"}), "has deletion vectors"),
-        (lambda a: a.update(protocol={"readerFeatures": ["variantType"]}), "needs the feature variantType"),
+        (
+            lambda a: a.get("add", {}).update(deletionVector={"storageType": "u"}),
+            "has deletion vectors",
+        ),
+        (
+            lambda a: a.update(protocol={"readerFeatures": ["variantType"]}),
+            "needs the feature variantType",
+        ),
         (
             lambda a: a.update(metaData={"configuration": {"delta.columnMapping.mode": "name"}}),
             "has column mapping by name",
         ),
-        (lambda a: a.get("commitInfo", {}).pop("timestamp", 0), "does not say when it was committed"),
+        (
+            lambda a: a.get("commitInfo", {}).pop("timestamp", 0),
+            "does not say when it was committed",
+        ),
         (
             lambda a: a.get("add", {}).update(path="s3://bucket/x.parquet"),
             "names the file s3://bucket/x.parquet, which lies elsewhere",
         ),
-        (lambda a: a.get("add", {}).update(partitionValues={"who": "A"}), "does not say of which partition"),
+        (
+            lambda a: a.get("add", {}).update(partitionValues={"who": "A"}),
+            "does not say of which partition",
+        ),
     ],
 )
 def test_what_would_give_other_rows_than_the_table_has_is_refused_by_the_version(
     table: Path, change: Callable[[dict[str, Any]], None], told: str
 ) -> None:
     rewritten(table, change)
-    with pytest.raises(LandingError, match=f"the Delta table .*orders: version 1 {told}.*Nothing of it was read"):
+    with pytest.raises(
+        LandingError, match=f"the Delta table .*orders: version 1 {told}.*Nothing of it was read"
+    ):
         brought(table)
 
 
@@ -89,7 +109,10 @@ def test_a_partition_column_of_bytes_is_refused_by_its_name(tmp_path: Path) -> N
     table = tmp_path / "orders"
     bytes_as_who = SCHEMA.set(2, pa.field("who", pa.binary()))
     append(table, DAY, ("a", ROW[1], b"\xff", 1), schema=bytes_as_who, partition_by=["who"])
-    told = "the Delta table .*orders: version 0 has the partition column who of type BINARY.*Nothing of it was read"
+    told = (
+        "the Delta table .*orders: version 0 has the partition column who of type BINARY.*Nothing "
+        "of it was read"
+    )
     with pytest.raises(LandingError, match=told):
         brought(table)
 
@@ -101,37 +124,62 @@ def test_a_table_may_begin_with_what_it_holds_at_a_version(tmp_path: Path) -> No
     DeltaTable(str(table)).delete("id = 'c'")
     append(table, NEXT, ("d", *ROW[1:]), partition_by=["who"])
     first, second, third = brought(table, 3)
-    assert [{f.name.split("/")[0] for f in (first, second)}, third.name.split("/")[0]] == [{"3"}, "4"]
+    assert [{f.name.split("/")[0] for f in (first, second)}, third.name.split("/")[0]] == [
+        {"3"},
+        "4",
+    ]
     assert all(f.is_readable for f in (first, second, third))
     assert {f.added[0].partition["who"] for f in (first, second)} == {"w 0%", None}
-    rewritten(table, lambda a: a.get("protocol", {}).update(
-        minReaderVersion=3, minWriterVersion=7, readerFeatures=["deletionVectors"], writerFeatures=["deletionVectors"],
-    ), version=0)  # fmt: skip
+    rewritten(
+        table,
+        lambda a: a.get("protocol", {}).update(
+            minReaderVersion=3,
+            minWriterVersion=7,
+            readerFeatures=["deletionVectors"],
+            writerFeatures=["deletionVectors"],
+        ),
+        version=0,
+    )
     with pytest.raises(LandingError, match="version 3 may have deletion vectors"):
         brought(table, 3)
 
 
-def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(tmp_path: Path) -> None:
+def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(
+    tmp_path: Path,
+) -> None:
     table = tmp_path / "orders"
     for keys in ("ab", "cde", "f"):
         append(table, DAY, *((key, ROW[1], key, 1) for key in keys), partition_by=["who"])
-    by_commit = [[f.rows_before for f in brought(table) if f.name.startswith(f"{v}/")] for v in range(3)]
+    by_commit = [
+        [f.rows_before for f in brought(table) if f.name.startswith(f"{v}/")] for v in range(3)
+    ]
     assert by_commit == [[0, 1], [0, 1, 2], [0]]
     own = {f.name: f.rows_before for f in brought(table) if f.name.startswith("1/")}
     begun = {f.name: f.rows_before for f in brought(table, 1) if f.name.startswith("1/")}
-    assert {name: begun[name] for name in own} == own, "a content that was loaded before stays where it was"
+    assert {name: begun[name] for name in own} == own, (
+        "a content that was loaded before stays where it was"
+    )
     assert sorted(before for name, before in begun.items() if name not in own) == [-2, -1]
     rewritten(table, lambda action: action.get("add", {}).update(stats=None))
     sizes = [f.size for f in brought(table) if f.name.startswith("1/")]
     assert [f.rows_before for f in brought(table) if f.name.startswith("1/")] == [
-        0, sizes[0] * 8, sum(sizes[:2]) * 8,
-    ], "without statistics a row takes a bit or more"  # fmt: skip
-    rewritten(table, lambda action: action.get("add", {}).update(stats=json.dumps({"numRecords": 1 << 39})))
-    with pytest.raises(LandingError, match="version 1 has rows that no number of 63 bits can order"):
+        0,
+        sizes[0] * 8,
+        sum(sizes[:2]) * 8,
+    ], "without statistics a row takes a bit or more"
+    rewritten(
+        table,
+        lambda action: action.get("add", {}).update(stats=json.dumps({"numRecords": 1 << 39})),
+    )
+    with pytest.raises(
+        LandingError, match="version 1 has rows that no number of 63 bits can order"
+    ):
         brought(table)
 
 
-def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_one_up(table: Path) -> None:
+def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_one_up(
+    table: Path,
+) -> None:
     committed(table, "2099-01-01 10:00")
     append(table, "2024-03-03 20:00", ROW)
     place, look = others_at(str(table)), 1_795_000_000_000
@@ -142,11 +190,23 @@ def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_
 
 
 def test_a_commit_knows_which_columns_the_table_had_before(table: Path) -> None:
-    append(table, NEXT, ROW, schema=SCHEMA.set(2, SCHEMA.field(2).with_name("whom")), mode="overwrite",
-           schema_mode="overwrite")  # fmt: skip
+    append(
+        table,
+        NEXT,
+        ROW,
+        schema=SCHEMA.set(2, SCHEMA.field(2).with_name("whom")),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
     assert [sorted(f.lacking) for f in brought(table)] == [[], [], ["who"]]
-    append(table, NEXT, ROW, schema=SCHEMA.set(2, SCHEMA.field(2).with_name("WHO")), mode="overwrite",
-           schema_mode="overwrite")  # fmt: skip
+    append(
+        table,
+        NEXT,
+        ROW,
+        schema=SCHEMA.set(2, SCHEMA.field(2).with_name("WHO")),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
     assert sorted(brought(table)[-1].lacking) == ["whom"], "to SQL the other one is there"
 
 
@@ -165,7 +225,9 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
 
 def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) -> None:
     (table / "_delta_log" / f"{0:020d}.json").unlink()
-    with pytest.raises(LandingError, match="version 1 cannot be opened, as by a lost commit before it"):
+    with pytest.raises(
+        LandingError, match="version 1 cannot be opened, as by a lost commit before it"
+    ):
         brought(table)
     with pytest.raises(LandingError, match="Nothing of it was read"):
         brought(table, 1)
@@ -174,16 +236,42 @@ def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"orders"', '"s3a://bucket/orders"', r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"),
-        ('"orders"', '"unity:main.shop.orders"', r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"),
-        ('table = "orders"', 'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"', "needs no files and no format"),
+        (
+            '"orders"',
+            '"s3a://bucket/orders"',
+            r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE",
+        ),
+        (
+            '"orders"',
+            '"unity:main.shop.orders"',
+            r"is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE",
+        ),
+        (
+            'table = "orders"',
+            'table = "orders"\nfiles = "x/*.csv"\nformat = "csv"',
+            "needs no files and no format",
+        ),
         ('table = "orders"', 'files = "orders"\nformat = "delta"', 'named by table = "PATH"'),
-        ('table = "orders"', 'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3', "first_version is of a table"),
-        ('table = "orders"', 'table = "orders"\npayload = { Row_Seq = "BIGINT" }', "row_seq is a name of raw itself"),
-        ('table = "orders"', 'table = "orders"\ndialect = { separator = ";" }', "dialect.separator"),
+        (
+            'table = "orders"',
+            'files = "x/*.csv"\nformat = "csv"\nfirst_version = 3',
+            "first_version is of a table",
+        ),
+        (
+            'table = "orders"',
+            'table = "orders"\npayload = { Row_Seq = "BIGINT" }',
+            "row_seq is a name of raw itself",
+        ),
+        (
+            'table = "orders"',
+            'table = "orders"\ndialect = { separator = ";" }',
+            "dialect.separator",
+        ),
     ],
 )
-def test_settings_that_name_no_table_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_settings_that_name_no_table_are_refused(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     (tmp_path / "lake.toml").write_text(settings_text("orders").replace(old, new))
     with pytest.raises(SettingsError, match=told):
         load_settings(tmp_path)

@@ -1,6 +1,6 @@
-"""A look at the log of a table that others write opens what came since, and sees by itself that a log is another one.
-Not here: when a position is kept (`load.test_table_changes`) and rewritten logs from the scan to the table
-(`end_to_end.test_table_history`)."""
+"""A look at the log of a table that others write opens what came since, and sees by itself that a
+log is another one. Not here: when a position is kept (`load.test_table_changes`) and rewritten logs
+from the scan to the table (`end_to_end.test_table_history`)."""
 
 import json
 import os
@@ -63,18 +63,26 @@ def opened() -> Iterator[Counter[str]]:
     counts[0] = False
 
 
-def test_a_look_at_a_log_without_news_opens_its_newest_commit_only(table: Path, opened: Counter[str]) -> None:
+def test_a_look_at_a_log_without_news_opens_its_newest_commit_only(
+    table: Path, opened: Counter[str]
+) -> None:
     first = listed(table.parent)
     assert (len(first.files), len(opened)) == (2, 201), "else this test could not fail"
     opened.clear()
     again = listed(table.parent, kept(first))
-    assert (again.files, again.position, opened) == ((), first.position, {str(table / commit_name(200)): 1})
+    assert (again.files, again.position, opened) == (
+        (),
+        first.position,
+        {str(table / commit_name(200)): 1},
+    )
     append(table, "2024-03-02 20:00", ("c", *ROW[1:]))
     opened.clear()
     (news,) = listed(table.parent, kept(first)).files
     assert len(opened) == 2
     assert news == listed(table.parent).files[-1]
-    assert news.mtime_ns == first.files[-1].mtime_ns + 1_000_000, "no commit is earlier than the one before"
+    assert news.mtime_ns == first.files[-1].mtime_ns + 1_000_000, (
+        "no commit is earlier than the one before"
+    )
 
 
 @pytest.mark.parametrize("how", ["edited", "edited at the end", "cleaned", "shorter"])

@@ -1,5 +1,5 @@
-"""Staged files: invisible until they are published, gone when they are not, whoever was killed meanwhile.
-Not here: judging staged rows (`test_audit`) and publishing them (`test_replace`)."""
+"""Staged files: invisible until they are published, gone when they are not, whoever was killed
+meanwhile. Not here: judging staged rows (`test_audit`) and publishing them (`test_replace`)."""
 
 import shutil
 import subprocess
@@ -67,7 +67,9 @@ def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_
 
 def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
-    ((lake.root / markers("staging")) / done.write_id).touch()  # killed between the commit and tidying up
+    (
+        (lake.root / markers("staging")) / done.write_id
+    ).touch()  # killed between the commit and tidying up
     published = sorted((lake.table_place("staging").local() / WRITES).rglob("*.parquet"))
     unchanged = published[0].with_name("part-1.parquet")
     unchanged.write_bytes(b"of a day that did not change")
@@ -77,13 +79,20 @@ def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("of", ["markers of the table", "markers", "the write", "all writes"])
-def test_a_sweep_takes_and_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
+def test_a_sweep_takes_and_removes_nothing_through_a_link(
+    lake: Lake, tmp_path: Path, of: str
+) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
-    folder, marker = lake.table_place("staging").local() / WRITES, lake.root / markers("staging") / done.write_id
-    marker.touch()
-    link = {"the write": folder / done.write_id, "all writes": folder, "markers": marker.parent.parent}.get(
-        of, marker.parent
+    folder, marker = (
+        lake.table_place("staging").local() / WRITES,
+        lake.root / markers("staging") / done.write_id,
     )
+    marker.touch()
+    link = {
+        "the write": folder / done.write_id,
+        "all writes": folder,
+        "markers": marker.parent.parent,
+    }.get(of, marker.parent)
     shutil.copytree(link, theirs := tmp_path / "theirs")
     link.rename(tmp_path / "moved")
     link.symlink_to(theirs)
@@ -108,15 +117,26 @@ def staged_by_spark(spark: "SparkSession", lake: Lake, *cells: tuple[object, ...
 
 
 def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", lake: Lake) -> None:
-    staged = staged_by_spark(spark, lake, ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1)), ("C", 3, None))
+    staged = staged_by_spark(
+        spark, lake, ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1)), ("C", 3, None)
+    )
     assert [f.partition for f in staged.files] == [str(day(0)), str(day(1)), None]
-    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {Path(f.path) for f in staged.files}
+    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {
+        Path(f.path) for f in staged.files
+    }
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
-    assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
+    assert [tuple(r) for r in back] == [
+        ("C", 3, None),
+        ("A", 1, day(0)),
+        ("B", None, day(0)),
+        ("A", 1, day(1)),
+    ]
 
 
 def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:
-    frame = spark.createDataFrame([("A", 1, day(0))], "entity string, value bigint, event_date date")
+    frame = spark.createDataFrame(
+        [("A", 1, day(0))], "entity string, value bigint, event_date date"
+    )
     bad = frame.selectExpr("entity", "cast(raise_error('no') as bigint) value", "event_date")
     with pytest.raises(Exception, match="no"):
         stage(lake, STAGING, bad)

@@ -1,6 +1,6 @@
-"""States kept in files: what a state and the commits after it give is what all commits give, whatever the file holds.
-Not here: that every commit keeps one (`test_committer`), and what `verify` says of a false one
-(`operations.test_doctor_verify`)."""
+"""States kept in files: what a state and the commits after it give is what all commits give,
+whatever the file holds. Not here: that every commit keeps one (`test_committer`), and what `verify`
+says of a false one (`operations.test_doctor_verify`)."""
 
 import gzip
 import json
@@ -74,15 +74,21 @@ def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) 
         path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz"))
     commit_days(table, LENGTH, 3)
     LogCache().keep(place_of(table), COLUMN)
-    assert [p.name for p in state_file(table, 0).parent.iterdir()] == [state_file(table, LENGTH).name]
+    assert [p.name for p in state_file(table, 0).parent.iterdir()] == [
+        state_file(table, LENGTH).name
+    ]
 
 
 @pytest.mark.parametrize("ahead", [0, 1, KEEP_EVERY, 10 * KEEP_EVERY])
-def test_states_of_another_log_keep_none_of_this_one_from_being_kept(table: Path, ahead: int, read: list[int]) -> None:
+def test_states_of_another_log_keep_none_of_this_one_from_being_kept(
+    table: Path, ahead: int, read: list[int]
+) -> None:
     """As after a backup of the commits was put back: by their names its states are the newest."""
     _history(table)
     for path in state_file(table, 0).parent.iterdir():
-        content = gzip.compress(gzip.decompress(path.read_bytes()).replace(b'"commit":"', b'"commit":"another'))
+        content = gzip.compress(
+            gzip.decompress(path.read_bytes()).replace(b'"commit":"', b'"commit":"another')
+        )
         path.unlink()
         state_file(table, int(path.name[:20]) + ahead).write_bytes(content)
     commit_days(table, LENGTH, 3)
@@ -100,23 +106,31 @@ def test_states_of_another_log_keep_none_of_this_one_from_being_kept(table: Path
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    "a flipped byte": lambda path: path.write_bytes(path.read_bytes()[:40] + b"\x00" + path.read_bytes()[41:]),
+    "a flipped byte": lambda path: path.write_bytes(
+        path.read_bytes()[:40] + b"\x00" + path.read_bytes()[41:]
+    ),
     "no gzip": lambda path: path.write_bytes(b"{}"),
     "a list": lambda path: path.write_bytes(gzip.compress(b"[]")),
-    "of another form": lambda path: path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz")),
+    "of another form": lambda path: path.rename(
+        path.with_name(f"{path.name[:20]}.0123abcd.json.gz")
+    ),
     "without days": lambda path: _rewrite(path, lambda c: c.pop("days")),
     "an unknown kind of day": lambda path: _rewrite(
         path, lambda c: c.update(days={d: [*e[:8], "new", e[9]] for d, e in c["days"].items()})
     ),
     "of another column": lambda path: _rewrite(path, lambda c: c.update(day_column="other")),
     "of another log": lambda path: _rewrite(path, lambda c: c.update(commit="0" * 64)),
-    "under another version": lambda path: path.write_bytes(state_file(path.parents[2], KEEP_EVERY - 1).read_bytes()),
+    "under another version": lambda path: path.write_bytes(
+        state_file(path.parents[2], KEEP_EVERY - 1).read_bytes()
+    ),
     "gone": Path.unlink,
 }
 
 
 @pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
-def test_a_state_that_does_not_fit_is_passed_over(table: Path, harm: Callable[[Path], object], read: list[int]) -> None:
+def test_a_state_that_does_not_fit_is_passed_over(
+    table: Path, harm: Callable[[Path], object], read: list[int]
+) -> None:
     _history(table)
     harm(state_file(table, 2 * KEEP_EVERY - 1))
     read.clear()
@@ -129,26 +143,45 @@ def test_a_state_that_does_not_fit_is_passed_over(table: Path, harm: Callable[[P
 # random histories
 
 ENTRY = st.builds(
-    DayEntry, st.integers(0, 9), st.sampled_from("AB"), st.sampled_from("ab"), st.sampled_from(Built),
+    DayEntry,
+    st.integers(0, 9),
+    st.sampled_from("AB"),
+    st.sampled_from("ab"),
+    st.sampled_from(Built),
     counts=st.dictionaries(st.sampled_from(["null value", "duplicates"]), st.integers(0, 3)),
-    scheme=st.integers(1, 3), parts=st.dictionaries(st.sampled_from("xy"), st.sampled_from("pq")),
+    scheme=st.integers(1, 3),
+    parts=st.dictionaries(st.sampled_from("xy"), st.sampled_from("pq")),
     columns=st.sampled_from([None, {}, {"value": "BIGINT"}, {"value": "", "entity": "STRING"}]),
-)  # fmt: skip
-MOMENT = st.sampled_from([None, datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 2, 12, tzinfo=UTC)])
+)
+MOMENT = st.sampled_from(
+    [None, datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 2, 12, tzinfo=UTC)]
+)
 RECEIPT = st.builds(
-    receipt, days=st.dictionaries(st.integers(0, 5).map(day), ENTRY, max_size=3), write_id=st.sampled_from("uvw"),
-    reason=st.sampled_from(["manual", REPLAY]), frontier=MOMENT,
-    inputs=st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(-1, 9)), run_id=st.sampled_from(["", "run"]),
-    tags=st.fixed_dictionaries({}, optional={
-        ENGINE: st.just("spark"), IRREPRODUCIBLE: st.just(str(day(1))),
-        FRONTIERS: st.just('{"raw": "2024-03-01T00:00:00+00:00"}'),
-    }),
-)  # fmt: skip
+    receipt,
+    days=st.dictionaries(st.integers(0, 5).map(day), ENTRY, max_size=3),
+    write_id=st.sampled_from("uvw"),
+    reason=st.sampled_from(["manual", REPLAY]),
+    frontier=MOMENT,
+    inputs=st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(-1, 9)),
+    run_id=st.sampled_from(["", "run"]),
+    tags=st.fixed_dictionaries(
+        {},
+        optional={
+            ENGINE: st.just("spark"),
+            IRREPRODUCIBLE: st.just(str(day(1))),
+            FRONTIERS: st.just('{"raw": "2024-03-01T00:00:00+00:00"}'),
+        },
+    ),
+)
 PARTITION = st.one_of(st.none(), st.just("x"), st.integers(0, 5).map(lambda n: str(day(n))))
 FOREIGN = st.lists(st.builds(add, PARTITION, data_change=st.booleans()), max_size=2)
 
 
-@given(st.lists(st.one_of(RECEIPT, FOREIGN), min_size=1, max_size=12), st.sets(st.integers(0, 11)), st.integers(0, 11))
+@given(
+    st.lists(st.one_of(RECEIPT, FOREIGN), min_size=1, max_size=12),
+    st.sets(st.integers(0, 11)),
+    st.integers(0, 11),
+)
 def test_a_kept_state_and_the_commits_after_it_give_what_all_commits_give(
     tmp_path_factory: pytest.TempPathFactory, history: list[Any], kept: set[int], wanted: int
 ) -> None:

@@ -1,5 +1,6 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
-Not here: rows through an engine (`test_data_files`), commits (`test_committer`) and the way back (`test_restore`)."""
+Not here: rows through an engine (`test_data_files`), commits (`test_committer`) and the way back
+(`test_restore`)."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from backfill_assets_tests.logs import place_of
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(lake: Lake) -> None:
+def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(
+    lake: Lake,
+) -> None:
     store: TableStore = lake.store
     assert not store.exists("staging")
     assert list(store.commits("staging")) == []
@@ -52,17 +55,25 @@ def entities(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(r["entity"] for r in rows)
 
 
-def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:
+def test_what_another_program_added_or_deleted_is_not_read_as_ours(
+    two_days: Lake, folder: Path
+) -> None:
     assert not LOGS.state(place_of(folder), STAGING.day_column).others
     added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
-    write_deltalake(str(folder), added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())), mode="append")
+    write_deltalake(
+        str(folder),
+        added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())),
+        mode="append",
+    )
     DeltaTable(str(folder)).delete("entity = 'A'")
     assert LOGS.state(place_of(folder), STAGING.day_column).others
     assert entities(two_days.store.rows(STAGING.name)) == ["B", "C"]
     assert entities(two_days.store.own_rows(STAGING.name, STAGING.day_column)) == ["A", "B"]
 
 
-def test_where_a_file_of_ours_is_gone_after_others_wrote_nothing_is_read(two_days: Lake, folder: Path) -> None:
+def test_where_a_file_of_ours_is_gone_after_others_wrote_nothing_is_read(
+    two_days: Lake, folder: Path
+) -> None:
     DeltaTable(str(folder)).delete("entity = 'A'")
     for file in folder.rglob("*.parquet"):
         if "_delta_log" not in file.parts:

@@ -1,5 +1,6 @@
-"""A store whose answers are lost, late or wrong: each write of the port happens once or not at all, and says which.
-Not here: many processes (`test_store_races`), and pauses of processes (`test_write_states`)."""
+"""A store whose answers are lost, late or wrong: each write of the port happens once or not at all,
+and says which. Not here: many processes (`test_store_races`), and pauses of processes
+(`test_write_states`)."""
 
 import json
 import uuid
@@ -17,7 +18,14 @@ from backfill_assets.core.place import AlreadyThere, Changed, Place, read
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake.committer import Conflict, commit_receipt
 from backfill_assets.places.bucket import Bucket
-from backfill_assets_tests.faulty_store import BUSY_409, BUSY_503, DONE_500, LOST, faults_met, faulty
+from backfill_assets_tests.faulty_store import (
+    BUSY_409,
+    BUSY_503,
+    DONE_500,
+    LOST,
+    faults_met,
+    faulty,
+)
 from backfill_assets_tests.stores import StoreServer
 
 THREADS, WRITES, COMMITS = 3, 12, 4
@@ -32,7 +40,9 @@ def proxy(moto_server: StoreServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def place(moto_server: StoreServer, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(
+    moto_server: StoreServer, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
     """A place in a new bucket that is reached by the disturbed way."""
     for name, value in {**moto_server.environment, "AWS_ENDPOINT_URL": proxy}.items():
         monkeypatch.setenv(name, value)
@@ -52,7 +62,9 @@ def test_a_creation_happens_once_and_who_did_it_knows(place: Place, proxy: str) 
             told = list(pool.map(created, range(THREADS), [f"{n}"] * THREADS))
         kept = int(read(place, f"{n}"))
         assert told.count("done") <= 1
-        assert told[kept] != "AlreadyThere", "the one whose content it is was told that it is another's"
+        assert told[kept] != "AlreadyThere", (
+            "the one whose content it is was told that it is another's"
+        )
         assert all(word != "done" or number == kept for number, word in enumerate(told))
     met = faults_met(proxy)
     assert sum(met[fault] for fault in (LOST, BUSY_503, DONE_500, BUSY_409)) > WRITES
@@ -68,9 +80,14 @@ def test_a_replacement_happens_once_or_not_at_all(place: Place) -> None:
             while True:
                 try:
                     seen, done = place.token("list"), json.loads(read(place, "list"))["done"]
-                    place.write("list", json.dumps({"done": [*done, mine]}).encode(), if_unchanged=seen)
+                    place.write(
+                        "list", json.dumps({"done": [*done, mine]}).encode(), if_unchanged=seen
+                    )
                 except (Changed, TransientError) as error:
-                    if isinstance(error, Changed) or mine not in json.loads(read(place, "list"))["done"]:
+                    if (
+                        isinstance(error, Changed)
+                        or mine not in json.loads(read(place, "list"))["done"]
+                    ):
                         continue
                 told.append(mine)
                 break
@@ -95,7 +112,12 @@ def test_a_commit_happens_once_or_is_refused(
             write_id = f"{number}-{n}"
             try:
                 commit_receipt(table, Receipt(write_id, "t", "test", {}))
-            except (Conflict, TransientError, OSError, DeltaError) as error:  # the last one by an old listing
+            except (
+                Conflict,
+                TransientError,
+                OSError,
+                DeltaError,
+            ) as error:  # the last one by an old listing
                 failed.append(f"{write_id} {type(error).__name__}")
             else:
                 done.append(write_id)
@@ -108,7 +130,9 @@ def test_a_commit_happens_once_or_is_refused(
     kept = Counter(r.write_id for c in history if (r := parse_receipt(c.get("userMetadata"))))
     assert set(kept.values()) <= {1}
     assert {write for done, _ in told for write in done} <= {*kept}
-    refused = {write.split()[0] for _, failed in told for write in failed if write.endswith("Conflict")}
+    refused = {
+        write.split()[0] for _, failed in told for write in failed if write.endswith("Conflict")
+    }
     assert not refused & {*kept}
     assert kept
     assert sum(faults_met(proxy).values()) > COMMITS

@@ -1,5 +1,5 @@
-"""What holds an entity is found whatever wraps it, its neighbours are not, and what nobody can decode is listed.
-Not here: erasing (`lake.test_forgotten`)."""
+"""What holds an entity is found whatever wraps it, its neighbours are not, and what nobody can
+decode is listed. Not here: erasing (`lake.test_forgotten`)."""
 
 import bz2
 import contextlib
@@ -77,7 +77,9 @@ def holds(lake: Lake, path: Path, trace: Trace) -> bool:
         (TWO, b"north press-8", False),
     ],
 )
-def test_a_line_holds_the_entity_and_not_its_neighbours(trace: Trace, text: bytes, held: bool) -> None:
+def test_a_line_holds_the_entity_and_not_its_neighbours(
+    trace: Trace, text: bytes, held: bool
+) -> None:
     assert trace.is_in(text) is held
 
 
@@ -104,8 +106,10 @@ def test_a_line_holds_the_entity_and_not_its_neighbours(trace: Trace, text: byte
         rb"""Ren\xC3\xA9 "d'Or" & S\xC3\xB8n""",
         rb"""Ren\xe9 \"d\'Or\" & S\xf8n""",
     ],
-)  # fmt: skip
-def test_a_value_is_found_however_it_is_encoded_or_escaped(lake: Lake, tmp_path: Path, text: bytes) -> None:
+)
+def test_a_value_is_found_however_it_is_encoded_or_escaped(
+    lake: Lake, tmp_path: Path, text: bytes
+) -> None:
     (path := tmp_path / "x.txt").write_bytes(b"a\n" + text if b"\0" not in text else text)
     assert holds(lake, path, Trace({"entity": ODD}))
     path.write_bytes(text.replace(b"n", b"m"))
@@ -117,7 +121,11 @@ def put_all_kinds(folder: Path, value: str) -> None:
     line = f"x\n{value}\n".encode()
     table = pa.table({"entity": [value] * 3, "n": [1, 2, 3]})
     pq.write_table(table, folder / "a [1]*.parquet", compression="zstd")
-    for name, packed in (("a.gz", gzip.compress(line)), ("a.bz2", bz2.compress(line)), ("a.xz", lzma.compress(line))):
+    for name, packed in (
+        ("a.gz", gzip.compress(line)),
+        ("a.bz2", bz2.compress(line)),
+        ("a.xz", lzma.compress(line)),
+    ):
         (folder / name).write_bytes(packed)
     (folder / "a.log").write_bytes(line)
     with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed_files:
@@ -125,20 +133,32 @@ def put_all_kinds(folder: Path, value: str) -> None:
         packed_files.writestr("b.gz", gzip.compress(gzip.compress(line)))
 
 
-def test_files_of_every_kind_are_read_as_what_they_hold_and_links_are_not_followed(lake: Lake, tmp_path: Path) -> None:
+def test_files_of_every_kind_are_read_as_what_they_hold_and_links_are_not_followed(
+    lake: Lake, tmp_path: Path
+) -> None:
     for name, value in (("held", "ann-77"), ("free", "bob-78")):
         put_all_kinds(tmp_path / name, value)
     (tmp_path / "held" / "link").symlink_to(tmp_path / "held" / "a.log")
     found = Search(lake, ANN).below([tmp_path / "held", tmp_path / "free"])
-    assert {p.name for p, f in found.items() if f == HELD} == {p.name for p in (tmp_path / "free").iterdir()}
+    assert {p.name for p, f in found.items() if f == HELD} == {
+        p.name for p in (tmp_path / "free").iterdir()
+    }
     assert {f for p, f in found.items() if p.parent.name == "free"} == {NOT_HELD}
 
 
-def test_a_value_that_only_the_dictionary_of_a_file_holds_is_found(lake: Lake, tmp_path: Path) -> None:
+def test_a_value_that_only_the_dictionary_of_a_file_holds_is_found(
+    lake: Lake, tmp_path: Path
+) -> None:
     """As pandas' categories leave it, at any depth; a value that rows use counts as rows do."""
     people = pa.DictionaryArray.from_arrays(pa.array([0, 0]), ["bob", "ann-77"])
-    for column in (people, pa.StructArray.from_arrays([people], ["who"]), pa.ListArray.from_arrays([0, 1, 2], people)):
-        pq.write_table(pa.table({"entity": column}), path := tmp_path / "x.parquet", compression="zstd")
+    for column in (
+        people,
+        pa.StructArray.from_arrays([people], ["who"]),
+        pa.ListArray.from_arrays([0, 1, 2], people),
+    ):
+        pq.write_table(
+            pa.table({"entity": column}), path := tmp_path / "x.parquet", compression="zstd"
+        )
         assert Search(lake, ANN).of(path) == HELD
         assert Search(lake, Trace({"entity": "ann-78"})).of(path) == NOT_HELD
 
@@ -169,7 +189,9 @@ def test_what_nobody_can_decode_is_searched_as_bytes_and_counts_as_not_searched(
 
 
 @pytest.mark.slow
-def test_a_text_of_unknown_signs_is_not_searched_for_what_it_may_hold_otherwise(lake: Lake, tmp_path: Path) -> None:
+def test_a_text_of_unknown_signs_is_not_searched_for_what_it_may_hold_otherwise(
+    lake: Lake, tmp_path: Path
+) -> None:
     ivan = Search(lake, Trace({"entity": "Иван"}))
     (path := tmp_path / "x.csv").write_bytes("k1,Пётр\n".encode("cp1251"))
     assert (ivan.of(path), Search(lake, ANN).of(path)) == (UNREAD, NOT_HELD)
@@ -179,7 +201,9 @@ def test_a_text_of_unknown_signs_is_not_searched_for_what_it_may_hold_otherwise(
     assert ivan.of(path) == HELD
 
 
-def test_a_value_is_found_across_blocks_and_all_values_only_in_one_line(lake: Lake, tmp_path: Path) -> None:
+def test_a_value_is_found_across_blocks_and_all_values_only_in_one_line(
+    lake: Lake, tmp_path: Path
+) -> None:
     path = tmp_path / "x.txt"
     held = {b"north" + b"," * OVERLAP + b"press-9\n": TWO}
     held |= {b"x" * ((1 << 20) - shift) + b",ann-77,": ANN for shift in range(0, 20, 3)}
@@ -202,7 +226,9 @@ def test_a_database_is_read_in_a_home_of_dagster_alone(lake: Lake, tmp_path: Pat
     assert Search(lake, ANN, [tmp_path]).of(tmp_path / "x.db") == NOT_HELD
 
 
-def test_a_deleted_row_leaves_no_bytes_in_a_database_and_nothing_else_is_rewritten(lake: Lake, tmp_path: Path) -> None:
+def test_a_deleted_row_leaves_no_bytes_in_a_database_and_nothing_else_is_rewritten(
+    lake: Lake, tmp_path: Path
+) -> None:
     path = tmp_path / "x.db"
     with contextlib.closing(sqlite3.connect(path)) as opened, opened:
         opened.execute("PRAGMA secure_delete = OFF")
@@ -223,15 +249,21 @@ def zip_of(members: int, plain: bytes) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(plain) + packer.flush()
     crc, sizes = zlib.crc32(plain), (len(packed), len(plain))
-    local = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 8, 0, 0, crc, *sizes, 1, 0) + b"a" + packed
-    entry = struct.pack("<IHHHHHHIIIHHHHH", 0x02014B50, 20, 20, 0, 8, 0, 0, crc, *sizes, 1, 0, 0, 0, 0)
-    entries = b"".join(entry + struct.pack("<II", 0, len(local) * member) + b"a" for member in range(members))
+    local = (
+        struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 8, 0, 0, crc, *sizes, 1, 0) + b"a" + packed
+    )
+    entry = struct.pack(
+        "<IHHHHHHIIIHHHHH", 0x02014B50, 20, 20, 0, 8, 0, 0, crc, *sizes, 1, 0, 0, 0, 0
+    )
+    entries = b"".join(
+        entry + struct.pack("<II", 0, len(local) * member) + b"a" for member in range(members)
+    )
     where = (members, members, len(entries), len(local) * members, 0)
     return local * members + entries + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, *where)
 
 
 @pytest.mark.slow
-def test_all_that_is_packed_in_a_file_has_one_budget_and_what_is_beyond_counts_as_not_searched(
+def test_all_that_is_packed_in_a_file_has_one_budget_and_the_rest_counts_as_not_searched(
     lake: Lake, tmp_path: Path
 ) -> None:
     path, text = tmp_path / "a.zip", b"x\n" * (1 << 19)
@@ -254,7 +286,9 @@ def test_a_budget_covers_what_a_scan_takes_in() -> None:
 
 
 @pytest.mark.parametrize("name", ["plain.db", "b%41.db", "c?mode=rwc.db", "d#e.db"])
-def test_a_search_makes_no_file_whatever_a_database_is_called(lake: Lake, tmp_path: Path, name: str) -> None:
+def test_a_search_makes_no_file_whatever_a_database_is_called(
+    lake: Lake, tmp_path: Path, name: str
+) -> None:
     (folder := tmp_path / "home").mkdir()
     with contextlib.closing(sqlite3.connect(tmp_path / "made.db")) as opened, opened:
         opened.execute("CREATE TABLE t (a TEXT)")
@@ -264,7 +298,9 @@ def test_a_search_makes_no_file_whatever_a_database_is_called(lake: Lake, tmp_pa
     assert [path.name for path in folder.iterdir()] == [name]
 
 
-def test_a_line_of_tabs_and_a_stream_of_zeros_take_linear_time_and_little_memory(lake: Lake, tmp_path: Path) -> None:
+def test_a_line_of_tabs_and_a_stream_of_zeros_take_linear_time_and_little_memory(
+    lake: Lake, tmp_path: Path
+) -> None:
     """A value counts as a cell behind blanks, of which a line may have a mebibyte."""
     (tabs := tmp_path / "t.csv").write_bytes(b"\t" * (1 << 20) + b"ann-77x\n")
     (zeros := tmp_path / "z.gz").write_bytes(gzip.compress(bytes(1 << 25), mtime=0))

@@ -1,5 +1,5 @@
-"""Folders that count as a whole: seen whole or not at all, wherever the command that makes or deletes one is killed.
-Not here: what snapshots and candidates keep (`operations`)."""
+"""Folders that count as a whole: seen whole or not at all, wherever the command that makes or
+deletes one is killed. Not here: what snapshots and candidates keep (`operations`)."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -74,13 +74,18 @@ def whole_or_nothing(lake: Place) -> bool:
     snapshots = snapshots_of(lake)
     if "spring" not in snapshots.names():
         return False
-    assert snapshots.place.below("spring") == [*(f"spring/raw/{n}" for n in range(3)), f"spring/{SNAPSHOT_FILE}"]
+    assert snapshots.place.below("spring") == [
+        *(f"spring/raw/{n}" for n in range(3)),
+        f"spring/{SNAPSHOT_FILE}",
+    ]
     assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT
     return True
 
 
 @pytest.mark.parametrize("does", ["make", "delete"])
-def test_wherever_a_command_is_killed_the_folder_is_whole_or_cleared_by_the_next_one(lake: Place, does: str) -> None:
+def test_wherever_a_command_is_killed_the_folder_is_whole_or_cleared_by_the_next_one(
+    lake: Place, does: str
+) -> None:
     outcomes, top = list[bool](), lake
     for step in range(30):
         lake = top.at(f"{does}{step}")
@@ -104,7 +109,9 @@ def test_wherever_a_command_is_killed_the_folder_is_whole_or_cleared_by_the_next
         if not killed:
             break
     assert not killed, "the last one was not killed"
-    assert sorted(outcomes, reverse=does == "delete") == outcomes, "before one step it is old, from then on new"
+    assert sorted(outcomes, reverse=does == "delete") == outcomes, (
+        "before one step it is old, from then on new"
+    )
     assert {*outcomes} == {True, False}
 
 
@@ -137,7 +144,11 @@ def test_a_command_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_othe
 
 
 def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Place) -> None:
-    with snapshots_of(lake).alone(), pytest.raises(Held, match="the snapshots"), snapshots_of(lake).alone(seconds=0):
+    with (
+        snapshots_of(lake).alone(),
+        pytest.raises(Held, match="the snapshots"),
+        snapshots_of(lake).alone(seconds=0),
+    ):
         raise AssertionError
 
 
@@ -146,8 +157,10 @@ def test_what_earlier_versions_left_goes_and_a_folder_without_its_file_stays(lak
     lake.write(".snapshots/.spring/raw/0", b"")
     lake.write(".snapshots/theirs/notes.txt", b"")
     assert (snapshots.names(), snapshots.leftovers(), snapshots.unfinished()) == (
-        [], [".spring", "theirs"], [".spring"],
-    )  # fmt: skip
+        [],
+        [".spring", "theirs"],
+        [".spring"],
+    )
     snapshots.sweep()
     assert snapshots.leftovers() == ["theirs"]
     with pytest.raises(AlreadyThere):

@@ -1,5 +1,5 @@
-"""Writers and sweepers of one table in a store, in histories that chance draws: the log names no file that was swept.
-Not here: commits by delta-rs (`test_store_races`)."""
+"""Writers and sweepers of one table in a store, in histories that chance draws: the log names no
+file that was swept. Not here: commits by delta-rs (`test_store_races`)."""
 
 import json
 import os
@@ -21,7 +21,17 @@ from backfill_assets.lake.log import commit_name, find_write, versions
 from backfill_assets.lake.staging import Staged, StagedFile, markers, sweep
 from backfill_assets.places import leases
 from backfill_assets.places.store_errors import StoreLost
-from backfill_assets_tests.lake.stepped import BEAT, DELAY, DIE, GO, LOSE, REFUSE, Actor, SteppedPlace, Store
+from backfill_assets_tests.lake.stepped import (
+    BEAT,
+    DELAY,
+    DIE,
+    GO,
+    LOSE,
+    REFUSE,
+    Actor,
+    SteppedPlace,
+    Store,
+)
 
 HISTORIES = int(os.environ.get("BACKFILL_ASSETS_HISTORIES", "200"))
 TABLE, ACTORS, FILES, ATTEMPTS = "t", 4, 2, 3
@@ -29,12 +39,20 @@ TABLE, ACTORS, FILES, ATTEMPTS = "t", 4, 2, 3
 
 def commit_of(write_id: str, names: list[str]) -> bytes:
     """A commit that adds these files."""
-    info = {"commitInfo": {"timestamp": 0, "userMetadata": Receipt(write_id, TABLE, "test", {}).to_json()}}
-    return b"\n".join(json.dumps(a).encode() for a in [info, *({"add": {"path": n, "size": 1}} for n in names)])
+    info = {
+        "commitInfo": {
+            "timestamp": 0,
+            "userMetadata": Receipt(write_id, TABLE, "test", {}).to_json(),
+        }
+    }
+    return b"\n".join(
+        json.dumps(a).encode() for a in [info, *({"add": {"path": n, "size": 1}} for n in names)]
+    )
 
 
 def writes(place: SteppedPlace, write_id: str) -> None:
-    """Stage two files, commit the first, try again where another commit came first, and delete the second."""
+    """Stage two files, commit the first, try again where another commit came first, and delete the
+    second."""
     table, marker = place.at(f"{TABLES}/{TABLE}"), f"{markers(TABLE)}/{write_id}"
     held = place.actor.lease = leases.taken(cast(Any, place), marker, leases.WRITE_LEASE_SECONDS)
     staged = Staged(write_id, cast(Any, place), cast(Any, table), (), held)
@@ -79,7 +97,9 @@ class World:
     store: Store = field(default_factory=Store)
     actors: list[Actor] = field(default_factory=list)
     named: dict[str, str] = field(default_factory=dict)  # file -> write
-    late: set[str] = field(default_factory=set)  # writes of which a file came when their marker was gone, or was late
+    late: set[str] = field(
+        default_factory=set
+    )  # writes of which a file came when their marker was gone, or was late
 
     def __post_init__(self) -> None:
         self.store.watch = self.seen
@@ -96,9 +116,13 @@ class World:
             write_id = json.loads(lines[0]["commitInfo"]["userMetadata"])["write_id"]
             assert write_id not in self.named.values(), f"{write_id} is committed twice"
             for path in (line["add"]["path"] for line in lines[1:]):
-                assert f"{TABLES}/{TABLE}/{path}" in self.store.objects, f"{write_id} commits {path}, which was swept"
+                assert f"{TABLES}/{TABLE}/{path}" in self.store.objects, (
+                    f"{write_id} commits {path}, which was swept"
+                )
                 self.named[path] = write_id
-        elif below.startswith("writes/") and (self.store.is_arriving or self.marker(below.split("/")[1]) is None):
+        elif below.startswith("writes/") and (
+            self.store.is_arriving or self.marker(below.split("/")[1]) is None
+        ):
             self.late.add(below.split("/")[1])
 
     def marker(self, write_id: str) -> str | None:
@@ -120,7 +144,8 @@ class World:
             actor.step(GO)
 
     def settle(self) -> None:
-        """Who lives goes on, what is late comes; then hours pass, somebody else commits, and one process sweeps."""
+        """Who lives goes on, what is late comes; then hours pass, somebody else commits, and one
+        process sweeps."""
         for actor in self.actors:
             self.finish(actor)
         while self.store.late:
@@ -147,14 +172,24 @@ STOPS = [
 ]
 MOVES = st.one_of(
     st.tuples(st.just("run"), st.integers(0, ACTORS - 1), st.sampled_from(STOPS)),
-    st.tuples(st.just("step"), st.integers(0, ACTORS - 1), st.sampled_from([GO, GO, LOSE, REFUSE, DELAY, DIE, BEAT])),
-    st.tuples(st.sampled_from(["wait", "wait", "sweep", "commit"]), st.sampled_from([1, 50, 130, 130, 130]), st.none()),
+    st.tuples(
+        st.just("step"),
+        st.integers(0, ACTORS - 1),
+        st.sampled_from([GO, GO, LOSE, REFUSE, DELAY, DIE, BEAT]),
+    ),
+    st.tuples(
+        st.sampled_from(["wait", "wait", "sweep", "commit"]),
+        st.sampled_from([1, 50, 130, 130, 130]),
+        st.none(),
+    ),
     st.tuples(st.sampled_from(["begin", "arrive"]), st.none(), st.none()),
 )
 
 
 @pytest.mark.parametrize("is_swept", [False, True])
-def test_a_renewal_whose_answer_was_lost_is_the_writers_own_unless_it_was_swept(is_swept: bool) -> None:
+def test_a_renewal_whose_answer_was_lost_is_the_writers_own_unless_it_was_swept(
+    is_swept: bool,
+) -> None:
     world = World()
     writer, sweeper = world.actors[:2]
     writer.run_to("write writes")
@@ -178,7 +213,7 @@ def test_a_writer_that_commits_while_a_sweeper_takes_it_for_dead_is_left_alone()
     assert (writer.ended, sweeper.ended, len(world.named)) == ("done", "done", 1)
 
 
-def test_a_writer_that_is_paused_before_its_commit_is_swept_only_when_another_commit_took_its_version() -> None:
+def test_a_writer_paused_before_its_commit_is_swept_only_when_another_took_its_version() -> None:
     for others in (False, True):
         world = World()
         writer, sweeper = world.actors[:2]
@@ -206,7 +241,9 @@ def test_a_commit_that_comes_late_after_it_was_looked_for_is_the_writers_own() -
 @pytest.mark.slow
 @settings(max_examples=HISTORIES)
 @given(st.lists(MOVES, min_size=4, max_size=24))
-def test_the_log_names_no_file_that_was_swept_and_nothing_is_left(moves: list[tuple[str, Any, Any]]) -> None:
+def test_the_log_names_no_file_that_was_swept_and_nothing_is_left(
+    moves: list[tuple[str, Any, Any]],
+) -> None:
     world = World()
     for move, which, how in moves:
         actor = world.actors[which % len(world.actors)] if move in ("step", "run") else None
@@ -223,7 +260,13 @@ def test_the_log_names_no_file_that_was_swept_and_nothing_is_left(moves: list[tu
     world.settle()
     for number, actor in enumerate(world.actors):
         is_in_log = f"w{number}" in world.named.values()
-        assert actor.ended not in ("done", "Swept") or number % 2 or is_in_log == (actor.ended == "done")
-    left = {n.removeprefix(f"{TABLES}/{TABLE}/") for n in world.store.objects if "/writes/" in n} - {*world.named}
+        assert (
+            actor.ended not in ("done", "Swept")
+            or number % 2
+            or is_in_log == (actor.ended == "done")
+        )
+    left = {
+        n.removeprefix(f"{TABLES}/{TABLE}/") for n in world.store.objects if "/writes/" in n
+    } - {*world.named}
     assert {name.split("/")[1] for name in left} <= world.late
     assert [name for name in world.store.objects if name.startswith(markers(TABLE))] == []

@@ -1,5 +1,5 @@
-"""What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
-at all.
+"""What a query gives, or Spark for many thin days, is staged as files of the contract, by its
+partition column, or not at all.
 Not here: publishing what was staged (`test_writing_upsert`)."""
 
 import json
@@ -29,12 +29,22 @@ if TYPE_CHECKING:
 on_spark = pytest.mark.on_spark("only what it computed is parted without it")
 TASKS = "spark.sql.shuffle.partitions"
 EVERY = {
-    "n": "INT", "b": "BOOLEAN", "d": "DOUBLE", "c": "DECIMAL(38,9)", "raw": "BINARY", "texts": "ARRAY<STRING>",
-    "at": "TIMESTAMP", "on": "DATE",
-}  # fmt: skip
+    "n": "INT",
+    "b": "BOOLEAN",
+    "d": "DOUBLE",
+    "c": "DECIMAL(38,9)",
+    "raw": "BINARY",
+    "texts": "ARRAY<STRING>",
+    "at": "TIMESTAMP",
+    "on": "DATE",
+}
 KINDS = replace(
     STAGING,
-    columns=(*STAGING.columns[:2], *(Column(n, t, "any", nullable=True) for n, t in EVERY.items()), STAGING.columns[2]),
+    columns=(
+        *STAGING.columns[:2],
+        *(Column(n, t, "any", nullable=True) for n, t in EVERY.items()),
+        STAGING.columns[2],
+    ),
 )
 ROW = "SELECT DATE '{}' AS arrival_date, DATE '2024-02-26' AS event_date, 1::BIGINT AS deliveries, 1::BIGINT AS keys, \
 0::BIGINT AS moved_keys, NULL::BIGINT AS greatest_lateness_s, 'f' AS fingerprint, '{}' AS arrival_month"
@@ -60,16 +70,23 @@ def few_rows(spark: "SparkSession") -> "Iterator[SparkSession]":
 def every_kind(spark: "SparkSession", days: int) -> "DataFrame":
     """A row of every type for each of the days, the last of which is NULL, and one of NULLs."""
     cells = (
-        "CAST(id AS INT) n", "id % 2 = 0 b", "if(id = 1, double('NaN'), -0D) d", "CAST(id AS DECIMAL(38,9)) c",
-        "CAST('ab' AS BINARY) raw", "array('x', NULL, 'é') texts", "TIMESTAMP'1969-12-31 23:59:59.999999' at",
+        "CAST(id AS INT) n",
+        "id % 2 = 0 b",
+        "if(id = 1, double('NaN'), -0D) d",
+        "CAST(id AS DECIMAL(38,9)) c",
+        "CAST('ab' AS BINARY) raw",
+        "array('x', NULL, 'é') texts",
+        "TIMESTAMP'1969-12-31 23:59:59.999999' at",
         "DATE'0001-01-01' on",
-    )  # fmt: skip
+    )
     day_of = f"if(id = {days - 1}, NULL, date_add(DATE'{day(0)}', CAST(id AS INT))) event_date"
     full = spark.range(days).selectExpr("CAST(id AS STRING) entity", "id value", *cells, day_of)
     nulls = spark.range(1).selectExpr(
-        "'none' entity", "CAST(NULL AS BIGINT) value", *(f"CAST(NULL AS {t}) {n}" for n, t in EVERY.items()),
+        "'none' entity",
+        "CAST(NULL AS BIGINT) value",
+        *(f"CAST(NULL AS {t}) {n}" for n, t in EVERY.items()),
         f"DATE'{day(0)}' event_date",
-    )  # fmt: skip
+    )
     return full.unionByName(nulls)
 
 
@@ -84,9 +101,13 @@ def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_
     assert [f.partition for f in parted.files] == [f.partition for f in by_spark.files]
     assert parted.files[-1].partition is None
     assert audit(lake, parted.paths, KINDS) == audit(lake, by_spark.paths, KINDS)
-    back, told = (read_staged(few_rows, KINDS, s).selectExpr("hash(*)").collect() for s in (parted, by_spark))
+    back, told = (
+        read_staged(few_rows, KINDS, s).selectExpr("hash(*)").collect() for s in (parted, by_spark)
+    )
     assert sorted(back) == sorted(told)
-    assert {p for p in parted.folder.rglob("*") if p.is_file()} == {Path(f.path) for f in parted.files}
+    assert {p for p in parted.folder.rglob("*") if p.is_file()} == {
+        Path(f.path) for f in parted.files
+    }
 
 
 def written_by(path: str) -> str:
@@ -94,9 +115,13 @@ def written_by(path: str) -> str:
 
 
 @on_spark
-def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSession", tmp_path: Path) -> None:
+def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(
+    few_rows: "SparkSession", tmp_path: Path
+) -> None:
     lake = bare_lake(tmp_path)
-    bad = few_rows.range(1).selectExpr("CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date")
+    bad = few_rows.range(1).selectExpr(
+        "CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date"
+    )
     with pytest.raises(ContractBroken, match="cannot be read back"):
         stage(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
@@ -125,9 +150,13 @@ WRITES = """
 
 
 @pytest.mark.usefixtures("processes")
-def test_more_days_than_sails_memory_has_room_for_open_files_are_written_in_turn(tmp_path: Path) -> None:
+def test_more_days_than_sails_memory_has_room_for_open_files_are_written_in_turn(
+    tmp_path: Path,
+) -> None:
     assert Sail().files_at_once(LITTLE, WIDE + 1) == 1
-    rows, left, folders = json.loads(run_python(WRITES, str(WIDE), str(DAYS), LITTLE, tmp_path / "out"))
+    rows, left, folders = json.loads(
+        run_python(WRITES, str(WIDE), str(DAYS), LITTLE, tmp_path / "out")
+    )
     assert rows == [2 * DAYS, sum(range(2 * DAYS)), sum(range(2 * DAYS)) + 2 * DAYS]
     assert left == []
     assert len(folders) == DAYS + 1  # a file each

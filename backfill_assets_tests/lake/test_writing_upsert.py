@@ -1,5 +1,6 @@
-"""Rows merged by key, and days replaced in files that hold several of them: what is not made anew stays, twice is once.
-Not here: whether rows may be kept (`load.test_derived`), tables laid out by day."""
+"""Rows merged by key, and days replaced in files that hold several of them: what is not made anew
+stays, twice is once. Not here: whether rows may be kept (`load.test_derived`), tables laid out by
+day."""
 
 from datetime import date
 from pathlib import Path
@@ -31,7 +32,9 @@ FIRST = date(2024, 3, 1)
 
 Days = dict[int, dict[int, int]]  # day -> key -> value
 
-days = st.dictionaries(st.integers(0, 2), st.dictionaries(st.integers(0, 4), st.integers(0, 2), max_size=4))
+days = st.dictionaries(
+    st.integers(0, 2), st.dictionaries(st.integers(0, 4), st.integers(0, 2), max_size=4)
+)
 
 
 def rows(told: Days) -> list[dict[str, Any]]:
@@ -45,12 +48,17 @@ def rows(told: Days) -> list[dict[str, Any]]:
 
 def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, int]]:
     """Publish the three days so; merged or not."""
-    staged, version = stage_by_hand(lake, STAGING, rows(told)), lake.store.view("staging", "event_date").version
+    staged, version = (
+        stage_by_hand(lake, STAGING, rows(told)),
+        lake.store.view("staging", "event_date").version,
+    )
     wanted = [FIRST + ONE_DAY * n for n in range(3)]
     kept = keep_rows(lake, STAGING, staged, version, wanted) if merging else {}
     found = audit(lake, staged.paths, STAGING)
     entries = {
-        d: DayEntry(found[d].rows, found[d].fingerprint, "digest") if d in found else DayEntry(0, "0", "digest")
+        d: DayEntry(found[d].rows, found[d].fingerprint, "digest")
+        if d in found
+        else DayEntry(0, "0", "digest")
         for d in wanted
     }
     mode = WriteMode.MERGE if merging else WriteMode.OVERWRITE
@@ -90,20 +98,30 @@ START = date(2024, 1, 28)  # days of two months
 
 def row(arrived: date, happened: date) -> dict[str, Any]:
     return {
-        "arrival_date": arrived, "event_date": happened, "deliveries": 1, "keys": 1, "moved_keys": 0,
-        "greatest_lateness_s": None, "fingerprint": "F", "arrival_month": f"{arrived:%Y-%m}",
-    }  # fmt: skip
+        "arrival_date": arrived,
+        "event_date": happened,
+        "deliveries": 1,
+        "keys": 1,
+        "moved_keys": 0,
+        "greatest_lateness_s": None,
+        "fingerprint": "F",
+        "arrival_month": f"{arrived:%Y-%m}",
+    }
 
 
 def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
     staged = stage_by_hand(lake, ARRIVALS, [row(a, d) for a, days in content.items() for d in days])
     found = audit(lake, staged.paths, ARRIVALS)
     entries = {
-        a: DayEntry(found[a].rows, found[a].fingerprint, digest) if a in found else DayEntry(0, "0", digest)
+        a: DayEntry(found[a].rows, found[a].fingerprint, digest)
+        if a in found
+        else DayEntry(0, "0", digest)
         for a in content
     }
     replace_days(
-        lake, Write(ARRIVALS, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, digest)
+        lake,
+        Write(ARRIVALS, staged, entries, -1, Provenance("test")),
+        lambda days: dict.fromkeys(days, digest),
     )
 
 
@@ -111,12 +129,18 @@ def table(lake: Lake) -> DeltaTable:
     return DeltaTable(str(lake.table_place("arrivals").local()))
 
 
-def test_a_day_that_comes_again_as_it_was_beside_one_that_changed_is_there_once(tmp_path: Path) -> None:
-    """A load brings rows of every day that it may have changed; found by two sources that landed out of order."""
+def test_a_day_that_comes_again_as_it_was_beside_one_that_changed_is_there_once(
+    tmp_path: Path,
+) -> None:
+    """A load brings rows of every day that it may have changed; found by two sources that landed
+    out of order."""
     lake, tenth, twelfth = bare_lake(tmp_path), date(2024, 3, 10), date(2024, 3, 12)
     replace(lake, {tenth: [tenth]}, "same")
     replace(lake, {tenth: [tenth], twelfth: [twelfth]}, "same")
-    assert sorted(r["arrival_date"] for r in table(lake).to_pyarrow_table().to_pylist()) == [tenth, twelfth]
+    assert sorted(r["arrival_date"] for r in table(lake).to_pyarrow_table().to_pylist()) == [
+        tenth,
+        twelfth,
+    ]
 
 
 def test_months_that_are_not_touched_keep_their_files(tmp_path: Path) -> None:

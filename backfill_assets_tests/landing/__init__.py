@@ -1,1 +1,2 @@
-"""Tests of the room `landing`. A file per module; what needs a Spark session says so by its fixture."""
+"""Tests of the room `landing`. A file per module; what needs a Spark session says so by its
+fixture."""

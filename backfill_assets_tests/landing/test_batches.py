@@ -1,6 +1,8 @@
-"""ColumnNames that a file may use, batches in which no record is lost, and the text kept of a bad one.
+"""ColumnNames that a file may use, batches in which no record is lost, and the text kept of a bad
+one.
 
-Lives here: what both text formats share. Does not live here: the formats (`test_json_lines.py`, `test_csv_records.py`).
+Lives here: what both text formats share. Does not live here: the formats (`test_json_lines.py`,
+`test_csv_records.py`).
 """
 
 from collections.abc import Iterator
@@ -50,7 +52,9 @@ class Words(TextParser[str]):
 
 
 @pytest.mark.parametrize(("width", "sizes"), [(1, [4, 2, 0]), (2, [3, 2, 1]), (3, [2, 2, 2, 0])])
-def test_a_batch_goes_by_rows_bytes_or_cells_whichever_comes_first(width: int, sizes: list[int]) -> None:
+def test_a_batch_goes_by_rows_bytes_or_cells_whichever_comes_first(
+    width: int, sizes: list[int]
+) -> None:
     limits = Limits(batch_rows=4, batch_bytes=100, batch_cells=6)
     lines = TextLines(iter([b"x\n?\nz\ny\n" + b"l" * 99 + b"\nm\n"]), limits)
     batches = list(Words(limits, width).batches(lines))

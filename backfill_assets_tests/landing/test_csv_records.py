@@ -1,7 +1,7 @@
 """Which records are usable, where a broken one ends, and which headers make a file unreadable.
 
-Lives here: CSV, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
-(`test_text_lines.py`).
+Lives here: CSV, by example and as a property over any mixture. Does not live here: long lines and
+gzip as bytes (`test_text_lines.py`).
 """
 
 import gzip
@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.dialect import Dialect
 from backfill_assets.landing.text_lines import Limits, TextLines
-from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
+from backfill_assets_tests.lake.landed import (
+    bad_rows,
+    good_rows,
+    parse,
+    parsed_rows,
+    small,
+    stock_rows,
+    take_in,
+)
 
 UNUSABLE = {
     "a field too few": (b"1", "1 fields where the header has 2"),
@@ -27,7 +35,10 @@ UNUSABLE = {
     "text behind a closing quote": (b'"a"b,1', "broken quoting on line 3"),
     "blank before a quote": (b'1, "a"', "broken quoting on line 3"),
     "escaped by a backslash": (rb'"a\"b",1', "broken quoting on line 3"),
-    "a broken quote on its second line": (b'"a\nb"c,1', "broken quoting on line 4 of a record that starts on line 3"),
+    "a broken quote on its second line": (
+        b'"a\nb"c,1',
+        "broken quoting on line 4 of a record that starts on line 3",
+    ),
     "a NUL byte": (b"a\x00,1", "a NUL byte at character 2"),
     "a NUL byte in quotes": (b'"a\x00",1', "a NUL byte at character 3"),
     "invalid UTF-8": (b"caf\xe9,1", "not UTF-8: byte 0xe9 at byte 4"),
@@ -38,7 +49,9 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_an_unusable_record_is_kept_with_its_reason_and_its_neighbours_are_used(tmp_path: Path, name: str) -> None:
+def test_an_unusable_record_is_kept_with_its_reason_and_its_neighbours_are_used(
+    tmp_path: Path, name: str
+) -> None:
     record, reason = UNUSABLE[name]
     intake = take_in(tmp_path, "a.csv", b"k,v\nx,1\n" + record + b"\ny,2\n")
     found = bad_rows(intake)
@@ -50,7 +63,9 @@ def test_an_unusable_record_is_kept_with_its_reason_and_its_neighbours_are_used(
 def test_a_quote_never_closed_is_one_bad_record_that_names_all_its_lines(tmp_path: Path) -> None:
     intake = take_in(tmp_path, "a.csv", b'k,v\n1,2\n3,"4\n5,6\n7,8\n')
     assert good_rows(intake) == [{"k": "1", "v": "2"}]
-    assert bad_rows(intake) == {2: "a quote is never closed: the record takes in lines 3 to 5, the last one"}
+    assert bad_rows(intake) == {
+        2: "a quote is never closed: the record takes in lines 3 to 5, the last one"
+    }
     assert stock_rows(intake)[1]["__bad_text"] == '3,"4\n5,6\n7,8'
 
 
@@ -58,7 +73,10 @@ LIMITS = Limits(max_row_bytes=20, text_bytes=8)
 TOO_LONG = {
     "one long line": (b"x" * 30 + b",1", "ends on line 3"),
     "one long line with quotes": (b'"' + b"x" * 30 + b'",1', "ends on line 3"),
-    "quotes over many lines": (b'"' + b"1,2\n" * 8 + b'",1', "ends on line 11 of a record that starts on line 3"),
+    "quotes over many lines": (
+        b'"' + b"1,2\n" * 8 + b'",1',
+        "ends on line 11 of a record that starts on line 3",
+    ),
     "a long line inside quotes": (b'"a\n' + b"x" * 30 + b'""\n""\n1,2\n",1', "ends on line 7"),
     "a long line that opens quotes": (b"x" * 30 + b',"\n1,2\n",', "ends on line 5"),
 }
@@ -66,7 +84,9 @@ TOO_LONG = {
 
 @pytest.mark.parametrize("name", TOO_LONG)
 @pytest.mark.parametrize("block_bytes", [1, 5, 1000])
-def test_a_record_beyond_the_limit_is_one_bad_record_to_its_end(name: str, block_bytes: int) -> None:
+def test_a_record_beyond_the_limit_is_one_bad_record_to_its_end(
+    name: str, block_bytes: int
+) -> None:
     record, reason = TOO_LONG[name]
     limits = small(LIMITS, block_bytes, 100)
     batches = parse(CsvRecords(limits), b"k,v\nx,1\n" + record + b"\ny,2\n", limits)
@@ -109,7 +129,12 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
 @pytest.mark.slow
 def test_quotes_take_linear_time_however_they_are_arranged() -> None:
     limits = Limits()
-    for hostile in (b'""' * 90_000, b'"",' * 90_000 + b'"x', b'"\n' + b'""\n' * 90_000, b'"a"' * 90_000):
+    for hostile in (
+        b'""' * 90_000,
+        b'"",' * 90_000 + b'"x',
+        b'"\n' + b'""\n' * 90_000,
+        b'"a"' * 90_000,
+    ):
         rows = parsed_rows(parse(CsvRecords(limits), b"k,v\n" + hostile, limits))
         assert all(isinstance(found, str) for _, found in rows)
 
@@ -120,9 +145,12 @@ unusable = st.sampled_from([record for record, _ in UNUSABLE.values()])
 
 
 @given(
-    st.lists(st.one_of(usable, unusable), max_size=12), st.sampled_from(["\n", "\r\n"]),
-    st.integers(1, 40), st.integers(1, 5), st.booleans(),
-)  # fmt: skip
+    st.lists(st.one_of(usable, unusable), max_size=12),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.booleans(),
+)
 def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
     items: list[list[str] | bytes], end: str, block_bytes: int, batch_rows: int, quote_all: bool
 ) -> None:
@@ -131,47 +159,83 @@ def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
     rows = parsed_rows(parse(CsvRecords(limits), content, limits))
     assert [n for n, _ in rows] == list(range(1, len(items) + 1))
     for (_, found), written in zip(rows, items, strict=True):
-        assert isinstance(found, str) if isinstance(written, bytes) else found == {"k": written[0], "v": written[1]}
+        assert (
+            isinstance(found, str)
+            if isinstance(written, bytes)
+            else found == {"k": written[0], "v": written[1]}
+        )
 
 
 def _written(item: list[str] | bytes, end: str, quote_all: bool) -> bytes:
     """After RFC 4180; Python's own writer leaves a carriage return unquoted."""
     if isinstance(item, bytes):
         return item + end.encode()
-    quoted = [f'"{f.replace(chr(34), chr(34) * 2)}"' if quote_all or set(f) & set(',"\r\n') else f for f in item]
+    quoted = [
+        f'"{f.replace(chr(34), chr(34) * 2)}"' if quote_all or set(f) & set(',"\r\n') else f
+        for f in item
+    ]
     return (",".join(quoted) + end).encode()
 
 
-PLAIN_ONLY, NEVER_PLAIN = 1, 1 << 40  # of `Limits.plain_bytes`: pyarrow reads all that it may, or nothing
+PLAIN_ONLY, NEVER_PLAIN = (
+    1,
+    1 << 40,
+)  # of `Limits.plain_bytes`: pyarrow reads all that it may, or nothing
 AWKWARD = [
-    *(record + b"\n" for record, _ in UNUSABLE.values()), *(record + b"\n" for record, _ in TOO_LONG.values()),
-    b"\n", b"\r\n", b"\xef\xbb\xbf1,2\n", b"a,b\n" * 3, b'"a""\r\n\n""",""\r\n', b",\n", '"é",\U0001f600\n'.encode(),
-    b"x\xc3", b'"', b"1,2,\n", b'1,"1.234,5"\n' * 2, b"1,1.234\n" * 2, '1\u202f000,"1,5"\n'.encode(), b"1.2345,12.34\n",
-]  # fmt: skip
+    *(record + b"\n" for record, _ in UNUSABLE.values()),
+    *(record + b"\n" for record, _ in TOO_LONG.values()),
+    b"\n",
+    b"\r\n",
+    b"\xef\xbb\xbf1,2\n",
+    b"a,b\n" * 3,
+    b'"a""\r\n\n""",""\r\n',
+    b",\n",
+    '"é",\U0001f600\n'.encode(),
+    b"x\xc3",
+    b'"',
+    b"1,2,\n",
+    b'1,"1.234,5"\n' * 2,
+    b"1,1.234\n" * 2,
+    '1\u202f000,"1,5"\n'.encode(),
+    b"1.2345,12.34\n",
+]
 DIALECTS = [
-    Dialect(), Dialect(separator=";", quote="'"), Dialect(separator="\t", quote=""),
+    Dialect(),
+    Dialect(separator=";", quote="'"),
+    Dialect(separator="\t", quote=""),
     Dialect(separator=" ", names=("a", "b")),
-    Dialect(separator="|", numbers=("V", "w"), decimal=",", thousands="."), Dialect(numbers=("k",), thousands="\u202f"),
-]  # fmt: skip
+    Dialect(separator="|", numbers=("V", "w"), decimal=",", thousands="."),
+    Dialect(numbers=("k",), thousands="\u202f"),
+]
 BYTES = [bytes([b]) for b in b'",\r\n\x00\xff\xc3\xa9 a'] + [b""]
 
 
 @given(
-    st.sampled_from([b"k", b"k,v", b'"k",v,"w,x"']), st.lists(st.sampled_from(AWKWARD), max_size=12),
+    st.sampled_from([b"k", b"k,v", b'"k",v,"w,x"']),
+    st.lists(st.sampled_from(AWKWARD), max_size=12),
     st.lists(st.tuples(st.integers(0, 200), st.sampled_from(BYTES)), max_size=4),
-    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 60, 1 << 20]), st.sampled_from(DIALECTS),
-)  # fmt: skip
+    st.sampled_from([1, 7, 40, 10_000]),
+    st.sampled_from([20, 60, 1 << 20]),
+    st.sampled_from(DIALECTS),
+)
 def test_pyarrow_reads_no_record_otherwise_than_our_own_parser(
-    header: bytes, records: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int,
+    header: bytes,
+    records: list[bytes],
+    edits: list[tuple[int, bytes]],
+    block_bytes: int,
+    max_row_bytes: int,
     dialect: Dialect,
-) -> None:  # fmt: skip
+) -> None:
     body = b"".join(records)
     for place, piece in edits:
         body = body[:place] + piece + body[place + 1 :]
     signs = (dialect.separator + (dialect.quote or '"')).encode()
     content = (header + b"\n" + body).translate(bytes.maketrans(b',"' + signs, signs + b',"'))
     limits = Limits(block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5)
-    found = [read_all(content, replace(limits, plain_bytes=p), dialect) for p in (PLAIN_ONLY, NEVER_PLAIN)]
+    found = [
+        read_all(content, replace(limits, plain_bytes=p), dialect)
+        for p in (PLAIN_ONLY, NEVER_PLAIN)
+    ]
     assert found[0] == found[1]
 
 
@@ -196,13 +260,25 @@ ENDS = ("\r\n", "\n")
 
 @given(
     st.integers(2, 4).flatmap(
-        lambda width: st.lists(st.lists(pieces, min_size=width, max_size=width), min_size=1, max_size=8)
+        lambda width: st.lists(
+            st.lists(pieces, min_size=width, max_size=width), min_size=1, max_size=8
+        )
     ),
-    st.sampled_from(ENDS), st.sampled_from(["utf-8", "utf-16"]), st.booleans(), st.booleans(),
-    st.sampled_from([1, 7, 1 << 18]), st.sampled_from([PLAIN_ONLY, NEVER_PLAIN]),
-)  # fmt: skip
+    st.sampled_from(ENDS),
+    st.sampled_from(["utf-8", "utf-16"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 7, 1 << 18]),
+    st.sampled_from([PLAIN_ONLY, NEVER_PLAIN]),
+)
 def test_no_value_of_a_file_of_cr_lf_is_cut_at_a_line_feed(
-    rows: list[list[str]], header_end: str, encoding: str, packed: bool, quoted: bool, block_bytes: int, plain: int
+    rows: list[list[str]],
+    header_end: str,
+    encoding: str,
+    packed: bool,
+    quoted: bool,
+    block_bytes: int,
+    plain: int,
 ) -> None:
     names = [f"c{n}" for n in range(len(rows[0]))]
     rows = [["a", *row[1:]] if header_end == "\n" and n == 0 else row for n, row in enumerate(rows)]
@@ -212,7 +288,10 @@ def test_no_value_of_a_file_of_cr_lf_is_cut_at_a_line_feed(
     lines = [",".join(f"{around}{value}{around}" for value in row) for row in rows]
     written = ",".join(names) + header_end + "".join(line + "\r\n" for line in lines)
     content = written.encode(encoding)
-    dialect, limits = Dialect(encoding=encoding), Limits(block_bytes=block_bytes, plain_bytes=plain, batch_rows=3)
+    dialect, limits = (
+        Dialect(encoding=encoding),
+        Limits(block_bytes=block_bytes, plain_bytes=plain, batch_rows=3),
+    )
     content = gzip.compress(content) if packed else content
     found = parsed_rows(parse(CsvRecords(limits, dialect), content, limits, dialect))
     whole = [dict(zip(names, row, strict=True)) for row in rows]
@@ -225,11 +304,16 @@ def test_rows_of_two_line_ends_are_rows_where_all_of_them_are_whole() -> None:
     found = parsed_rows(parse(CsvRecords(Limits()), content, Limits()))
     usable = [row["k"] for _, row in found if isinstance(row, dict)]
     assert usable == ["1", "2", "3", "4", "8"]
-    why = "a line feed without a carriage return ends line {} outside quotes, and the file's lines end in both"
+    why = (
+        "a line feed without a carriage return ends line {} outside quotes, and the file's lines "
+        "end in both"
+    )
     assert [row for _, row in found if isinstance(row, str)] == [why.format(7), why.format(9)]
 
 
-@pytest.mark.parametrize("content", [b"k,v\r\n1,a\nb\r\n2,c\r\n", b"k,v\r\n1,a\n2,b\n\n3,c\n4,d\r\n"])
+@pytest.mark.parametrize(
+    "content", [b"k,v\r\n1,a\nb\r\n2,c\r\n", b"k,v\r\n1,a\n2,b\n\n3,c\n4,d\r\n"]
+)
 def test_lines_of_a_record_are_its_own_though_the_next_record_was_looked_at(content: bytes) -> None:
     lines = TextLines(iter([content]), Limits())
     spans = list(CsvRecords(Limits()).spans(lines))

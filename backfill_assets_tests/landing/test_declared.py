@@ -1,7 +1,8 @@
-"""Manifests of the landing folder: never read as data, parsed exactly, each fault named with its file.
+"""Manifests of the landing folder: never read as data, parsed exactly, each fault named with its
+file.
 
-Lives here: tests of `landing.declared` and of how the listing finds manifests. Does not live here: holding contents
-against them (`load.test_declared_totals`).
+Lives here: tests of `landing.declared` and of how the listing finds manifests. Does not live here:
+holding contents against them (`load.test_declared_totals`).
 """
 
 from decimal import Decimal
@@ -15,7 +16,9 @@ from backfill_assets.landing.listing import list_landing
 from backfill_assets_tests.lake.landed import land
 
 
-def declared(folder: Path, files: dict[str, str], pattern: str = "**/*.csv", format: str = "csv") -> Declarations:
+def declared(
+    folder: Path, files: dict[str, str], pattern: str = "**/*.csv", format: str = "csv"
+) -> Declarations:
     for name, text in files.items():
         land(folder, name, text.encode())
     listing = list_landing(pattern, folder, format)
@@ -23,7 +26,10 @@ def declared(folder: Path, files: dict[str, str], pattern: str = "**/*.csv", for
 
 
 def test_a_manifest_beside_a_file_declares_its_rows_and_exact_sums(tmp_path: Path) -> None:
-    text = '{"rows": 1200, "sums": {"total": "12345.60", "big": 9007199254740993.1}, "sender": "till 4"}'
+    text = (
+        '{"rows": 1200, "sums": {"total": "12345.60", "big": 9007199254740993.1}, "sender": "till '
+        '4"}'
+    )
     found = declared(tmp_path, {"in/a.csv": "x\n1\n", "in/a.csv.totals.json": text})
     sums = {"total": Decimal("12345.60"), "big": Decimal("9007199254740993.1")}
     assert found.by_file == {"in/a.csv": [DeclaredTotals("in/a.csv.totals.json", 1200, sums)]}
@@ -31,10 +37,15 @@ def test_a_manifest_beside_a_file_declares_its_rows_and_exact_sums(tmp_path: Pat
 
 
 NUMBERS = st.one_of(
-    st.text(max_size=20), st.decimals(), st.floats(), st.integers(),
+    st.text(max_size=20),
+    st.decimals(),
+    st.floats(),
+    st.integers(),
     st.from_regex(r"-?\d{1,40}(\.\d{1,20})?[eE]-?\d{1,25}"),
-).map(str)  # fmt: skip
-NAMES = st.one_of(st.text(max_size=300), st.integers(200, 300).map(lambda n: "n" * n), st.just("../" * 90 + "x"))
+).map(str)
+NAMES = st.one_of(
+    st.text(max_size=300), st.integers(200, 300).map(lambda n: "n" * n), st.just("../" * 90 + "x")
+)
 
 
 def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path) -> None:
@@ -51,15 +62,25 @@ def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "Expecting"), ("[1]", "it is no object"), ('{"sums": [1]}', "it is no object"),
-        ("{}", "neither rows nor sums"), ('{"rows": -1}', "no number of rows"), ('{"rows": 1.5}', "no number of rows"),
-        ('{"rows": true}', "is no number"), ('{"sums": {"total": "1,234.50"}}', "'1,234.50' is no number"),
-        ('{"sums": {"total": "NaN"}}', "'NaN' is no number"), ('{"sums": {"total": "1E+999999999"}}', "is no number"),
-        ("[" * 100_000, "recursion"), ('{"rows": 1e30.0}', "Expecting"),
-        ('{"rows": 1e99999999999999999999}', "InvalidOperation"), (r'{"rows": "\ud800"}', "is no number"),
+        ("{", "Expecting"),
+        ("[1]", "it is no object"),
+        ('{"sums": [1]}', "it is no object"),
+        ("{}", "neither rows nor sums"),
+        ('{"rows": -1}', "no number of rows"),
+        ('{"rows": 1.5}', "no number of rows"),
+        ('{"rows": true}', "is no number"),
+        ('{"sums": {"total": "1,234.50"}}', "'1,234.50' is no number"),
+        ('{"sums": {"total": "NaN"}}', "'NaN' is no number"),
+        ('{"sums": {"total": "1E+999999999"}}', "is no number"),
+        ("[" * 100_000, "recursion"),
+        ('{"rows": 1e30.0}', "Expecting"),
+        ('{"rows": 1e99999999999999999999}', "InvalidOperation"),
+        (r'{"rows": "\ud800"}', "is no number"),
     ],
-)  # fmt: skip
-def test_one_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, text: str, why: str) -> None:
+)
+def test_one_that_cannot_be_read_is_a_fault_of_its_file(
+    tmp_path: Path, text: str, why: str
+) -> None:
     found = declared(tmp_path, {"a.csv": "x\n", "a.csv.totals.json": text})
     [one] = found.by_file["a.csv"]
     assert why in one.fault
@@ -67,25 +88,39 @@ def test_one_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, text: st
 
 
 @pytest.mark.parametrize("text", ["", "name,size\na.csv,4\n", "file,md5\na.csv,4\n", "\udcff"])
-def test_a_manifest_of_another_kind_is_refused_by_name_and_holds_nothing(tmp_path: Path, text: str) -> None:
+def test_a_manifest_of_another_kind_is_refused_by_name_and_holds_nothing(
+    tmp_path: Path, text: str
+) -> None:
     land(tmp_path, "_manifest.csv", text.encode("utf-8", "surrogateescape"))
     found = declared(tmp_path, {"a.csv": "x\n"})
     assert found.by_file == {}
     assert found.refused["_manifest.csv"].startswith("it declares no totals: ")
 
 
-def test_a_manifest_is_never_offered_as_data_whatever_the_pattern_and_format(tmp_path: Path) -> None:
-    names = ["a.json", "a.json.totals.json", "b.csv.totals.json", "_manifest.csv", "daily.totals.json"]
+def test_a_manifest_is_never_offered_as_data_whatever_the_pattern_and_format(
+    tmp_path: Path,
+) -> None:
+    names = [
+        "a.json",
+        "a.json.totals.json",
+        "b.csv.totals.json",
+        "_manifest.csv",
+        "daily.totals.json",
+    ]
     for name in names:
         land(tmp_path, name, b"{}")
     listing = list_landing("**", tmp_path, "jsonl")
-    assert [f.name for f in listing.files] == ["a.json", "daily.totals.json"], "the last names no file"
+    assert [f.name for f in listing.files] == ["a.json", "daily.totals.json"], (
+        "the last names no file"
+    )
     assert len(listing.manifests) == 3
     one = list_landing("a.json", tmp_path, "jsonl")
     assert ([f.name for f in one.files], len(one.manifests)) == (["a.json"], 2)
 
 
-def test_a_link_in_a_manifests_place_is_never_followed_and_does_not_let_the_file_pass(tmp_path: Path) -> None:
+def test_a_link_in_a_manifests_place_is_never_followed_and_does_not_let_the_file_pass(
+    tmp_path: Path,
+) -> None:
     land(tmp_path, "true.json", b'{"rows": 1}')
     (tmp_path / "a.csv.totals.json").symlink_to(tmp_path / "true.json")
     [one] = declared(tmp_path, {"a.csv": "x\n"}).by_file["a.csv"]

@@ -1,6 +1,7 @@
 """Guarded reads of landed files: changes, hashes remembered and not, settling, copies.
 
-Lives here: tests of `landing.files`. Does not live here: listing (`test_listing`) and contents (`test_ingest`).
+Lives here: tests of `landing.files`. Does not live here: listing (`test_listing`) and contents
+(`test_ingest`).
 """
 
 import hashlib
@@ -32,13 +33,17 @@ from backfill_assets_tests.lake.landed import land, stock
 
 
 @pytest.mark.parametrize(
-    ("age_seconds", "complete"), [(0.5, False), (2.0, True), (9e8, True), (-1.0, True), (-3e7, True)]
+    ("age_seconds", "complete"),
+    [(0.5, False), (2.0, True), (9e8, True), (-1.0, True), (-3e7, True)],
 )
 def test_a_file_is_complete_when_quiet_or_dated_in_the_future(
     tmp_path: Path, age_seconds: float, complete: bool
 ) -> None:
     now = 1_700_000_000.0
-    assert is_complete(LandedFile("a", tmp_path / "a", 1, int((now - age_seconds) * 1e9)), now) is complete
+    assert (
+        is_complete(LandedFile("a", tmp_path / "a", 1, int((now - age_seconds) * 1e9)), now)
+        is complete
+    )
 
 
 def _appended(file: LandedFile) -> None:
@@ -54,7 +59,9 @@ def _removed(file: LandedFile) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [_appended, _replaced, _removed])
-def test_a_file_changing_while_read_is_still_changing(tmp_path: Path, meanwhile: Callable[[LandedFile], None]) -> None:
+def test_a_file_changing_while_read_is_still_changing(
+    tmp_path: Path, meanwhile: Callable[[LandedFile], None]
+) -> None:
     file = land(tmp_path, "a", b"one")
     with pytest.raises(StillChanging), opened(file):
         meanwhile(file)
@@ -74,7 +81,9 @@ def test_a_file_swapped_for_something_else_is_not_opened(tmp_path: Path, become:
         sha256_of(file)
 
 
-def test_a_file_at_rest_settles_at_once_and_a_fresh_one_after_the_quiet_time(tmp_path: Path) -> None:
+def test_a_file_at_rest_settles_at_once_and_a_fresh_one_after_the_quiet_time(
+    tmp_path: Path,
+) -> None:
     file = land(tmp_path, "a", b"x")
     assert settle(file, quiet_seconds=0.05)
     os.utime(file.path, (0, 0))
@@ -84,7 +93,9 @@ def test_a_file_at_rest_settles_at_once_and_a_fresh_one_after_the_quiet_time(tmp
 
 
 @pytest.mark.slow
-def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, pause = land(tmp_path, "a", b"x"), time.sleep
 
     def write_meanwhile(seconds: float) -> None:
@@ -99,7 +110,9 @@ def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_folder_swapped_for_a_link_since_the_listing_is_not_followed(tmp_path: Path, depth: int) -> None:
+def test_a_folder_swapped_for_a_link_since_the_listing_is_not_followed(
+    tmp_path: Path, depth: int
+) -> None:
     inside = "/".join(["theirs", "inner"][:depth])
     secret = land(tmp_path / "private", f"{inside}/x.csv".split("/", 1)[1], b"key,who\nk,A\n").path
     land(tmp_path, f"landing/{inside}/x.csv", b"key,who\nk,B\n")
@@ -176,13 +189,19 @@ def test_an_object_is_fetched_once_and_is_complete_at_any_time(tmp_path: Path) -
     assert (file.address, file.size) == (root.uri("a/b.csv"), 3)
     assert [file.has_beside(name) for name in ("a/b.csv", "b.csv", "a\0")] == [True, False, False]
     with at_hand(file, stock(tmp_path)) as here, at_hand(here) as again:
-        assert (again, here.path.read_bytes(), here.path.parents[1]) == (here, b"one", tmp_path / "stock")
+        assert (again, here.path.read_bytes(), here.path.parents[1]) == (
+            here,
+            b"one",
+            tmp_path / "stock",
+        )
     assert stock(tmp_path).names() == []
     assert sha256_of(file) == sha(b"one")
 
 
 @pytest.mark.parametrize("change", ["replaced", "deleted", "another second"])
-def test_an_object_that_is_not_the_listed_one_any_more_is_left_for_the_next_scan(tmp_path: Path, change: str) -> None:
+def test_an_object_that_is_not_the_listed_one_any_more_is_left_for_the_next_scan(
+    tmp_path: Path, change: str
+) -> None:
     root = Folder(str(tmp_path / "in"))
     token = root.write("a.csv", b"one")
     file = landed_object(root, "a.csv", token)

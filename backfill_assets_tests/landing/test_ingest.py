@@ -1,7 +1,8 @@
 """The door of the intake: one content, one copy, every row accounted for.
 
-Lives here: naming by content, reuse, what happens when a file changes meanwhile, bounded memory. Does not live here:
-what makes a record unusable (`test_json_lines.py`, `test_csv_records.py`) or a file (`test_text_lines.py`).
+Lives here: naming by content, reuse, what happens when a file changes meanwhile, bounded memory.
+Does not live here: what makes a record unusable (`test_json_lines.py`, `test_csv_records.py`) or a
+file (`test_text_lines.py`).
 """
 
 import gzip
@@ -52,7 +53,9 @@ def test_a_torn_copy_is_made_again(tmp_path: Path, damage: bytes) -> None:
     assert len(stock_rows(first)) == 3
 
 
-def test_a_copy_of_another_parser_version_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_another_parser_version_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = take_in(tmp_path, "a.jsonl", LINES)
     monkeypatch.setattr(content_store, "PARSER_VERSION", 7)
     after = take_in(tmp_path, "a.jsonl", LINES)
@@ -61,7 +64,9 @@ def test_a_copy_of_another_parser_version_is_made_again(tmp_path: Path, monkeypa
     assert good_rows(after) == [{"id": "1", "ok": "true"}, {"id": "4", "ok": None}]
 
 
-def test_whether_a_file_is_gzip_is_in_its_content_so_that_renaming_changes_nothing(tmp_path: Path) -> None:
+def test_whether_a_file_is_gzip_is_in_its_content_so_that_renaming_changes_nothing(
+    tmp_path: Path,
+) -> None:
     packed = gzip.compress(LINES)
     assert take_in(tmp_path, "a.jsonl", packed) == take_in(tmp_path, "a.jsonl.gz", packed)
     assert take_in(tmp_path, "plain.jsonl.gz", LINES).rows == 3
@@ -83,7 +88,9 @@ def test_nothing_of_a_file_is_used_that_breaks_after_many_good_rows(tmp_path: Pa
     assert good_rows(intake) == []
 
 
-def test_a_file_that_changes_meanwhile_waits_for_the_next_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_meanwhile_waits_for_the_next_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = land(tmp_path / "landing", "a.jsonl", LINES)
     monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
     with pytest.raises(StillChanging):
@@ -94,7 +101,9 @@ def test_a_file_that_changes_meanwhile_waits_for_the_next_scan(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])
-def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path, content: bytes) -> None:
+def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(
+    tmp_path: Path, content: bytes
+) -> None:
     intake = take_in(tmp_path, "a.jsonl", content)
     assert (intake.rows, intake.bad_rows, intake.refused, intake.types) == (0, 0, None, {})
     assert stock_rows(intake) == []
@@ -128,7 +137,11 @@ def test_giant_lines_and_bombs_fit_into_little_memory(tmp_path: Path) -> None:
         with land(tmp_path, name, head).path.open("r+b") as sparse:
             sparse.truncate(80 << 20)
     done = subprocess.run(
-        [sys.executable, "-c", GIANTS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", GIANTS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.stdout.splitlines() == [
         "warm.jsonl 3 1 None",
@@ -138,7 +151,9 @@ def test_giant_lines_and_bombs_fit_into_little_memory(tmp_path: Path) -> None:
     ], done.stderr
 
 
-def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(tmp_path: Path) -> None:
+def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(
+    tmp_path: Path,
+) -> None:
     limits = Limits(max_bad_rows=100, batch_rows=10)
     flood = gzip.compress(b"{\n" * 1_000)
     most = 100 + len(flood) // 4
@@ -147,10 +162,15 @@ def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(tmp
     assert (intake.rows, intake.bad_rows) == (1, 1)
     assert (intake.refused or "").startswith(why)
     paid_for = b"{" + b" " * 10 + b"\n"
-    assert take_in(tmp_path, "b.jsonl", paid_for * 1_000, limits).bad_rows == 1_000, "rows that were really sent"
+    assert take_in(tmp_path, "b.jsonl", paid_for * 1_000, limits).bad_rows == 1_000, (
+        "rows that were really sent"
+    )
 
 
-BATCHES = [Batch(1, 2, {"a": ["x", None]}, {1: ("text", "why")}), Batch(3, 1, {"a": ["z"], "b": ["7"]}, {})]
+BATCHES = [
+    Batch(1, 2, {"a": ["x", None]}, {1: ("text", "why")}),
+    Batch(3, 1, {"a": ["z"], "b": ["7"]}, {}),
+]
 
 
 def written(folder: Path, batches: list[Batch]) -> Path:
@@ -165,5 +185,9 @@ def written(folder: Path, batches: list[Batch]) -> Path:
 def test_columns_that_appear_late_are_null_before(tmp_path: Path) -> None:
     rows = pq.read_table(written(tmp_path, BATCHES)).to_pylist()
     own = ["__row_number", "__bad_text", "__bad_reason"]
-    assert [[r[n] for n in own] for r in rows] == [[1, None, None], [2, "text", "why"], [3, None, None]]
+    assert [[r[n] for n in own] for r in rows] == [
+        [1, None, None],
+        [2, "text", "why"],
+        [3, None, None],
+    ]
     assert [(r["a"], r["b"]) for r in rows] == [("x", None), (None, None), ("z", "7")]

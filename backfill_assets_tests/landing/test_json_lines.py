@@ -1,7 +1,7 @@
 """Which lines are one usable object, and what becomes of their values.
 
-Lives here: JSON lines, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
-(`test_text_lines.py`).
+Lives here: JSON lines, by example and as a property over any mixture. Does not live here: long
+lines and gzip as bytes (`test_text_lines.py`).
 """
 
 import json
@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from backfill_assets.landing.batches import BadRecord
 from backfill_assets.landing.json_lines import JsonLines, _object
 from backfill_assets.landing.text_lines import Limits
-from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
+from backfill_assets_tests.lake.landed import (
+    bad_rows,
+    good_rows,
+    parse,
+    parsed_rows,
+    small,
+    stock_rows,
+    take_in,
+)
 
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 UNUSABLE = {
@@ -31,7 +39,10 @@ UNUSABLE = {
     "a duplicate key": (b'{"id": 1, "id": 2}', "the key 'id' occurs twice"),
     "a duplicate key inside": (b'{"x": {"k": 1, "k": 1}}', "the key 'k' occurs twice"),
     "keys that differ in case": (b'{"id": 1, "ID": 2}', "the name 'ID' occurs twice, case aside"),
-    "a key that another line spells otherwise": (b'{"OK": 1}', "the name 'OK' was 'ok' in a line before"),
+    "a key that another line spells otherwise": (
+        b'{"OK": 1}',
+        "the name 'OK' was 'ok' in a line before",
+    ),
     "NaN": (b'{"id": NaN}', "NaN is not JSON"),
     "Infinity": (b'{"id": [Infinity]}', "Infinity is not JSON"),
     "-Infinity": (b'{"id": -Infinity}', "-Infinity is not JSON"),
@@ -54,13 +65,17 @@ UNUSABLE = {
 
 
 def test_a_second_file_behind_the_first_one_is_told(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.jsonl", b'\xef\xbb\xbf{"id": 1}\n\xef\xbb\xbf{"id": 2}\n{"id": 3}\n')
+    intake = take_in(
+        tmp_path, "a.jsonl", b'\xef\xbb\xbf{"id": 1}\n\xef\xbb\xbf{"id": 2}\n{"id": 3}\n'
+    )
     assert [row["id"] for row in good_rows(intake)] == ["1", "3"]
     assert "byte order mark" in bad_rows(intake)[2]
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(tmp_path: Path, name: str) -> None:
+def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(
+    tmp_path: Path, name: str
+) -> None:
     line, reason = UNUSABLE[name]
     intake = take_in(tmp_path, "a.jsonl", b'{"ok":1}\n' + line + b'\n{"ok":2}\n')
     found = bad_rows(intake)
@@ -89,16 +104,26 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        (["1", "-5", "null"], "BIGINT"), (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
-        (["1", "9223372036854775808"], "STRING"), (["1", "-9223372036854775809"], "STRING"),
-        (["1", "1" + "0" * 5000], "STRING"), (["true", "null", "false"], "BOOLEAN"), (["true", "1"], "STRING"),
-        (["1", "1.0"], "NUMBER"), (["0", "-0"], "NUMBER"), (["1e0", '"a"'], "NUMBER"),
-        (["1", '"1"'], "STRING"), (["true", '"true"'], "STRING"),
-        (["null", "null"], "STRING"), (["1", "{}"], "STRING"),
+        (["1", "-5", "null"], "BIGINT"),
+        (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
+        (["1", "9223372036854775808"], "STRING"),
+        (["1", "-9223372036854775809"], "STRING"),
+        (["1", "1" + "0" * 5000], "STRING"),
+        (["true", "null", "false"], "BOOLEAN"),
+        (["true", "1"], "STRING"),
+        (["1", "1.0"], "NUMBER"),
+        (["0", "-0"], "NUMBER"),
+        (["1e0", '"a"'], "NUMBER"),
+        (["1", '"1"'], "STRING"),
+        (["true", '"true"'], "STRING"),
+        (["null", "null"], "STRING"),
+        (["1", "{}"], "STRING"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("batch_rows", [1, 100])
-def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind: str, batch_rows: int) -> None:
+def test_a_column_has_a_type_only_if_all_its_values_have(
+    values: list[str], kind: str, batch_rows: int
+) -> None:
     parser = JsonLines(Limits(batch_rows=batch_rows))
     rows = parsed_rows(parse(parser, "".join(f'{{"v": {v}}}\n' for v in values).encode(), Limits()))
     assert parser.columns == {"v": kind}
@@ -106,7 +131,9 @@ def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
-usable = st.dictionaries(st.sampled_from("abc"), st.one_of(scalars, st.lists(scalars, max_size=2)), max_size=3)
+usable = st.dictionaries(
+    st.sampled_from("abc"), st.one_of(scalars, st.lists(scalars, max_size=2)), max_size=3
+)
 # A spelling is only another one beside a line before it, so it is no unusable line of any mixture.
 unusable = st.sampled_from(
     [
@@ -121,12 +148,22 @@ blanks = st.sampled_from([b"", b"\r", b"  "])
 @pytest.mark.slow
 @given(
     st.lists(st.one_of(usable, unusable, blanks), max_size=12),
-    st.sampled_from([b"\n", b"\r\n"]), st.integers(1, 40), st.integers(1, 5), st.booleans(),
-)  # fmt: skip
+    st.sampled_from([b"\n", b"\r\n"]),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.booleans(),
+)
 def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
-    items: list[dict[str, object] | bytes], end: bytes, block_bytes: int, batch_rows: int, ascii_only: bool
+    items: list[dict[str, object] | bytes],
+    end: bytes,
+    block_bytes: int,
+    batch_rows: int,
+    ascii_only: bool,
 ) -> None:
-    texts = [i if isinstance(i, bytes) else json.dumps(i, ensure_ascii=ascii_only).encode() for i in items]
+    texts = [
+        i if isinstance(i, bytes) else json.dumps(i, ensure_ascii=ascii_only).encode()
+        for i in items
+    ]
     content = b"".join(t + end for t in texts)
     limits = small(Limits(), block_bytes, batch_rows)
     rows = parsed_rows(parse(JsonLines(limits), content, limits))
@@ -140,7 +177,11 @@ def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 class _Counted(str):
@@ -164,28 +205,42 @@ def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
 
 
 SHAPES = [
-    b'{"id":1,"v":"x"}', b'{"id": -7, "v": "\xc3\xa9\\n\\"", "w": true}',
-    b'{"n.(":1.50,"id":false}', b'{"id":null,"v":"x"}',
-]  # fmt: skip
+    b'{"id":1,"v":"x"}',
+    b'{"id": -7, "v": "\xc3\xa9\\n\\"", "w": true}',
+    b'{"n.(":1.50,"id":false}',
+    b'{"id":null,"v":"x"}',
+]
 EDITS = [bytes([b]) for b in b'",{}\\:1.e\r\n\x00\xff '] + [b""]
 
 
 @pytest.mark.slow
 @given(
     st.sampled_from(SHAPES),
-    st.lists(st.sampled_from([*SHAPES, b"", *(line for line, _ in UNUSABLE.values() if len(line) < 50)])),
+    st.lists(
+        st.sampled_from([*SHAPES, b"", *(line for line, _ in UNUSABLE.values() if len(line) < 50)])
+    ),
     st.lists(st.tuples(st.integers(0, 300), st.sampled_from(EDITS)), max_size=4),
-    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 1 << 20]),
-)  # fmt: skip
+    st.sampled_from([1, 7, 40, 10_000]),
+    st.sampled_from([20, 1 << 20]),
+)
 def test_plain_lines_are_read_as_the_strict_parser_reads_them(
-    shape: bytes, others: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int
+    shape: bytes,
+    others: list[bytes],
+    edits: list[tuple[int, bytes]],
+    block_bytes: int,
+    max_row_bytes: int,
 ) -> None:
     content = b"".join(line + b"\n" for line in [shape, *[shape] * 3, *others, shape, shape])
     for place, piece in edits:
         content = content[:place] + piece + content[place + 1 :]
     found = []
     for plain_bytes in (1, 1 << 40):
-        limits = Limits(plain_bytes=plain_bytes, block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5)
+        limits = Limits(
+            plain_bytes=plain_bytes,
+            block_bytes=block_bytes,
+            max_row_bytes=max_row_bytes,
+            batch_rows=5,
+        )
         parser = JsonLines(limits)
         batches = parse(parser, content, limits)
         bad = {b.first + i: kept for b in batches for i, kept in b.bad.items()}

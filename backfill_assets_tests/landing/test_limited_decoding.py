@@ -1,7 +1,8 @@
-"""Parquet files decoded in a child of limited memory: what a file can do to the child, and what others can.
+"""Parquet files decoded in a child of limited memory: what a file can do to the child, and what
+others can.
 
-Lives here: the child's deaths and what is said of the file. Does not live here: what a file is refused for while the
-child lives (`test_parquet_files`, `test_parquet_files`).
+Lives here: the child's deaths and what is said of the file. Does not live here: what a file is
+refused for while the child lives (`test_parquet_files`, `test_parquet_files`).
 """
 
 import base64
@@ -21,12 +22,14 @@ from backfill_assets.landing.text_lines import Limits, Unreadable
 pytestmark = pytest.mark.usefixtures("processes")
 
 # 400 rows of lists of booleans, one of which has 150 million, as pyarrow writes them: 855 bytes.
-SKEWED = zlib.decompress(base64.b64decode(
-    "eNoLcAwyFGUQnfHyg6DoHU4d0Xln2voZgQJsomwyDAwMGlv1/zZ4+EjJMeowMrzgBoow//twFKiEcR4bAyeQ23AMyGGex8bIwMjQ"
-    "+P/5AU4mBgGGUTyKScXJlxgYRFkkfUwZJNiKkzNScxNFmRhMmSQYgbQom48NMK2Zskiw5GQWlwAlRBlUmSTYU3NSc1PzShjEFrBJ"
-    "ykjKqDHIiDJIqrIxSFowJoJVwlSI8oiBE7bYOWA6F5vEpcbhCVQKhEwMNppqC9j+gZK0pBsDMFGDEzTQMojSBWxqHED1DBoKBYlF"
-    "haWpJbrJBQW6iUVF+eUKZalFxZn5eQpGZnoGeoaSMqD8cgiIA4BZCgBKWVQR"
-))  # fmt: skip
+SKEWED = zlib.decompress(
+    base64.b64decode(
+        "eNoLcAwyFGUQnfHyg6DoHU4d0Xln2voZgQJsomwyDAwMGlv1/zZ4+EjJMeowMrzgBoow//twFKiEcR4bAyeQ23AMyGGex8bIwMjQ"
+        "+P/5AU4mBgGGUTyKScXJlxgYRFkkfUwZJNiKkzNScxNFmRhMmSQYgbQom48NMK2Zskiw5GQWlwAlRBlUmSTYU3NSc1PzShjEFrBJ"
+        "ykjKqDHIiDJIqrIxSFowJoJVwlSI8oiBE7bYOWA6F5vEpcbhCVQKhEwMNppqC9j+gZK0pBsDMFGDEzTQMojSBWxqHED1DBoKBYlF"
+        "haWpJbrJBQW6iUVF+eUKZalFxZn5eQpGZnoGeoaSMqD8cgiIA4BZCgBKWVQR"
+    )
+)
 
 
 def good(folder: Path) -> Path:
@@ -38,7 +41,9 @@ def examined(path: Path) -> int:
     return examine_apart(path, path.stat().st_size, Limits())
 
 
-def test_a_file_that_takes_too_much_memory_is_refused_and_the_next_one_is_read(tmp_path: Path) -> None:
+def test_a_file_that_takes_too_much_memory_is_refused_and_the_next_one_is_read(
+    tmp_path: Path,
+) -> None:
     bomb = tmp_path / "bomb.parquet"
     bomb.write_bytes(SKEWED)
     assert pq.read_metadata(bomb).row_group(0).num_rows == 400, "its footer alone gives no reason"

@@ -1,7 +1,9 @@
-"""Regular expressions over landed text take linear time, whatever the text: a row has up to a mebibyte.
+"""Regular expressions over landed text take linear time, whatever the text: a row has up to a
+mebibyte.
 
-Tested here: every expression of the package that Python, or an engine that backtracks as Python does, applies to what
-others write. Not tested here: what the expressions find (the tests of their modules).
+Tested here: every expression of the package that Python, or an engine that backtracks as Python
+does, applies to what others write. Not tested here: what the expressions find (the tests of their
+modules).
 """
 
 import re
@@ -40,9 +42,33 @@ PATTERNS = {
     "what stands before a cell": CELL_BEFORE.pattern,
     "what stands behind a cell": CELL_BEHIND.pattern,
     **{f"a JSON {kind.__name__}": value.pattern for kind, value in PLAIN.items()},
-    **{f"CSV {width}": _Grammar(",", '"').records(width, b"\n").pattern.decode("latin-1") for width in (1, 3)},
+    **{
+        f"CSV {width}": _Grammar(",", '"').records(width, b"\n").pattern.decode("latin-1")
+        for width in (1, 3)
+    },
 }
-UNITS = (" ", "\t", "0", "1", ".", "1.", ".111", "e", "-", "'", '"', "\\", '\\"', '""', "[", "a", ",", "a,", "1 ", "\n")
+UNITS = (
+    " ",
+    "\t",
+    "0",
+    "1",
+    ".",
+    "1.",
+    ".111",
+    "e",
+    "-",
+    "'",
+    '"',
+    "\\",
+    '\\"',
+    '""',
+    "[",
+    "a",
+    ",",
+    "a,",
+    "1 ",
+    "\n",
+)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)

@@ -1,4 +1,5 @@
-"""What engines say of a query: Spark by conditions and states, Sail by kinds and words. No engine runs here."""
+"""What engines say of a query: Spark by conditions and states, Sail by kinds and words. No engine
+runs here."""
 
 from typing import Any
 
@@ -10,13 +11,22 @@ from pyspark.errors.exceptions.connect import (
     UnsupportedOperationException,
 )
 
-from backfill_assets.landing.mapping import absent_column, has_no_condition, is_of_the_data, is_of_the_text
+from backfill_assets.landing.mapping import (
+    absent_column,
+    has_no_condition,
+    is_of_the_data,
+    is_of_the_text,
+)
 
-ABSENT = 'attribute ObjectName([Identifier("who")]) is missing from the schema: cannot resolve attribute'
+ABSENT = (
+    'attribute ObjectName([Identifier("who")]) is missing from the schema: cannot resolve attribute'
+)
 
 
 def of_spark(condition: str, state: str, parameters: dict[str, str] | None = None) -> Any:
-    return AnalysisException("told", errorClass=condition, sql_state=state, messageParameters=parameters or {})
+    return AnalysisException(
+        "told", errorClass=condition, sql_state=state, messageParameters=parameters or {}
+    )
 
 
 def test_an_absent_column_is_named_by_either_engine() -> None:
@@ -34,11 +44,24 @@ def test_an_absent_column_is_named_by_either_engine() -> None:
         (of_spark("INTERNAL_ERROR", "XX000"), False, False),
         (ParseException("found ("), True, True),
         (UnsupportedOperationException("unknown function: nonsense"), True, True),
-        (UnsupportedOperationException("cast Timestamp(Millisecond, None) to Timestamp"), False, True),
+        (
+            UnsupportedOperationException("cast Timestamp(Millisecond, None) to Timestamp"),
+            False,
+            True,
+        ),
         (ArithmeticException("divide by zero"), False, True),
-        (AnalysisException("Failed to allocate 1 KB: 0 B remain available for the total memory pool"), False, False),
+        (
+            AnalysisException(
+                "Failed to allocate 1 KB: 0 B remain available for the total memory pool"
+            ),
+            False,
+            False,
+        ),
         (OSError("no disk"), False, False),
     ],
 )
 def test_data_text_and_machine_are_told_apart(error: Any, text: bool, data: bool) -> None:
-    assert (not isinstance(error, OSError) and is_of_the_text(error), is_of_the_data(error)) == (text, data)
+    assert (not isinstance(error, OSError) and is_of_the_text(error), is_of_the_data(error)) == (
+        text,
+        data,
+    )

@@ -13,32 +13,63 @@ import pytest
 
 from backfill_assets.core.place import Token
 from backfill_assets.landing.listing import list_landing, parse_pattern
-from backfill_assets.landing.object_listing import MANY, NO_PATH, WHOLE_SECONDS, list_objects, listed
+from backfill_assets.landing.object_listing import (
+    MANY,
+    NO_PATH,
+    WHOLE_SECONDS,
+    list_objects,
+    listed,
+)
 from backfill_assets.places.folder import Folder
 from backfill_assets.places.store_errors import OddKeys
 
 NAMES = (
-    "a.csv", "A.CSV", "b.txt", ".hidden.csv", "_half.csv", "c.csv.tmp", "d.csv.gz", "dt=2024-03-01/a b%20+=ü.csv",
-    "dt=2024-03-01/_manifest.csv", "dt=2024-03-01/x/y/z.csv", "_tmp/a.csv", "_tmp/b.csv", "a.csv.totals.json",
-    "none.csv.gz", "e\x07.csv", "f/.g/h.csv",
-)  # fmt: skip
+    "a.csv",
+    "A.CSV",
+    "b.txt",
+    ".hidden.csv",
+    "_half.csv",
+    "c.csv.tmp",
+    "d.csv.gz",
+    "dt=2024-03-01/a b%20+=ü.csv",
+    "dt=2024-03-01/_manifest.csv",
+    "dt=2024-03-01/x/y/z.csv",
+    "_tmp/a.csv",
+    "_tmp/b.csv",
+    "a.csv.totals.json",
+    "none.csv.gz",
+    "e\x07.csv",
+    "f/.g/h.csv",
+)
 
 
-@pytest.mark.parametrize("pattern", ["**", "**/*.csv", "*.csv", "dt=*/*.csv", "dt=*/**/*.csv", "a.csv", "gone.csv"])
-def test_the_same_names_are_read_and_the_same_refused_for_the_same_reasons(tmp_path: Path, pattern: str) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["**", "**/*.csv", "*.csv", "dt=*/*.csv", "dt=*/**/*.csv", "a.csv", "gone.csv"]
+)
+def test_the_same_names_are_read_and_the_same_refused_for_the_same_reasons(
+    tmp_path: Path, pattern: str
+) -> None:
     for name in NAMES:
         (path := tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"" if name.startswith("none") else b"a\n1\n")
     of_files = list_landing(pattern, tmp_path, "csv")
-    of_objects = list_objects(parse_pattern(f"s3://bucket/in/{pattern}", tmp_path), Folder(str(tmp_path)), "csv")
+    of_objects = list_objects(
+        parse_pattern(f"s3://bucket/in/{pattern}", tmp_path), Folder(str(tmp_path)), "csv"
+    )
     for kind in ("files", "manifests"):
-        one, other = ([(f.name, f.size) for f in getattr(found, kind)] for found in (of_objects, of_files))
+        one, other = (
+            [(f.name, f.size) for f in getattr(found, kind)] for found in (of_objects, of_files)
+        )
         assert one == other
-    assert {r.name: r.reason for r in of_objects.refused} == {r.name: r.reason for r in of_files.refused}
+    assert {r.name: r.reason for r in of_objects.refused} == {
+        r.name: r.reason for r in of_files.refused
+    }
     assert not of_objects.root_missing
 
 
-def test_an_empty_object_in_place_of_a_folder_is_no_file_and_an_empty_prefix_is_no_root(tmp_path: Path) -> None:
+def test_an_empty_object_in_place_of_a_folder_is_no_file_and_an_empty_prefix_is_no_root(
+    tmp_path: Path,
+) -> None:
     glob, root = parse_pattern("az://box/in/**", tmp_path), Folder(str(tmp_path))
     assert list_objects(glob, root, "csv").root_missing
     root.write("orders", b"")
@@ -51,14 +82,22 @@ class OddlyNamed(Folder):
     """A place whose listing has keys that are no paths."""
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
-        keys = {name: Token((name,), 1, 0.0) for name in ("a.csv", "/x.csv", "b/../y.csv", "z\r.csv")}
+        keys = {
+            name: Token((name,), 1, 0.0) for name in ("a.csv", "/x.csv", "b/../y.csv", "z\r.csv")
+        }
         raise OddKeys("s3://bucket/in", "an odd name", "Nothing", "Delete it").listed(keys)
 
 
-def test_keys_that_are_no_paths_are_refused_one_by_one_and_the_others_offered(tmp_path: Path) -> None:
-    found = list_objects(parse_pattern("s3://bucket/in/**", tmp_path), OddlyNamed(str(tmp_path)), "csv")
+def test_keys_that_are_no_paths_are_refused_one_by_one_and_the_others_offered(
+    tmp_path: Path,
+) -> None:
+    found = list_objects(
+        parse_pattern("s3://bucket/in/**", tmp_path), OddlyNamed(str(tmp_path)), "csv"
+    )
     assert [f.name for f in found.files] == ["a.csv"]
-    assert {r.name: r.reason for r in found.refused} == dict.fromkeys(["/x.csv", "b/../y.csv", "z\\x0d.csv"], NO_PATH)
+    assert {r.name: r.reason for r in found.refused} == dict.fromkeys(
+        ["/x.csv", "b/../y.csv", "z\\x0d.csv"], NO_PATH
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +117,9 @@ def of_days(folder: str = "") -> list[str]:
     return [f"{folder}dt={day}/{number:04d}.csv" for day in days for number in range(MANY // 20)]
 
 
-def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_minutes(tmp_path: Path) -> None:
+def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_minutes(
+    tmp_path: Path,
+) -> None:
     names = of_days()
     root = Counted(str(tmp_path / "ascending"), lambda: names)
     assert len(listed(root, 0)) == MANY
@@ -92,9 +133,13 @@ def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_mi
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [of_days()[1:], of_days("b/") + of_days("a/"), [*of_days(), "x.csv"]], ids=["few", "two", "dayless"]
+    "names",
+    [of_days()[1:], of_days("b/") + of_days("a/"), [*of_days(), "x.csv"]],
+    ids=["few", "two", "dayless"],
 )
-def test_few_objects_and_names_that_do_not_ascend_by_day_are_listed_whole(tmp_path: Path, names: list[str]) -> None:
+def test_few_objects_and_names_that_do_not_ascend_by_day_are_listed_whole(
+    tmp_path: Path, names: list[str]
+) -> None:
     root = Counted(str(tmp_path / str(len(names))), lambda: names)
     for now in range(2):
         assert listed(root, now).keys() == {*names}

@@ -1,7 +1,8 @@
-"""The `[source] select` of a lake: only calls of forgiving functions are rewritten, everything else stays as written.
+"""The `[source] select` of a lake: only calls of forgiving functions are rewritten, everything else
+stays as written.
 
-Tested here: `landing.select`, token by token, and what it may look at. Not tested here: what Spark makes of the text
-(`load.test_deliveries`).
+Tested here: `landing.select`, token by token, and what it may look at. Not tested here: what Spark
+makes of the text (`load.test_deliveries`).
 """
 
 import contextlib
@@ -24,25 +25,56 @@ from backfill_assets.landing.select import (
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 
 AS_WRITTEN = [
-    "seq", "'cast(x AS int)' AS note", '"cast(x AS int)" AS note', "`cast(x)` AS note", r"'it\'s cast(x)' AS note",
-    "'it''s cast(x)' AS note", "cast AS x", "now AS x", "forecast(x) AS x", "try_cast(x AS int) AS x",
-    "concat(a, ',', b) AS x", "a[f(1, 2)] AS x", "coalesce(nullif(trim(a), ''), concat_ws('-', b, c)) AS x",
-    "CASE WHEN status IN ('A', 'M') THEN 1 ELSE 0 END AS value", "transform(a, x -> x + 1) AS x",
-    "größe AS `naïve name`", "concat('🙂', name) AS x", "a   AS\n\t x",
-]  # fmt: skip
+    "seq",
+    "'cast(x AS int)' AS note",
+    '"cast(x AS int)" AS note',
+    "`cast(x)` AS note",
+    r"'it\'s cast(x)' AS note",
+    "'it''s cast(x)' AS note",
+    "cast AS x",
+    "now AS x",
+    "forecast(x) AS x",
+    "try_cast(x AS int) AS x",
+    "concat(a, ',', b) AS x",
+    "a[f(1, 2)] AS x",
+    "coalesce(nullif(trim(a), ''), concat_ws('-', b, c)) AS x",
+    "CASE WHEN status IN ('A', 'M') THEN 1 ELSE 0 END AS value",
+    "transform(a, x -> x + 1) AS x",
+    "größe AS `naïve name`",
+    "concat('🙂', name) AS x",
+    "a   AS\n\t x",
+]
 PLAIN = [
-    "seq", "seq AS seq", "`a b` AS entity", "'upsert' AS op", "0 AS flag", "-1 value",
-    "cast(at AS timestamp_ntz) AS arrival_ts", "cast( cast(n AS double) AS bigint ) AS value",
-]  # fmt: skip
+    "seq",
+    "seq AS seq",
+    "`a b` AS entity",
+    "'upsert' AS op",
+    "0 AS flag",
+    "-1 value",
+    "cast(at AS timestamp_ntz) AS arrival_ts",
+    "cast( cast(n AS double) AS bigint ) AS value",
+]
 RISKY = [
-    "value * 1 AS value", "CASE WHEN flag = 1 THEN 1 ELSE 0 END AS flag", "nullif(entity, '') AS entity",
-    "abs(n) AS value", "cast(a + 1 AS int) AS flag", "a[1] AS value", "m.key AS value", "-value AS value",
-    "to_timestamp(at, fmt) AS event_ts", "INTERVAL '1' DAY AS value", "raise_error('x') AS op",
-]  # fmt: skip
+    "value * 1 AS value",
+    "CASE WHEN flag = 1 THEN 1 ELSE 0 END AS flag",
+    "nullif(entity, '') AS entity",
+    "abs(n) AS value",
+    "cast(a + 1 AS int) AS flag",
+    "a[1] AS value",
+    "m.key AS value",
+    "-value AS value",
+    "to_timestamp(at, fmt) AS event_ts",
+    "INTERVAL '1' DAY AS value",
+    "raise_error('x') AS op",
+]
 
 
-@pytest.mark.parametrize(("text", "is_risky"), [*((t, False) for t in PLAIN), *((t, True) for t in RISKY)])
-def test_columns_literals_and_forgiving_casts_need_no_guard_and_all_else_does(text: str, is_risky: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "is_risky"), [*((t, False) for t in PLAIN), *((t, True) for t in RISKY)]
+)
+def test_columns_literals_and_forgiving_casts_need_no_guard_and_all_else_does(
+    text: str, is_risky: bool
+) -> None:
     assert can_raise(expressions(text)[0]) is is_risky
 
 
@@ -71,7 +103,9 @@ def test_what_the_row_does_not_decide_is_refused_by_name(name: str) -> None:
         expressions(f"a, concat(b, {name}()) AS x")
 
 
-@pytest.mark.parametrize("text", ["current_date AS x", "CURRENT_TIMESTAMP AS x", "system.builtin.NOW() AS x"])
+@pytest.mark.parametrize(
+    "text", ["current_date AS x", "CURRENT_TIMESTAMP AS x", "system.builtin.NOW() AS x"]
+)
 def test_it_is_refused_without_brackets_in_capitals_or_with_its_catalog(text: str) -> None:
     with pytest.raises(SettingsError, match="is not decided by the row"):
         expressions(text)
@@ -79,11 +113,13 @@ def test_it_is_refused_without_brackets_in_capitals_or_with_its_catalog(text: st
 
 REFUSED = {
     **dict.fromkeys(("a; DROP TABLE raw", "a;"), "more than one statement"),
-    **dict.fromkeys(("f(a AS x", "f(a)) AS x", "a[1 AS x", "", " \n ", "-- nothing", "a, b,", "a,, b"),
-                    "brackets or commas do not match"),
+    **dict.fromkeys(
+        ("f(a AS x", "f(a)) AS x", "a[1 AS x", "", " \n ", "-- nothing", "a, b,", "a,, b"),
+        "brackets or commas do not match",
+    ),
     **dict.fromkeys(("concat('a, b) AS x", "`a AS x"), "cannot be read"),
     "(SELECT max(x) FROM other) AS x": "not an expression over one row",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.items())
@@ -93,7 +129,9 @@ def test_a_select_that_is_no_list_of_expressions_is_refused(text: str, why: str)
     assert caught.value.object == "[source] select in lake.toml"
 
 
-@pytest.mark.parametrize("text", ["a::bigint AS x", "bigint(a) AS x", "`now`() AS x", "session_user AS x"])
+@pytest.mark.parametrize(
+    "text", ["a::bigint AS x", "bigint(a) AS x", "`now`() AS x", "session_user AS x"]
+)
 def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: str) -> None:
     with contextlib.suppress(SettingsError):
         assert expressions(text) != (text,)
@@ -119,17 +157,24 @@ def test_a_star_alone_is_refused() -> None:
 
 BEYOND = {
     "IDENTIFIER('reflect')('java.lang.System', 'getProperty', 'user.name')": "cannot be read",
-    "IDENTIFIER('entity')": "identifier is no function", "(TABLE text.`/etc/hostname`)": "cannot be read",
+    "IDENTIFIER('entity')": "identifier is no function",
+    "(TABLE text.`/etc/hostname`)": "cannot be read",
     "(FROM text.`/etc/hostname`)": "subquery",
-    "(FROM text.`/etc/hostname` SELECT value)": "subquery|not an expression", "(VALUES (1))": "subquery",
-    "a IN (VALUES (1))": "subquery", "exists(TABLE x)": "cannot be read", "map(a)": "cannot be read",
+    "(FROM text.`/etc/hostname` SELECT value)": "subquery|not an expression",
+    "(VALUES (1))": "subquery",
+    "a IN (VALUES (1))": "subquery",
+    "exists(TABLE x)": "cannot be read",
+    "map(a)": "cannot be read",
     "row_number() OVER (ORDER BY a)": "not an expression over one row",
-    "sum(a) OVER ()": "not an expression over one row", "max(a)": "not an expression over one row",
-    "explode(a)": "not an expression over one row", "mine(a)": "mine is no function",
+    "sum(a) OVER ()": "not an expression over one row",
+    "max(a)": "not an expression over one row",
+    "explode(a)": "not an expression over one row",
+    "mine(a)": "mine is no function",
     "spark_catalog.default.mine(a)": "mine is no function",
     "current_timezone()": "current_timezone is not decided by the row",
-    "python_worker_logs()": "python_worker_logs is no function", "input_file_block_length()": "not decided by the row",
-}  # fmt: skip
+    "python_worker_logs()": "python_worker_logs is no function",
+    "input_file_block_length()": "not decided by the row",
+}
 
 
 @pytest.mark.parametrize("text", BEYOND)
@@ -143,16 +188,50 @@ def test_what_looks_at_more_than_the_row_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "date_format(a, 'yyyy-MM')", "floor(a / 2)", "concat(a, ',', b)", "concat_ws('-', a, b)", "a || b", "a[0]",
-        "regexp_extract(a, '(x)', 1)", "regexp_replace(a, 'x', '')", "a RLIKE 'x'", "get_json_object(a, '$.x')",
-        "from_json(a, 'x INT').x", "extract(year FROM a)", "trim(BOTH 'x' FROM a)", "substring(a FROM 1 FOR 2)",
-        "overlay(a PLACING 'b' FROM 3)", "transform(a, x -> x + 1)", "aggregate(a, 0, (s, x) -> s + x)", "m['k']",
-        "CASE WHEN a > 1 THEN 'x' ELSE b END", "a BETWEEN 1 AND 2", "a IN ('x', 'y')", "sha2(a, 256)", "xxhash64(a)",
-        "cast(a AS array<string>)", "make_date(a, b, c)", "pmod(a, 7)", "to_varchar(a, '99')", "hll_sketch_estimate(a)",
-        "xpath_string(a, 'b/c')", "time_to_micros(a)", "named_struct('x', a).x", "INTERVAL '1' DAY + a", "a * 10L",
-        "timestamp'2024-03-01'", "from_unixtime(a)", "to_timestamp(a, 'yyyy')", "nvl2(a, b, c)", "raise_error('x')",
-        "`a b` + 1", "split(a, ';')[1]", "element_at(split(_file, '/'), -2)", "try_divide(a, b)", "hash(a, b)",
+        "date_format(a, 'yyyy-MM')",
+        "floor(a / 2)",
+        "concat(a, ',', b)",
+        "concat_ws('-', a, b)",
+        "a || b",
+        "a[0]",
+        "regexp_extract(a, '(x)', 1)",
+        "regexp_replace(a, 'x', '')",
+        "a RLIKE 'x'",
+        "get_json_object(a, '$.x')",
+        "from_json(a, 'x INT').x",
+        "extract(year FROM a)",
+        "trim(BOTH 'x' FROM a)",
+        "substring(a FROM 1 FOR 2)",
+        "overlay(a PLACING 'b' FROM 3)",
+        "transform(a, x -> x + 1)",
+        "aggregate(a, 0, (s, x) -> s + x)",
+        "m['k']",
+        "CASE WHEN a > 1 THEN 'x' ELSE b END",
+        "a BETWEEN 1 AND 2",
+        "a IN ('x', 'y')",
+        "sha2(a, 256)",
+        "xxhash64(a)",
+        "cast(a AS array<string>)",
+        "make_date(a, b, c)",
+        "pmod(a, 7)",
+        "to_varchar(a, '99')",
+        "hll_sketch_estimate(a)",
+        "xpath_string(a, 'b/c')",
+        "time_to_micros(a)",
+        "named_struct('x', a).x",
+        "INTERVAL '1' DAY + a",
+        "a * 10L",
+        "timestamp'2024-03-01'",
+        "from_unixtime(a)",
+        "to_timestamp(a, 'yyyy')",
+        "nvl2(a, b, c)",
+        "raise_error('x')",
+        "`a b` + 1",
+        "split(a, ';')[1]",
+        "element_at(split(_file, '/'), -2)",
+        "try_divide(a, b)",
+        "hash(a, b)",
     ],
-)  # fmt: skip
+)
 def test_functions_of_one_row_pass(text: str) -> None:
     refuse_beyond_the_row(f"seq, {text} AS value")

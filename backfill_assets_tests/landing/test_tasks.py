@@ -1,6 +1,8 @@
-"""Tasks that take in landed files, run in this process: what a probe answers, and the row of a file that fails.
+"""Tasks that take in landed files, run in this process: what a probe answers, and the row of a file
+that fails.
 
-Lives here: folders in place of buckets, no engine. Does not live here: who starts tasks (`load.test_taking`).
+Lives here: folders in place of buckets, no engine. Does not live here: who starts tasks
+(`load.test_taking`).
 """
 
 import json
@@ -23,8 +25,12 @@ def one_batch() -> Iterator[pa.RecordBatch]:
     return iter([pa.record_batch({"id": pa.array([0], pa.int64())})])
 
 
-@pytest.mark.parametrize(("release", "name", "why"), [("other", FILE, "another release"), ("", "no.csv", "not find")])
-def test_a_probe_says_why_tasks_cannot_run_there(tmp_path: Path, release: str, name: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("release", "name", "why"), [("other", FILE, "another release"), ("", "no.csv", "not find")]
+)
+def test_a_probe_says_why_tasks_cannot_run_there(
+    tmp_path: Path, release: str, name: str, why: str
+) -> None:
     place = place_at(tmp_path)
     place.write(FILE, b"event_key\na\n")
     token = place.token(FILE)
@@ -34,7 +40,9 @@ def test_a_probe_says_why_tasks_cannot_run_there(tmp_path: Path, release: str, n
     assert batch.to_pylist() == [{"why": ""}]
 
 
-def test_a_task_answers_with_the_description_of_each_file_or_why_there_is_none(tmp_path: Path) -> None:
+def test_a_task_answers_with_the_description_of_each_file_or_why_there_is_none(
+    tmp_path: Path,
+) -> None:
     place, store = place_at(tmp_path), place_at(tmp_path / "store")
     files = []
     for name in (FILE, "gone.csv"):
@@ -59,8 +67,13 @@ def test_a_task_on_a_machine_of_another_release_or_store_takes_nothing_in(tmp_pa
     place, store = place_at(tmp_path), place_at(tmp_path / "store")
     token = place.write(FILE, b"event_key\na\n")
     intake = Intake("csv", Dialect(), by_path=False, in_place=False, is_undecoded=False)
-    for probe in (Probe("other", place, FILE, token), Probe(code(), place_at(tmp_path / "elsewhere"), FILE, token)):
-        (batch,) = Tasks(intake, store, [[landed_object(place, FILE, token)]], probe).run(one_batch())
+    for probe in (
+        Probe("other", place, FILE, token),
+        Probe(code(), place_at(tmp_path / "elsewhere"), FILE, token),
+    ):
+        (batch,) = Tasks(intake, store, [[landed_object(place, FILE, token)]], probe).run(
+            one_batch()
+        )
         (row,) = batch.to_pylist()
         assert row == {"name": FILE, "sha256": None, "described": None, "failed": probe.why_not()}
         assert row["failed"]

@@ -1,6 +1,7 @@
 """From bytes to lines: every line once, whatever the blocks, and no file that grows without bound.
 
-Lives here: line cutting, byte order marks, gzip and its bombs. Does not live here: what a line means.
+Lives here: line cutting, byte order marks, gzip and its bombs. Does not live here: what a line
+means.
 """
 
 import gzip
@@ -18,12 +19,16 @@ TEXT = b"alpha\nbeta\r\n\ngamma"
 
 def lines(content: bytes, limits: Limits | None = None) -> list[bytes | Oversized]:
     limits = limits or Limits()
-    blocks = (content[i : i + limits.block_bytes] for i in range(0, len(content), limits.block_bytes))
+    blocks = (
+        content[i : i + limits.block_bytes] for i in range(0, len(content), limits.block_bytes)
+    )
     return list(text_lines(blocks, len(content), limits))
 
 
 @given(st.binary(max_size=60), st.integers(1, 20), st.booleans())
-def test_lines_do_not_depend_on_blocks_or_compression(content: bytes, block_bytes: int, packed: bool) -> None:
+def test_lines_do_not_depend_on_blocks_or_compression(
+    content: bytes, block_bytes: int, packed: bool
+) -> None:
     content = b"head\n" + content
     expected = content.split(b"\n")
     if expected[-1] == b"":
@@ -33,7 +38,9 @@ def test_lines_do_not_depend_on_blocks_or_compression(content: bytes, block_byte
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 9))
-def test_a_long_line_is_counted_in_full_and_kept_in_part(sizes: list[int], block_bytes: int) -> None:
+def test_a_long_line_is_counted_in_full_and_kept_in_part(
+    sizes: list[int], block_bytes: int
+) -> None:
     limits = Limits(max_row_bytes=10, text_bytes=4, block_bytes=block_bytes)
     content = b"".join(b'"' * n + b"\n" for n in sizes)
     found = lines(content, limits)
@@ -46,7 +53,11 @@ def test_a_long_line_is_counted_in_full_and_kept_in_part(sizes: list[int], block
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
 def test_other_encodings_are_named_rather_than_guessed(encoding: str) -> None:
     with pytest.raises(Unreadable, match="UTF-16 or UTF-32"):
-        lines("\ufeffid\n1\n".encode(encoding) if encoding.endswith("be") else "id\n1\n".encode(encoding))
+        lines(
+            "\ufeffid\n1\n".encode(encoding)
+            if encoding.endswith("be")
+            else "id\n1\n".encode(encoding)
+        )
 
 
 @pytest.mark.parametrize("block_bytes", [1, 12, 4096])
@@ -75,7 +86,9 @@ def test_gzip_cut_anywhere_is_unreadable(block_bytes: int) -> None:
             lines(gzip.compress(TEXT)[:cut], Limits(block_bytes=block_bytes))
 
 
-@pytest.mark.parametrize("garbage", [b"x", b"\x1f", b"\0\0trailing", gzip.compress(b"second", mtime=0)[:-1]])
+@pytest.mark.parametrize(
+    "garbage", [b"x", b"\x1f", b"\0\0trailing", gzip.compress(b"second", mtime=0)[:-1]]
+)
 def test_bytes_behind_the_gzip_data_are_unreadable(garbage: bytes) -> None:
     with pytest.raises(Unreadable):
         lines(gzip.compress(TEXT) + garbage)

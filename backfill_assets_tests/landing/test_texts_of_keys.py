@@ -1,7 +1,9 @@
-"""The text of a key is one text, whatever the type in the file and the engine: that one, or the file is refused.
+"""The text of a key is one text, whatever the type in the file and the engine: that one, or the
+file is refused.
 
-Tested here: `landing.mapping` over random values of each type and each form of `select`, against texts made by Python.
-Not tested here: Spark (`test_session_free_on_spark` runs this there), and types that change (`test_column_kinds`).
+Tested here: `landing.mapping` over random values of each type and each form of `select`, against
+texts made by Python. Not tested here: Spark (`test_session_free_on_spark` runs this there), and
+types that change (`test_column_kinds`).
 """
 
 from collections.abc import Callable
@@ -35,10 +37,17 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], str]
 }
 WHOLE_TYPES = ("int", "bigint", "double", "float", "decimal without a fraction")
 FORMS = [
-    *((name, form) for name in TYPES for form in ("c", "cast(c AS string)", "concat(cast(c AS string), '')")),
+    *(
+        (name, form)
+        for name in TYPES
+        for form in ("c", "cast(c AS string)", "concat(cast(c AS string), '')")
+    ),
     *((name, "cast(cast(c AS bigint) AS string)") for name in WHOLE_TYPES),
 ]
-KEY = "{} AS event_key, TIMESTAMP '2024-03-01' AS event_ts, '' AS entity, 1 AS value, 0 AS flag, 1L AS seq"
+KEY = (
+    "{} AS event_key, TIMESTAMP '2024-03-01' AS event_ts, '' AS entity, 1 AS value, 0 AS flag, 1L "
+    "AS seq"
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -53,10 +62,17 @@ def test_a_key_has_one_text_or_its_file_is_refused(
     frame = frame.selectExpr("*", "'f' AS __sha256", "CAST(n AS bigint) AS __number")
     select = KEY.format(form) + ", TIMESTAMP '2024-03-01' AS arrival_ts"
     try:
-        made = mapped(frame, select, True, {}, engine=engine_of(spark)).select("n", "event_key", RAISED).collect()
+        made = (
+            mapped(frame, select, True, {}, engine=engine_of(spark))
+            .select("n", "event_key", RAISED)
+            .collect()
+        )
     except (UnfitSelect, SettingsError):
         assert name not in ("int", "bigint", "text")
         assert "bigint" not in form
         return
     for n, key, raised in made:
-        assert key == text(drawn[n]) or (key is None and "bigint" not in form) or raised, (name, form)
+        assert key == text(drawn[n]) or (key is None and "bigint" not in form) or raised, (
+            name,
+            form,
+        )

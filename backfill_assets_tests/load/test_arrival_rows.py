@@ -1,5 +1,6 @@
-"""The ledger by the lake's engine against the same by DuckDB: equal rows after equal loads, on the tests' engine.
-Not here: what they should be (`test_arrivals`), and whose bytes pass whom (`end_to_end.test_bucket_elsewhere`)."""
+"""The ledger by the lake's engine against the same by DuckDB: equal rows after equal loads, on the
+tests' engine. Not here: what they should be (`test_arrivals`), and whose bytes pass whom
+(`end_to_end.test_bucket_elsewhere`)."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -21,13 +22,22 @@ from backfill_assets_tests.engines import wants_spark
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_auditor import KINDS, values
 from backfill_assets_tests.load import test_arrivals
-from backfill_assets_tests.load.test_arrivals import DAYS, RAW, START, keyed, on, promised, with_key_day
+from backfill_assets_tests.load.test_arrivals import (
+    DAYS,
+    RAW,
+    START,
+    keyed,
+    on,
+    promised,
+    with_key_day,
+)
 from backfill_assets_tests.oracle import Row, unruly
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("spark")
 NEW = tuple(
-    Column(f"c {i}", kind, "c", nullable=True) for i, kind in enumerate([*KINDS, *(f"ARRAY<{kind}>" for kind in KINDS)])
+    Column(f"c {i}", kind, "c", nullable=True)
+    for i, kind in enumerate([*KINDS, *(f"ARRAY<{kind}>" for kind in KINDS)])
 )
 WIDE = replace(RAW, columns=(*RAW.columns, *NEW))
 cells = st.fixed_dictionaries({c.name: values(c.kind) for c in NEW})
@@ -43,7 +53,9 @@ def not_fetched(lake: Lake, files: Sequence[str], *more: Any) -> AbstractContext
 
 def with_audit(lake: Lake, **audit: Any) -> Lake:
     """The lake with other settings of who counts."""
-    return replace(lake, settings=lake.settings.model_copy(update={"audit": AuditSettings(**audit)}))
+    return replace(
+        lake, settings=lake.settings.model_copy(update={"audit": AuditSettings(**audit)})
+    )
 
 
 class Pair:
@@ -53,7 +65,9 @@ class Pair:
         self.by_duckdb = bare_lake(folder / "duckdb")
         self.by_engine = with_audit(bare_lake(folder / "engine"), engine="engine")
 
-    def load(self, rows: Sequence[Row], days: set[date], name: str = "", raw: Contract = RAW) -> list[tuple[Any, ...]]:
+    def load(
+        self, rows: Sequence[Row], days: set[date], name: str = "", raw: Contract = RAW
+    ) -> list[tuple[Any, ...]]:
         """Load both; the ledger, which is the same."""
         for lake in (self.by_duckdb, self.by_engine):
             with pytest.MonkeyPatch.context() as patch:
@@ -66,20 +80,26 @@ class Pair:
 
 
 @settings(max_examples=2 if wants_spark() else examples(2), phases=[Phase.explicit, Phase.generate])
-@given(test_arrivals.keyed_loads.map(lambda steps: steps[:3]), st.lists(cells, min_size=1, max_size=9))
-@example([(EVERY_DAY, ""), ({DAYS[2]: 2}, ""), ({DAYS[5]: 0}, ""), ({DAYS[2]: 3}, "")], [{}])
-@example(
-    [(EVERY_DAY, "a"), ({DAYS[0]: 1}, ""), ({DAYS[0]: 4}, "b"), ({DAYS[0]: 4}, "a")],
-    [{}],
+@given(
+    test_arrivals.keyed_loads.map(lambda steps: steps[:3]), st.lists(cells, min_size=1, max_size=9)
 )
+@example([(EVERY_DAY, ""), ({DAYS[2]: 2}, ""), ({DAYS[5]: 0}, ""), ({DAYS[2]: 3}, "")], [{}])
+@example([(EVERY_DAY, "a"), ({DAYS[0]: 1}, ""), ({DAYS[0]: 4}, "b"), ({DAYS[0]: 4}, "a")], [{}])
 def test_after_every_load_the_ledger_by_the_engine_is_that_by_duckdb(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[date, int], str]], more: list[Row]
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[dict[date, int], str]],
+    more: list[Row],
 ) -> None:
-    """First, late and repeated loads; keys that move, vanish and are deleted; days whose files lack columns."""
+    """First, late and repeated loads; keys that move, vanish and are deleted; days whose files lack
+    columns."""
     pair = Pair(tmp_path_factory.mktemp("pair"))
     histories = [[], *(keyed(unruly(seed, START, days=6, rows=40, keys=12)) for seed in range(4))]
     for number, (step, name) in enumerate(steps):
         found = [row for d, which in step.items() for row in on(histories[which], {d})]
         found = promised(found) if name else found
-        rows = [NOTHING | row | more[i % len(more)] for i, row in enumerate(found)] if number else found
+        rows = (
+            [NOTHING | row | more[i % len(more)] for i, row in enumerate(found)]
+            if number
+            else found
+        )
         pair.load(rows, {*step}, name, WIDE if number else RAW)

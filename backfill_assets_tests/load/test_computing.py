@@ -1,5 +1,6 @@
-"""A transform whose rows depend on other days of a run, chance or order is found at the first write by its code.
-Not here: the catch-up that stops for it (`cli.test_catch_up`), and proofs of written days (`operations.test_prove`)."""
+"""A transform whose rows depend on other days of a run, chance or order is found at the first write
+by its code. Not here: the catch-up that stops for it (`cli.test_catch_up`), and proofs of written
+days (`operations.test_prove`)."""
 
 import random
 import sys
@@ -19,7 +20,18 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.pipeline.chosen import TablesOf
-from backfill_assets_tests.lakes import ECHO, SUMS, backfill, content, delivery, land, make_lake, prepared, request, toy
+from backfill_assets_tests.lakes import (
+    ECHO,
+    SUMS,
+    backfill,
+    content,
+    delivery,
+    land,
+    make_lake,
+    prepared,
+    request,
+    toy,
+)
 from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
@@ -33,7 +45,9 @@ ROWS = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (
 
 def greatest(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     """For every day the greatest value of all days of the run."""
-    rows = frames["echo"].where(frames["echo"].event_date.between(chunk.days.start, chunk.days.last))
+    rows = frames["echo"].where(
+        frames["echo"].event_date.between(chunk.days.start, chunk.days.last)
+    )
     return rows.select("event_date").distinct().crossJoin(rows.selectExpr("max(value) AS total"))
 
 
@@ -51,9 +65,14 @@ def lake(spark: object, tmp_path: Path) -> Lake:
     return made
 
 
-def test_rows_that_depend_on_the_other_days_of_a_run_are_refused_and_nothing_is_written(lake: Lake) -> None:
+def test_rows_that_depend_on_the_other_days_of_a_run_are_refused_and_nothing_is_written(
+    lake: Lake,
+) -> None:
     asked = request(lake, "sums", FIRST, LAST, reading_other_days())
-    told = f"the transform of sums: 2024-03-03 {OTHER_ROWS_ALONE} 4 days: 0 added, 0 removed, 1 changed, in total"
+    told = (
+        f"the transform of sums: 2024-03-03 {OTHER_ROWS_ALONE} 4 days: 0 added, 0 removed, 1 "
+        "changed, in total"
+    )
     with pytest.raises(ContractBroken, match=told), prepared(asked):
         pass
     assert not lake.store.exists("sums")
@@ -64,16 +83,25 @@ def test_rows_that_depend_on_the_other_days_of_a_run_are_refused_and_nothing_is_
 
 def sharing(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     """For every day how many rows of the run have its value."""
-    rows = frames["echo"].where(frames["echo"].event_date.between(chunk.days.start, chunk.days.last))
+    rows = frames["echo"].where(
+        frames["echo"].event_date.between(chunk.days.start, chunk.days.last)
+    )
     return rows.selectExpr("event_date", "count(*) OVER (PARTITION BY value) AS total")
 
 
 def test_code_that_passed_while_days_had_no_key_in_common_is_looked_at_again(lake: Lake) -> None:
     tables_of = reading_other_days(SUMS, sharing)
     backfill(lake, FIRST, LAST, ["sums"], tables_of)
-    land(lake, "later.jsonl", [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=7) for n in (5, 6)])
+    land(
+        lake,
+        "later.jsonl",
+        [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=7) for n in (5, 6)],
+    )
     backfill(lake, "2024-03-05", "2024-03-06", ["raw", "echo"], tables_of)
-    told = f"the transform of sums: 2024-03-06 {OTHER_ROWS_ALONE} 2 days: 0 added, 0 removed, 1 changed, in total"
+    told = (
+        f"the transform of sums: 2024-03-06 {OTHER_ROWS_ALONE} 2 days: 0 added, 0 removed, 1 "
+        "changed, in total"
+    )
     with pytest.raises(ContractBroken, match=told):
         backfill(lake, "2024-03-05", "2024-03-06", ["sums"], tables_of)
     assert len(content(lake, "sums")) == 4
@@ -81,13 +109,17 @@ def test_code_that_passed_while_days_had_no_key_in_common_is_looked_at_again(lak
 
 def by_chance(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     """For every day a number of the process's own."""
-    return frames["echo"].selectExpr("event_date", f"CAST({random.randrange(10**15)} AS BIGINT) AS total")
+    return frames["echo"].selectExpr(
+        "event_date", f"CAST({random.randrange(10**15)} AS BIGINT) AS total"
+    )
 
 
 def test_chance_is_refused_at_the_first_write_also_of_a_day_alone(lake: Lake) -> None:
     tables_of = reading_other_days(SUMS, by_chance)
     for last, told in ((FIRST, OTHER_ROWS_AGAIN), (LAST, OTHER_ROWS_ALONE)):
-        with pytest.raises(ContractBroken, match=rf"2024-03-0\d {told}.*0 added, 0 removed, 1 changed, in total"):
+        with pytest.raises(
+            ContractBroken, match=rf"2024-03-0\d {told}.*0 added, 0 removed, 1 changed, in total"
+        ):
             backfill(lake, FIRST, last, ["sums"], tables_of)
     assert not lake.store.exists("sums")
 
@@ -115,7 +147,9 @@ def by_a_file(kept: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
             value = int(kept.read_text())
-            return frames["raw"].selectExpr("event_key", f"{value}L AS value", "to_date(event_ts) AS event_date")
+            return frames["raw"].selectExpr(
+                "event_key", f"{value}L AS value", "to_date(event_ts) AS event_date"
+            )
 
         return Table(contract("raw")), Table(ECHO, transform, sources=(sys.modules[__name__],))
 
@@ -125,7 +159,9 @@ def by_a_file(kept: Path) -> TablesOf:
 def test_a_forced_rerun_with_other_rows_from_equal_inputs_is_broken_until_made_alike(
     spark: object, tmp_path: Path
 ) -> None:
-    lake = make_lake(tmp_path, [delivery(1, f"{MADE_ON} 02:00:00", f"{MADE_ON} 02:00:00", "k")], MADE_ON)
+    lake = make_lake(
+        tmp_path, [delivery(1, f"{MADE_ON} 02:00:00", f"{MADE_ON} 02:00:00", "k")], MADE_ON
+    )
     (kept := tmp_path / "value").write_text("1")
     backfill(lake, MADE_ON, MADE_ON, tables_of=by_a_file(kept))
     kept.write_text("2")
@@ -135,8 +171,14 @@ def test_a_forced_rerun_with_other_rows_from_equal_inputs_is_broken_until_made_a
         assert "the transform depends on more than its inputs" in warned.message
         assert again.publish().irreproducible == {MADE_ON}
     (told,) = dict(irreproducible_days(read_view(lake, ALL))).values()
-    assert told.startswith(f"echo {MADE_ON}: made again from the same inputs, code and settings, the rows are others")
-    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept))["echo"].write_id, "a rerun that does nothing"
+    assert told.startswith(
+        f"echo {MADE_ON}: made again from the same inputs, code and settings, the rows are others"
+    )
+    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept))["echo"].write_id, (
+        "a rerun that does nothing"
+    )
     assert dict(irreproducible_days(read_view(lake, ALL)))
-    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept), force=True)["echo"].irreproducible
+    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept), force=True)[
+        "echo"
+    ].irreproducible
     assert not dict(irreproducible_days(read_view(lake, ALL)))

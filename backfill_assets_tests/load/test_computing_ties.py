@@ -1,5 +1,6 @@
-"""Rows that depend on the order of their inputs are found by Spark itself, at the first write by their code.
-Not here: dependence on other days, chance (`test_computing`), functions refused by name (`engine.test_frames`)."""
+"""Rows that depend on the order of their inputs are found by Spark itself, at the first write by
+their code. Not here: dependence on other days, chance (`test_computing`), functions refused by name
+(`engine.test_frames`)."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,14 @@ from backfill_assets_tests.lakes import SUMS, backfill, delivery, make_lake, toy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.on_spark("an order of rows is the engine's own; Sail refuses such expressions by a list")
+pytestmark = pytest.mark.on_spark(
+    "an order of rows is the engine's own; Sail refuses such expressions by a list"
+)
 
 DAY = "2024-03-01"
 ROWS = 40
-SPREAD = "pow(10.0D, value % 17) * IF(value % 2 = 0, 1, -1)"  # each order of so unequal numbers rounds otherwise
+# Each order of so unequal numbers rounds otherwise.
+SPREAD = "pow(10.0D, value % 17) * IF(value % 2 = 0, 1, -1)"
 UNSTEADY = {
     "any of a group": "first(value)",
     "who ties": "max_by(value, value % 2)",
@@ -48,10 +52,13 @@ QUERIES_UNSTEADY = {
         "WHERE event_key = 'k21'"
     ),
     "one of those that a join gives": (
-        "SELECT event_date, first(r.value) AS total FROM {rows} r JOIN {rows} s USING (event_key, event_date) "
+        "SELECT event_date, first(r.value) AS total FROM {rows} r JOIN {rows} s USING (event_key, "
+        "event_date) "
         "GROUP BY event_date"
     ),
-    "a limit of rows that tie": "SELECT event_date, value AS total FROM {rows} ORDER BY value % 2 LIMIT 1",
+    "a limit of rows that tie": "SELECT event_date, value AS total FROM {rows} ORDER BY value % 2 "
+    "LIMIT "
+    "1",
 }
 
 
@@ -80,19 +87,31 @@ def write(lake: Lake, text: str, kind: str = "DOUBLE") -> None:
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         contract = replace(SUMS, columns=columns)
-        return (*toy()(settings)[:2], Table(contract, partial(query, text), {"text": text}, (sys.modules[__name__],)))
+        return (
+            *toy()(settings)[:2],
+            Table(contract, partial(query, text), {"text": text}, (sys.modules[__name__],)),
+        )
 
     backfill(lake, DAY, DAY, ["sums"], tables_of)
 
 
 def grouped(expression: str) -> str:
-    return f"SELECT event_date, CAST({expression} AS DOUBLE) AS total FROM {{rows}} GROUP BY event_date"
+    return (
+        f"SELECT event_date, CAST({expression} AS DOUBLE) AS total FROM {{rows}} GROUP BY "
+        "event_date"
+    )
 
 
 @pytest.mark.parametrize("case", [*UNSTEADY, *QUERIES_UNSTEADY])
 def test_what_depends_on_the_order_of_rows_writes_nothing(lake: Lake, case: str) -> None:
-    text, kind = (grouped(UNSTEADY[case]), "DOUBLE") if case in UNSTEADY else (QUERIES_UNSTEADY[case], "BIGINT")
-    with pytest.raises(ContractBroken, match=rf"{DAY} {OTHER_ROWS_AGAIN}: 0 added, 0 removed, 1 changed, in total"):
+    text, kind = (
+        (grouped(UNSTEADY[case]), "DOUBLE")
+        if case in UNSTEADY
+        else (QUERIES_UNSTEADY[case], "BIGINT")
+    )
+    with pytest.raises(
+        ContractBroken, match=rf"{DAY} {OTHER_ROWS_AGAIN}: 0 added, 0 removed, 1 changed, in total"
+    ):
         write(lake, text, kind)
     assert not lake.store.exists("sums")
 

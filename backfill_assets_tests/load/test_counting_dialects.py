@@ -1,5 +1,5 @@
-"""A lake of text files in dialects: loaded, read again under another one, and without the rows of a forgotten name.
-Not here: parsing (`landing.test_dialect`)."""
+"""A lake of text files in dialects: loaded, read again under another one, and without the rows of a
+forgotten name. Not here: parsing (`landing.test_dialect`)."""
 
 import tomllib
 from datetime import date
@@ -42,7 +42,10 @@ ROWS = """id;at;who;total
 2;2024-03-01 11:00:00;bob;1.234
 3;2024-03-01 12:00:00;eve;1.2345
 """
-GERMAN = 'dialect = {{ separator = ";", encoding = "{}", numbers = ["total"], decimal = ",", thousands = "." }}'
+GERMAN = (
+    'dialect = {{ separator = ";", encoding = "{}", numbers = ["total"], decimal = ",", thousands '
+    '= "." }}'
+)
 
 
 def made(folder: Path, dialect: str, data: bytes) -> Lake:
@@ -55,19 +58,28 @@ def totals(lake: Lake) -> dict[str, str]:
     return {str(row[4]): str(row[7]) for row in content(lake, "raw")}
 
 
-def test_another_dialect_reads_loaded_files_again_and_their_days_follow(spark: object, tmp_path: Path) -> None:
+def test_another_dialect_reads_loaded_files_again_and_their_days_follow(
+    spark: object, tmp_path: Path
+) -> None:
     lake = made(tmp_path, 'dialect = { separator = ";" }', ROWS.encode())
     backfill(lake, START, START, tables=["raw"])
     assert totals(lake) == {"2": "1.234"}, "what the wrong dialect makes of it, to be corrected"
     lake = made(tmp_path, GERMAN.format("utf-8"), ROWS.encode())
     backfill(lake, START, START, tables=["raw"])
     assert totals(lake) == {"1": "1234.500", "2": "1234.000"}
-    ((*_, reason),) = [[c for c in row if "no number" in str(c)] for row in content(lake, "quarantine")]
-    assert reason == "total is '1.2345', which is no number with ',' before its fraction, '.' between thousands"
+    ((*_, reason),) = [
+        [c for c in row if "no number" in str(c)] for row in content(lake, "quarantine")
+    ]
+    assert (
+        reason == "total is '1.2345', which is no number with ',' before its fraction, '.' between "
+        "thousands"
+    )
     assert scan(LakeSession(lake)).is_clean
 
 
-def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(spark: object, tmp_path: Path) -> None:
+def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(
+    spark: object, tmp_path: Path
+) -> None:
     lake = made(tmp_path, GERMAN.format("utf-8"), ROWS.encode())
     scan(LakeSession(lake))
     (tmp_path / "landing" / "dt=2024-03-01" / "a.csv").unlink()
@@ -86,7 +98,10 @@ def test_a_forgotten_name_is_found_in_and_leaves_files_of_any_encoding(
     data = (ROWS + "4;2024-03-01;zoë;9;torn\n").encode(encoding)
     lake = made(tmp_path, GERMAN.format(encoding), data)
     backfill(lake, START, START, tables=["raw"])
-    landed, trace = tmp_path / "landing" / "dt=2024-03-01" / "a.csv", Trace({"who": "zoë"}, in_cells=True)
+    landed, trace = (
+        tmp_path / "landing" / "dt=2024-03-01" / "a.csv",
+        Trace({"who": "zoë"}, in_cells=True),
+    )
     assert Search(lake, trace).of(landed).held
     forget_landed(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked for"))
     kept = [line for line in ROWS.splitlines(keepends=True) if "zoë" not in line]
@@ -115,6 +130,8 @@ def test_plain_files_have_the_digests_of_before_and_a_dialect_changes_them() -> 
     ],
 )
 def test_a_dialect_that_such_files_have_not_is_refused(form: str, dialect: str, why: str) -> None:
-    body = tomllib.loads(SETTINGS.format(dialect=f"dialect = {dialect}").replace('"csv"', f'"{form}"'))
+    body = tomllib.loads(
+        SETTINGS.format(dialect=f"dialect = {dialect}").replace('"csv"', f'"{form}"')
+    )
     with pytest.raises(ValueError, match=why):
         LakeSettings.model_validate(body)

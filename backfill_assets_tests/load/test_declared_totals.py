@@ -1,5 +1,5 @@
-"""Deliveries held against the totals that their manifests declare, before anything of them is in raw.
-Not here: reading manifests (`landing.test_declared`)."""
+"""Deliveries held against the totals that their manifests declare, before anything of them is in
+raw. Not here: reading manifests (`landing.test_declared`)."""
 
 from dataclasses import replace
 from datetime import date
@@ -44,21 +44,36 @@ DAY = date.fromisoformat(START)
 def stored(tmp_path: Path) -> tuple[Lake, StoredFile]:
     """A content of six rows."""
     columns = {
-        "text": TEXTS, "double": FRACTIONS, "whole": [1 << 62] * 6, "exact": [Decimal("0.10")] * 6, "day": [day(0)] * 6,
-    }  # fmt: skip
+        "text": TEXTS,
+        "double": FRACTIONS,
+        "whole": [1 << 62] * 6,
+        "exact": [Decimal("0.10")] * 6,
+        "day": [day(0)] * 6,
+    }
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, Folder(str(tmp_path)), "a.parquet", rows=6)
+    return bare_lake(tmp_path / "lake"), StoredFile(
+        "a" * 64, Folder(str(tmp_path)), "a.parquet", rows=6
+    )
 
 
 @pytest.mark.parametrize(
     ("column", "total", "others"),
-    [("text", "10.3", 1), ("double", "10000000000000000.3", 1), ("whole", str(6 << 62), 0), ("exact", "0.6", 0)],
+    [
+        ("text", "10.3", 1),
+        ("double", "10000000000000000.3", 1),
+        ("whole", str(6 << 62), 0),
+        ("exact", "0.6", 0),
+    ],
 )
 @pytest.mark.usefixtures("storages")
-def test_sums_are_exact_of_any_type(stored: tuple[Lake, StoredFile], column: str, total: str, others: int) -> None:
+def test_sums_are_exact_of_any_type(
+    stored: tuple[Lake, StoredFile], column: str, total: str, others: int
+) -> None:
     lake, file = stored
     assert disagreement(lake, file, [DeclaredTotals("m", 6, {column: Decimal(total)})]) == ""
-    off = disagreement(lake, file, [DeclaredTotals("m", None, {column: Decimal(total) + Decimal("0.01")})])
+    off = disagreement(
+        lake, file, [DeclaredTotals("m", None, {column: Decimal(total) + Decimal("0.01")})]
+    )
     assert off.startswith(f"its totals (m) disagree: the sum of {column} is {total}")
     assert ("1 value(s) that are no numbers" in off) == bool(others)
 
@@ -67,15 +82,22 @@ def test_sums_are_exact_of_any_type(stored: tuple[Lake, StoredFile], column: str
     ("declared", "why"),
     [
         (DeclaredTotals("m", 7), "its totals (m) disagree: the file has 6 rows, declared are 7"),
-        (DeclaredTotals("m", 6, {"nix": Decimal(1)}), "its totals (m) disagree: the file has no column 'nix'"),
+        (
+            DeclaredTotals("m", 6, {"nix": Decimal(1)}),
+            "its totals (m) disagree: the file has no column 'nix'",
+        ),
         (DeclaredTotals("m", fault="not JSON"), "its totals (m) cannot be read: not JSON"),
     ],
 )
 @pytest.mark.usefixtures("storages")
-def test_what_does_not_agree_is_named(stored: tuple[Lake, StoredFile], declared: DeclaredTotals, why: str) -> None:
+def test_what_does_not_agree_is_named(
+    stored: tuple[Lake, StoredFile], declared: DeclaredTotals, why: str
+) -> None:
     lake, file = stored
     assert disagreement(lake, file, [declared]) == why
-    assert disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, "each of several must hold"
+    assert disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, (
+        "each of several must hold"
+    )
 
 
 def test_a_file_that_nobody_decodes_is_held_against_nothing_only_if_it_was_refused(
@@ -105,7 +127,9 @@ def is_named_by_doctor(lake: Lake, pipeline: Pipeline) -> bool:
     return any(line in d.what for d in doctor(lake.root, lambda _: pipeline.tables))
 
 
-def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(spark: object, tmp_path: Path) -> None:
+def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
+    spark: object, tmp_path: Path
+) -> None:
     rows = [delivery(n, f"{START} 10:00:00", None, f"k{n}", value=n) for n in (1, 2)]
     lake = make_lake(tmp_path, {"a.jsonl": [*rows, {"seq": "none"}], "copy.jsonl": rows[:1]}, START)
     session, pipeline = LakeSession(lake), chosen_pipeline(lake)
@@ -122,7 +146,9 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     assert landed(session).uncounted
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 2
-    assert read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry.counts[AS_DECLARED] == 1
+    assert (
+        read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry.counts[AS_DECLARED] == 1
+    )
     shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 

@@ -1,5 +1,5 @@
-"""Full dumps: whatever the order in which they land and are loaded, a lake holds the newest one before each day's end.
-Not here: usable rows (`test_deliveries`)."""
+"""Full dumps: whatever the order in which they land and are loaded, a lake holds the newest one
+before each day's end. Not here: usable rows (`test_deliveries`)."""
 
 import os
 import random
@@ -72,8 +72,14 @@ def refused(lake: Lake) -> dict[str, str]:
 
 
 def land(lake: Lake, number: int, dump: Dump | str, name: str = "all.csv") -> Path:
-    rows = dump if isinstance(dump, str) else "".join(f"{k},2024-03-01 10:00:00,{c}\n" for k, c in dump.items())
-    return land_bytes(lake.root / "landing", f"dt={day(number)}/{name}", f"id,at,city\n{rows}".encode())
+    rows = (
+        dump
+        if isinstance(dump, str)
+        else "".join(f"{k},2024-03-01 10:00:00,{c}\n" for k, c in dump.items())
+    )
+    return land_bytes(
+        lake.root / "landing", f"dt={day(number)}/{name}", f"id,at,city\n{rows}".encode()
+    )
 
 
 def load(lake: Lake, first: int, last: int, tables: Sequence[str] = ("raw", "staging")) -> None:
@@ -91,7 +97,11 @@ def held(lake: Lake) -> dict[str, str]:
     newest = dict[str, tuple[object, str, str]]()
     for row in content(lake, "raw"):
         seq, arrived, key, op, city = row[0], row[1], str(row[4]), str(row[5]), str(row[6])
-        newest[key] = max(newest.get(key, ((), "", "")), ((arrived, seq), op, city), key=lambda state: str(state[0]))
+        newest[key] = max(
+            newest.get(key, ((), "", "")),
+            ((arrived, seq), op, city),
+            key=lambda state: str(state[0]),
+        )
     return {key: city for key, (_, op, city) in newest.items() if op == "upsert"}
 
 
@@ -104,12 +114,18 @@ def is_explained(lake: Lake) -> bool:
     pipeline = chosen_pipeline(lake)
     view = read_view(lake, pipeline.contracts)
     (found,) = accounts(lake, view).values()
-    wrong = [b for b in reconcile_layers(lake, pipeline).wrong if b.name.startswith(("landed", "current"))]
+    wrong = [
+        b
+        for b in reconcile_layers(lake, pipeline).wrong
+        if b.name.startswith(("landed", "current"))
+    ]
     return not (found.wrong or wrong) and sum(n for n, _ in found.parts()) == found.rows
 
 
 @pytest.mark.parametrize(("seed", "promise"), [(0, ""), (1, '\nkey_day = "YYYY-MM-DD"')])
-def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(lake: Lake, seed: int, promise: str) -> None:
+def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(
+    lake: Lake, seed: int, promise: str
+) -> None:
     chance, lake = random.Random(seed), made(lake.root, promise=promise)
     keys = [f"{START}{letter}" for letter in "abcdef"]
     dumps = {n: {k: chance.choice("xyz") for k in keys if chance.random() < 0.6} for n in range(5)}
@@ -124,7 +140,10 @@ def test_dumps_in_any_order_of_landing_and_loading_give_the_newest_one(lake: Lak
         assert agrees(lake, dumps[4])
         assert is_explained(lake)
         assert stale(lake) == []
-    changes = [dumps[0].keys(), *(dict(dumps[n].items() ^ dumps[n + 1].items()).keys() for n in range(4))]
+    changes = [
+        dumps[0].keys(),
+        *(dict(dumps[n].items() ^ dumps[n + 1].items()).keys() for n in range(4)),
+    ]
     unusable = 3 * bool(promise)  # each of which vanishes with the next dump
     wanted = sum(map(len, changes)) + unusable
     assert len(content(lake, "raw")) == wanted, "a row for each key that came, changed or vanished"
@@ -142,7 +161,9 @@ def test_a_late_dump_in_between_makes_the_next_day_stale_and_moves_its_deletes(l
     assert agrees(lake, {"a": "x"})
 
 
-def test_an_empty_or_half_dump_is_refused_by_name_until_a_manifest_says_that_it_is_whole(lake: Lake) -> None:
+def test_an_empty_or_half_dump_is_refused_by_name_until_a_manifest_says_that_it_is_whole(
+    lake: Lake,
+) -> None:
     lake = made(lake.root, share=0.3)
     land(lake, 0, dict.fromkeys("abcd", "x"))
     half = land(lake, 1, dict.fromkeys("ab", "x"))
@@ -150,7 +171,9 @@ def test_an_empty_or_half_dump_is_refused_by_name_until_a_manifest_says_that_it_
     land(lake, 3, dict.fromkeys("abc", "y"))
     load(lake, 0, 3)
     first, second = (refused(lake)[f"dt={day(n)}/all.csv"] for n in (1, 2))
-    assert "lacks 2 of 4 key(s) of the dump of 2024-03-01: more than max_vanished_share = 0.3" in first
+    assert (
+        "lacks 2 of 4 key(s) of the dump of 2024-03-01: more than max_vanished_share = 0.3" in first
+    )
     assert "lacks 4 of 4 key(s)" in second
     assert agrees(lake, dict.fromkeys("abc", "y")), "the fourth is held against the first"
     assert is_explained(lake)
@@ -214,9 +237,13 @@ def test_another_select_moves_the_rows_that_it_changes_and_no_others(lake: Lake)
     path.write_text(path.read_text().replace("_ts, city", "_ts, upper(city) AS city"))
     found = moved_rows(LakeSession(open_lake(lake.root)), states, days)
     assert [(m.table, m.day, m.changes, m.loses) for m in found] == [
-        ("raw", day(0), 2, 0), ("raw", day(1), 1, 0), ("staging", day(0), 2, 0),
-    ]  # fmt: skip
-    path.write_text(path.read_text().replace("_ts, upper", "_ts, CAST(at AS timestamp) AS version_ts, upper"))
+        ("raw", day(0), 2, 0),
+        ("raw", day(1), 1, 0),
+        ("staging", day(0), 2, 0),
+    ]
+    path.write_text(
+        path.read_text().replace("_ts, upper", "_ts, CAST(at AS timestamp) AS version_ts, upper")
+    )
     with pytest.raises(SettingsError, match="it gives version_ts, and files are dumps"):
         scan(LakeSession(open_lake(lake.root)))
 
@@ -235,9 +262,17 @@ def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "no dumps, and a share": ({"kind": "changes", "max_vanished_share": 0.1}, {}, "max_vanished_share has no effect"),
+    "no dumps, and a share": (
+        {"kind": "changes", "max_vanished_share": 0.1},
+        {},
+        "max_vanished_share has no effect",
+    ),
     "more than all": ({"max_vanished_share": 1.5}, {}, "less than or equal to 1"),
-    "a table": ({"table": "t", "files": "t", "format": "delta"}, {}, "versions of a table are changes"),
+    "a table": (
+        {"table": "t", "files": "t", "format": "delta"},
+        {},
+        "versions of a table are changes",
+    ),
     "a window": ({}, {"beyond": "quarantine", "window_days": 3}, "a dump is whole"),
 }
 

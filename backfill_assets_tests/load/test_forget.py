@@ -1,5 +1,5 @@
-"""Rows of a forgotten entity leave the landed files and the ledger; a file that was rewritten is never an altered one.
-Not here: tables (`end_to_end.test_forget`)."""
+"""Rows of a forgotten entity leave the landed files and the ledger; a file that was rewritten is
+never an altered one. Not here: tables (`end_to_end.test_forget`)."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,12 @@ ANN = Trace({"entity": "ann-77"})
 
 @pytest.fixture
 def lake(spark: object, tmp_path: Path) -> Lake:
-    """A lake of two scanned files with rows of ann-77; the first has an unreadable line of it, too."""
-    rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "B"))]
+    """A lake of two scanned files with rows of ann-77; the first has an unreadable line of it,
+    too."""
+    rows = [
+        delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e)
+        for n, e in enumerate(("A", "ann-77", "B"))
+    ]
     made = make_lake(tmp_path / "lake", {"a.jsonl": rows, "b.jsonl": rows[1:]}, "2024-03-01")
     whole = (made.root / "landing" / "a.jsonl").read_bytes()
     land_bytes(made.root / "landing", "a.jsonl", whole + b'{"entity": "ann-77", torn\n')
@@ -40,9 +44,12 @@ def entities(lake: Lake) -> dict[str, list[str]]:
 
 
 def is_followed(lake: Lake) -> bool:
-    """Whether the ledger takes the landed files as they are for what was loaded, with the first scans of before."""
+    """Whether the ledger takes the landed files as they are for what was loaded, with the first
+    scans of before."""
     report, records = scan(LakeSession(lake)), read_files(lake.store)
-    live, gone = ({r.path: r for r in records if r.withdrawn is is_gone} for is_gone in (False, True))
+    live, gone = (
+        {r.path: r for r in records if r.withdrawn is is_gone} for is_gone in (False, True)
+    )
     same = all(live[name].first_scan == gone[name].first_scan for name in live)
     rows = {n: r.rows for n, r in live.items()}
     return same and not (report.altered or report.new) and rows == {"a.jsonl": 2, "b.jsonl": 1}
@@ -63,23 +70,36 @@ def test_its_rows_and_unreadable_lines_of_it_go_and_the_ledger_follows(lake: Lak
     assert kept == {*now.values()}, "copies of what the files held are gone"
     version = lake.store.view("files", "arrival_date").version
     forget_landed(LakeSession(lake), ANN, begun(lake))
-    assert lake.store.view("files", "arrival_date").version == version, "there is nothing left to do"
+    assert lake.store.view("files", "arrival_date").version == version, (
+        "there is nothing left to do"
+    )
 
 
-def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_next_call(lake: Lake) -> None:
+def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_next_call(
+    lake: Lake,
+) -> None:
     erasure = begun(lake)
     record = next(r for r in read_files(lake.store) if r.path == "b.jsonl")
     erasure.done["landed"] = [{"path": "b.jsonl", "before": record.sha256, "rows": 1}]
     erasure.keep()
-    with amended(next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"), "jsonl", {1}):
+    with amended(
+        next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"),
+        "jsonl",
+        {1},
+    ):
         pass
     forget_landed(LakeSession(lake), ANN, begun(lake))
     assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
     assert is_followed(lake)
 
 
-def test_a_day_is_loaded_while_its_files_hold_rows_counted_before_the_erasure(spark: object, tmp_path: Path) -> None:
-    rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "C"))]
+def test_a_day_is_loaded_while_its_files_hold_rows_counted_before_the_erasure(
+    spark: object, tmp_path: Path
+) -> None:
+    rows = [
+        delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e)
+        for n, e in enumerate(("A", "ann-77", "C"))
+    ]
     lake = make_lake(tmp_path / "lake", {"a.jsonl": rows[:1], "b.jsonl": rows[1:2]}, "2024-03-01")
     scan(LakeSession(lake))
     begun(lake)

@@ -1,5 +1,5 @@
-"""A landed file loses records and nothing else: the bytes of other lines, the values of other rows, its mode.
-Not here: which records go (`load.test_forget`)."""
+"""A landed file loses records and nothing else: the bytes of other lines, the values of other rows,
+its mode. Not here: which records go (`load.test_forget`)."""
 
 import gzip
 import hashlib
@@ -36,7 +36,11 @@ CSV = b'a,b\n1,"x\ny"\n\n2,"broken" quote\n3,z\n4,"open\nto the end\n'
 def test_other_lines_keep_their_bytes(
     tmp_path: Path, name: str, content: bytes, gone: set[int], left: bytes, is_packed: bool
 ) -> None:
-    file = land(tmp_path, f"{name}.gz" if is_packed else name, gzip.compress(content) if is_packed else content)
+    file = land(
+        tmp_path,
+        f"{name}.gz" if is_packed else name,
+        gzip.compress(content) if is_packed else content,
+    )
     file.path.chmod(0o640)
     with amended(file, name[2:], gone) as contents:
         before = file.path.read_bytes()
@@ -66,9 +70,16 @@ def test_an_object_loses_lines_only_while_it_is_the_listed_one(bucket_address: s
 
 
 def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> None:
-    types = {"s": pa.dictionary(pa.int32(), pa.string()), "t": pa.timestamp("ns", "UTC"), "n": pa.uint16()}
+    types = {
+        "s": pa.dictionary(pa.int32(), pa.string()),
+        "t": pa.timestamp("ns", "UTC"),
+        "n": pa.uint16(),
+    }
     table = pa.table(
-        {n: pa.array(v, types[n]) for n, v in {"s": list("abcd"), "t": [1, 2, 3, None], "n": [1, 2, 3, 4]}.items()}
+        {
+            n: pa.array(v, types[n])
+            for n, v in {"s": list("abcd"), "t": [1, 2, 3, None], "n": [1, 2, 3, 4]}.items()
+        }
     )
     (path := tmp_path / "a.parquet").touch()
     pq.write_table(table, path, row_group_size=2)
@@ -80,9 +91,16 @@ def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> No
 
 def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), path, use_deprecated_int96_timestamps=True)
+    pq.write_table(
+        pa.table({"t": pa.array([1], pa.timestamp("ns"))}),
+        path,
+        use_deprecated_int96_timestamps=True,
+    )
     before = path.read_bytes()
-    with pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"), amended(_file(path), "parquet", {1}):
+    with (
+        pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"),
+        amended(_file(path), "parquet", {1}),
+    ):
         pass
     assert path.read_bytes() == before
 

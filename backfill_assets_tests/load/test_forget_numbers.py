@@ -1,5 +1,5 @@
-"""Rows of others keep the default `seq` that they have without the erasure, whatever named contents when it was.
-Not here: which rows go (`load.test_forget`)."""
+"""Rows of others keep the default `seq` that they have without the erasure, whatever named contents
+when it was. Not here: which rows go (`load.test_forget`)."""
 
 import os
 import shutil
@@ -14,10 +14,19 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
 from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.scan import accept, scan
-from backfill_assets_tests.lakes import LONG_AGO, SHARED, backfill, configure, content, delivery, make_lake
+from backfill_assets_tests.lakes import (
+    LONG_AGO,
+    SHARED,
+    backfill,
+    configure,
+    content,
+    delivery,
+    make_lake,
+)
 
 DAY, FILE = "2024-03-01", "dt=2024-03-01/a.jsonl"
-PLAIN = "arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"  # contents are named by their bytes
+# Contents are named by their bytes.
+PLAIN = "arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 BY_PATH = PLAIN.removeprefix("arrival_ts, ")  # and by their paths, too
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -32,7 +41,8 @@ def named_by(folder: Path, select: str) -> Lake:
 def made(folder: Path, select: str) -> Lake:
     """A scanned lake of one file, whose second and third row are of ann and bob."""
     rows = [
-        delivery(n, f"{DAY} 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "bob-7", "D"))
+        delivery(n, f"{DAY} 10:00:00", None, f"k{n}", entity=e)
+        for n, e in enumerate(("A", "ann-77", "bob-7", "D"))
     ]
     make_lake(folder, {FILE: rows}, DAY)
     scan(LakeSession(lake := named_by(folder, select)))
@@ -61,11 +71,14 @@ def anew(lake: Lake) -> Lake:
 
 
 def agrees(lake: Lake, never: dict[str, int], *left: str) -> bool:
-    """Whether the rows that are left have the numbers of a lake without the erasure, in a new lake of the files too."""
+    """Whether the rows that are left have the numbers of a lake without the erasure, in a new lake
+    of the files too."""
     return numbers(lake) == {k: never[k] for k in left} == numbers(anew(lake))
 
 
-@pytest.mark.parametrize(("first", "then"), [(PLAIN, BY_PATH), (BY_PATH, PLAIN)], ids=["to paths", "from paths"])
+@pytest.mark.parametrize(
+    ("first", "then"), [(PLAIN, BY_PATH), (BY_PATH, PLAIN)], ids=["to paths", "from paths"]
+)
 def test_select_changes_after_the_erasure(tmp_path: Path, first: str, then: str) -> None:
     lake = made(tmp_path / "lake", then)
     never = numbers(lake)

@@ -1,6 +1,6 @@
-"""Good days of a range count: the others stay exactly as if the range had been run without them, and they alone after.
-Not here: how Dagster shows such runs (`orchestration.test_work_tags_kept_back`), and the options of commands
-(`cli.test_backfill`)."""
+"""Good days of a range count: the others stay exactly as if the range had been run without them,
+and they alone after. Not here: how Dagster shows such runs
+(`orchestration.test_work_tags_kept_back`), and the options of commands (`cli.test_backfill`)."""
 
 import shutil
 import tempfile
@@ -48,8 +48,12 @@ some = st.sets(st.sampled_from(sorted(ALL)))
 
 
 def twice(days: Collection[date]) -> list[dict[str, Any]]:
-    """A second delivery of the event of each of these days, which a transform that does not group makes a row of."""
-    return [delivery(100 + d.day, f"{d} 11:00:00", f"{d} 09:00:00", f"k{d.day}", value=7) for d in sorted(days)]
+    """A second delivery of the event of each of these days, which a transform that does not group
+    makes a row of."""
+    return [
+        delivery(100 + d.day, f"{d} 11:00:00", f"{d} 09:00:00", f"k{d.day}", value=7)
+        for d in sorted(days)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,9 @@ def request_of_days(
     lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE
 ) -> RebuildRequest:
     """As `lakes.request`, for days that need not be a range."""
-    return replace(request(lake, table, days.start, days.last, tables_of), days=days, on_bad_days=on_bad_days)
+    return replace(
+        request(lake, table, days.start, days.last, tables_of), days=days, on_bad_days=on_bad_days
+    )
 
 
 def copied(lake: Path, folder: str) -> Lake:
@@ -73,9 +79,14 @@ def copied(lake: Path, folder: str) -> Lake:
     return open_lake(Path(folder) / "lake")
 
 
-def run(lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE) -> KeptBack:
+def run(
+    lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE
+) -> KeptBack:
     """One run of a table; raises what it is refused for, and returns the days that it kept back."""
-    with load_lock(lake.place), prepared(request_of_days(lake, table, days, tables_of, on_bad_days)) as rebuild:
+    with (
+        load_lock(lake.place),
+        prepared(request_of_days(lake, table, days, tables_of, on_bad_days)) as rebuild,
+    ):
         rebuild.publish()
         return rebuild.kept_back
 
@@ -83,7 +94,10 @@ def run(lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days
 def receipts(lake: Lake, table: str) -> list[tuple[Any, ...]]:
     """What every receipt of the table says, but for the ids, seconds and bytes of its write."""
     found: list[Receipt] = [c.receipt for c in lake.store.commits(table) if c.receipt is not None]
-    return [(r.reason, r.days, r.code_digest, r.settings_digest, r.frontier, r.inputs, r.tags) for r in found]
+    return [
+        (r.reason, r.days, r.code_digest, r.settings_digest, r.frontier, r.inputs, r.tags)
+        for r in found
+    ]
 
 
 def states_of(lake: Lake, tables_of: TablesOf) -> dict[str, dict[date, str]]:
@@ -97,7 +111,8 @@ def states_of(lake: Lake, tables_of: TablesOf) -> dict[str, dict[date, str]]:
 def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_these_alone_refused(
     landed: Path, bad: set[date], before: set[date]
 ) -> None:
-    """`bad` days repeat a key by the new code; the days `before` were made by the old code, of earlier deliveries."""
+    """`bad` days repeat a key by the new code; the days `before` were made by the old code, of
+    earlier deliveries."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         made, good, new = copied(landed, one), ALL - bad, toy("twice")
         if before:
@@ -107,7 +122,9 @@ def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_the
         backfill(made, START, SPAN.last, ["raw"], toy())
         apart = copied(made.root, other)
         for table in ("echo", "sums"):
-            refused_alone = bad if table == "echo" else bad - before  # sums has no row of echo to be made of
+            refused_alone = (
+                bad if table == "echo" else bad - before
+            )  # sums has no row of echo to be made of
             if refused_alone == ALL:
                 with pytest.raises(BackfillError, match="Nothing was written"):
                     run(made, table, SPAN, new, KEEP_GOOD)
@@ -125,7 +142,9 @@ def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_the
         assert not [*(made.root / ".staging" / "echo").iterdir()], "no staged row is left"
 
 
-def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(landed: Path, tmp_path: Path) -> None:
+def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(
+    landed: Path, tmp_path: Path
+) -> None:
     lake, (bad, other) = copied(landed, str(tmp_path)), (START + ONE_DAY, START + ONE_DAY * 4)
     land(lake, "again.jsonl", twice([bad, other]))
     backfill(lake, START, SPAN.last, ["raw"], toy())
@@ -134,27 +153,39 @@ def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(lan
         version = rebuild.publish().version
         assert rebuild.kept_back.error is not None
         assert str(rebuild.kept_back.error).startswith(
-            f"the table echo: unique_key fails on 2 of 6 day(s), first {bad}: 1 row(s) repeat a key (event_key); for "
+            f"the table echo: unique_key fails on 2 of 6 day(s), first {bad}: 1 row(s) repeat a "
+            "key (event_key); for "
             'example {"event_key":"k2"}'
         )
-        assert f"{bad}, {other} stayed as they were, the other 4 day(s) were made" in str(rebuild.kept_back.error)
-        assert f"`backfill-assets backfill --days {bad},{other} --tables echo`" in str(rebuild.kept_back.error)
+        assert f"{bad}, {other} stayed as they were, the other 4 day(s) were made" in str(
+            rebuild.kept_back.error
+        )
+        assert f"`backfill-assets backfill --days {bad},{other} --tables echo`" in str(
+            rebuild.kept_back.error
+        )
         refused = next(f for f in rebuild.kept_back.findings if f.refuses)
         assert any("k2" in key for key in rebuild.sample_keys(refused))
         assert {f.day for f in rebuild.findings} == {*rebuild.days} == ALL - {bad, other}
-    assert run(lake, "echo", SPAN, toy("twice"), KEEP_GOOD).days == {bad, other}, "a rerun computes these alone"
+    assert run(lake, "echo", SPAN, toy("twice"), KEEP_GOOD).days == {bad, other}, (
+        "a rerun computes these alone"
+    )
     assert lake.store.view("echo", "event_date").version == version, "and commits nothing"
     assert not run(lake, "echo", SPAN, toy("good"), KEEP_GOOD)
     assert snapshot(lake, toy())["echo"].keys() == ALL
 
 
 class TestLandedTables:
-    """A day of raw that is refused is not loaded: no table beside raw knows a row or a receipt of it."""
+    """A day of raw that is refused is not loaded: no table beside raw knows a row or a receipt of
+    it."""
 
     ROWS = (
         *(delivery(d.day, f"{d} 09:00:00", None, f"k{d.day}", value=d.day) for d in SPAN),
-        delivery(50, f"{START + ONE_DAY} 10:00:00", f"{START} 09:00:00", "k1", value=9),  # corrects it
-        delivery(51, f"{START + ONE_DAY} 10:30:00", f"{START + ONE_DAY} 09:00:00", "k1", value=9),  # moves it
+        delivery(
+            50, f"{START + ONE_DAY} 10:00:00", f"{START} 09:00:00", "k1", value=9
+        ),  # corrects it
+        delivery(
+            51, f"{START + ONE_DAY} 10:30:00", f"{START + ONE_DAY} 09:00:00", "k1", value=9
+        ),  # moves it
         delivery(52, f"{START + ONE_DAY} 11:00:00", None, "k9", "nonsense"),  # to quarantine
         delivery(53, f"{START + ONE_DAY * 2} 11:00:00", None, "k9", "nonsense"),
     )
@@ -165,7 +196,8 @@ class TestLandedTables:
     def lakes(self, spark: object, tmp_path: Path) -> tuple[Lake, Lake]:
         """Two equal lakes in which the bad day is beyond the bound."""
         one, two = (
-            make_lake(tmp_path / name, {"all.jsonl": self.ROWS}, START, gates=self.TIGHT) for name in ("one", "two")
+            make_lake(tmp_path / name, {"all.jsonl": self.ROWS}, START, gates=self.TIGHT)
+            for name in ("one", "two")
         )
         return one, two
 
@@ -201,7 +233,9 @@ class TestLandedTables:
     def test_a_day_of_a_file_that_was_altered_keeps_no_other_from_being_loaded(
         self, spark: object, tmp_path: Path
     ) -> None:
-        lake = make_lake(tmp_path, [delivery(d.day, f"{d} 09:00:00", None, f"k{d.day}") for d in SPAN], START)
+        lake = make_lake(
+            tmp_path, [delivery(d.day, f"{d} 09:00:00", None, f"k{d.day}") for d in SPAN], START
+        )
         run(lake, "raw", SPAN, toy())
         land(lake, f"{START}.jsonl", [delivery(1, f"{START} 09:00:00", None, "other")])
         land(lake, "more.jsonl", [delivery(70, f"{SPAN.last} 10:00:00", None, "k70")])
@@ -211,10 +245,15 @@ class TestLandedTables:
         assert snapshot(lake, toy())["raw"][SPAN.last][0] == 2
 
 
-def test_a_run_says_what_it_does_with_bad_days_else_the_settings_of_the_table_do(tmp_path: Path) -> None:
+def test_a_run_says_what_it_does_with_bad_days_else_the_settings_of_the_table_do(
+    tmp_path: Path,
+) -> None:
     lake = configure(tmp_path, START, gates={"tables": {"echo": {"on_bad_days": "keep_good"}}})
     said: LakeSettings = lake.settings
     assert (chosen_mode("", said, "echo"), chosen_mode("", said, "sums")) == (KEEP_GOOD, REFUSE)
-    assert (chosen_mode("refuse", said, "echo"), chosen_mode("keep_good", said, "sums")) == (REFUSE, KEEP_GOOD)
+    assert (chosen_mode("refuse", said, "echo"), chosen_mode("keep_good", said, "sums")) == (
+        REFUSE,
+        KEEP_GOOD,
+    )
     with pytest.raises(SettingsError, match="'keep' is neither refuse nor keep_good"):
         chosen_mode("keep", said, "echo")

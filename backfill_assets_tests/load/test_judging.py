@@ -34,8 +34,13 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> LakeSettings:
 
 
 def entry(nulls: int | None) -> DayEntry:
-    """A day of a hundred rows of which so many have no value; None: as receipts were before they counted."""
-    counts = {} if nulls is None else null_counts(DayProfile(ROWS, nulls={"value": nulls}), STAGING.nullable_columns)
+    """A day of a hundred rows of which so many have no value; None: as receipts were before they
+    counted."""
+    counts = (
+        {}
+        if nulls is None
+        else null_counts(DayProfile(ROWS, nulls={"value": nulls}), STAGING.nullable_columns)
+    )
     return DayEntry(ROWS, "F", "digest", counts=counts)
 
 
@@ -46,17 +51,23 @@ def made(nulls: int) -> DayProfile:
 def profile_of(
     settings: LakeSettings, known: dict[date, DayEntry], fresh: dict[date, DayProfile], judged: date
 ) -> Finding:
-    found = quality_context(settings, STAGING, known, fresh).judge(judged, fresh[judged], Built.COMPLETE, ())
+    found = quality_context(settings, STAGING, known, fresh).judge(
+        judged, fresh[judged], Built.COMPLETE, ()
+    )
     return next(f for f in found if f.check == PROFILE)
 
 
-def test_days_without_a_receipt_are_judged_against_what_the_run_made_before_them(settings: LakeSettings) -> None:
+def test_days_without_a_receipt_are_judged_against_what_the_run_made_before_them(
+    settings: LakeSettings,
+) -> None:
     days = [day(n) for n in range(10)]
     fresh = {d: made(90 if d == days[8] else 0) for d in days}
     assert [d for d in days if not profile_of(settings, {}, fresh, d).passed] == [days[8]]
 
 
-def test_rows_of_days_made_again_are_compared_with_what_the_receipts_before_them_say(settings: LakeSettings) -> None:
+def test_rows_of_days_made_again_are_compared_with_what_the_receipts_before_them_say(
+    settings: LakeSettings,
+) -> None:
     days = [day(n) for n in range(2 * TRAILING_DAYS)]
     fresh = {d: DayProfile(ROWS // 20, "G") for d in days}
     by = quality_context(settings, STAGING, dict.fromkeys(days, entry(0)), fresh)
@@ -69,7 +80,9 @@ def drifting(values: dict[int, int], rows: int = 1000) -> DayProfile:
 
 
 @pytest.mark.parametrize("judged_in", [1, 2 * TRAILING_DAYS])
-def test_values_that_drifted_while_rows_match_are_named_with_an_index(settings: LakeSettings, judged_in: int) -> None:
+def test_values_that_drifted_while_rows_match_are_named_with_an_index(
+    settings: LakeSettings, judged_in: int
+) -> None:
     usual = drifting({3: 600, 4: 400})
     counts = kept_counts(usual, STAGING.nullable_columns)
     known = {day(n): DayEntry(1000, "F", "digest", counts=counts) for n in range(MEDIAN_NEEDS_DAYS)}
@@ -81,19 +94,28 @@ def test_values_that_drifted_while_rows_match_are_named_with_an_index(settings: 
     assert profile_of(settings, known, {new[0]: drifting({3: 590, 4: 410})}, new[0]).passed
 
 
-def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(tmp_path: Path) -> None:
+def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 10)
     toml = lake.root / "lake.toml"
-    toml.write_text(toml.read_text() + "[gates.tables.staging]\nmax_rows = 2\nmax_relative_change = 0.5\n")
+    toml.write_text(
+        toml.read_text() + "[gates.tables.staging]\nmax_rows = 2\nmax_relative_change = 0.5\n"
+    )
     lake = open_lake(lake.root)
     pipeline = make_pipeline(tables(lake.settings))
     states = pipeline.states(read_view(lake, pipeline.contracts))
     contract = pipeline.table("staging").contract
     newest = START + timedelta(days=9)
-    judged = judged_by_receipts(lake.settings, states, contract, [newest], {newest: DayProfile(6, "F")})
+    judged = judged_by_receipts(
+        lake.settings, states, contract, [newest], {newest: DayProfile(6, "F")}
+    )
     found = {f.check: f for f in judged[newest]}
     assert list(found) == list(CHECKS)
     assert found[ROW_COUNT].refuses
-    assert found[ROW_COUNT].message == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"
+    assert (
+        found[ROW_COUNT].message
+        == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"
+    )
     by_receipt = judged_by_receipts(lake.settings, states, contract, [newest])[newest][0]
     assert (by_receipt.refuses, by_receipt.message) == (True, "3 rows, more than max_rows = 2")

@@ -1,5 +1,5 @@
-"""The landing folder against the ledger: what is new, altered, missing or unchanged, said by content.
-Not here: what a scan appends (`test_scan`)."""
+"""The landing folder against the ledger: what is new, altered, missing or unchanged, said by
+content. Not here: what a scan appends (`test_scan`)."""
 
 import os
 from dataclasses import replace
@@ -19,7 +19,13 @@ from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.content_store import identity
 from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.load.landed_changes import Comparison, compare, counting_digest, renamed, unneeded_copies
+from backfill_assets.load.landed_changes import (
+    Comparison,
+    compare,
+    counting_digest,
+    renamed,
+    unneeded_copies,
+)
 from backfill_assets.load.landed_changes import landed as look
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.builders import write_rows
@@ -31,11 +37,15 @@ DAY = date(2024, 3, 5)
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 
 
-def recorded(folder: Path, name: str, content: bytes, usable: int = 1, withdrawn: bool = False) -> FileRecord:
+def recorded(
+    folder: Path, name: str, content: bytes, usable: int = 1, withdrawn: bool = False
+) -> FileRecord:
     """The record of a file that was scanned with this content."""
     file = land(folder, name, content)
     digest = sha256(content).hexdigest()
-    return FileRecord(name, digest, file.size, file.mtime_ns, SEEN, DAY, {DAY: (1, 1 - usable, usable)}, withdrawn)
+    return FileRecord(
+        name, digest, file.size, file.mtime_ns, SEEN, DAY, {DAY: (1, 1 - usable, usable)}, withdrawn
+    )
 
 
 def compared(folder: Path, *records: FileRecord) -> Comparison:
@@ -63,7 +73,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "landing"
 
 
-def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: Path, hashed: list[str]) -> None:
+def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(
+    folder: Path, hashed: list[str]
+) -> None:
     same, other = recorded(folder, "a.csv", b"1"), recorded(folder, "b.csv", b"2")
     land(folder, "b.csv", b"3")
     for name, moment in (("a.csv", 1), ("b.csv", 4_000_000_000)):
@@ -76,7 +88,9 @@ def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: 
     assert sorted(hashed) == ["a.csv", "a.csv", "b.csv"]
 
 
-def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(folder: Path, hashed: list[str]) -> None:
+def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(
+    folder: Path, hashed: list[str]
+) -> None:
     made = synthetic_lake(folder.parent / "lake", 1)[0].settings
     by_arrival, by_path = (
         made.model_copy(update={"single": made.source.model_copy(update={"select": select})})
@@ -96,15 +110,22 @@ def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(fol
     for settings, kept in ((by_path, records), (by_arrival, by_their_paths)):
         hashed.clear()
         counted = [replace(r, counted_by=f"{counting_digest(settings)} totals") for r in kept]
-        assert found(settings, counted) == counted[: 2 if settings is by_path else 0], "copies cannot be loaded"
+        assert found(settings, counted) == counted[: 2 if settings is by_path else 0], (
+            "copies cannot be loaded"
+        )
         assert "c.csv" not in hashed
         assert found(settings, [replace(r, withdrawn=True) for r in kept]) == []
     comparison = compare(listing, records, hashes, records[:2])
-    assert ([f.name for f in comparison.fresh], comparison.renamed) == (["a.csv", "b.csv"], records[:2])
+    assert ([f.name for f in comparison.fresh], comparison.renamed) == (
+        ["a.csv", "b.csv"],
+        records[:2],
+    )
     assert not comparison.disputed, "nobody is asked to accept files that are as they were"
 
 
-def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(folder: Path) -> None:
+def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(
+    folder: Path,
+) -> None:
     old = recorded(folder, "old.csv", b"1")
     new = recorded(folder, "new.csv", b"1")
     (folder / "old.csv").unlink()
@@ -114,9 +135,13 @@ def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-def test_a_file_without_a_usable_row_may_change_and_vanish_unless_raw_has_it(folder: Path, is_used: bool) -> None:
+def test_a_file_without_a_usable_row_may_change_and_vanish_unless_raw_has_it(
+    folder: Path, is_used: bool
+) -> None:
     used = frozenset({DAY} if is_used else ())
-    changed, gone = (replace(recorded(folder, n, b"1", usable=0), used_days=used) for n in ("a.csv", "b.csv"))
+    changed, gone = (
+        replace(recorded(folder, n, b"1", usable=0), used_days=used) for n in ("a.csv", "b.csv")
+    )
     land(folder, "a.csv", b"3!")
     (folder / "b.csv").unlink()
     found = compared(folder, changed, gone)
@@ -125,7 +150,9 @@ def test_a_file_without_a_usable_row_may_change_and_vanish_unless_raw_has_it(fol
     assert (found.altered, found.missing, found.lapsed) == wanted
 
 
-def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_old(tmp_path: Path) -> None:
+def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_old(
+    tmp_path: Path,
+) -> None:
     synthetic_lake(tmp_path, 4)
     lake_session = LakeSession(open_lake(tmp_path))
     days = [START + ONE_DAY * n for n in range(4)]
@@ -146,7 +173,9 @@ def count(lake: Lake) -> None:
     first, today = datetime(2026, 1, 1, tzinfo=UTC), counting_digest(lake.settings)
     again = {"counted_by": today, "recorded_at": first + ONE_DAY}
     rows = [landed(START + ONE_DAY * i, first) | again for i in range(DAYS)]
-    write_rows(lake.table_place(FILES.name).local(), FILES, rows, Receipt("again", FILES.name, "scan", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, rows, Receipt("again", FILES.name, "scan", {})
+    )
 
 
 @pytest.fixture
@@ -157,7 +186,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_files_that_were_counted_on_another_engine_need_one(lake: Lake) -> None:
-    """Sail refuses values that Spark reads: after a change, the count of unusable rows would be another engine's."""
+    """Sail refuses values that Spark reads: after a change, the count of unusable rows would be
+    another engine's."""
     text = (lake.root / "lake.toml").read_text()
     (lake.root / "lake.toml").write_text(f'{text}[spark]\nengine = "sail"\n')
     assert look(LakeSession(open_lake(lake.root))).counts_rows
@@ -179,7 +209,7 @@ def test_a_file_that_landed_changed_or_went_needs_one(lake: Lake, what: str) -> 
     )
 
 
-def test_a_table_that_does_not_lie_where_lake_toml_leads_is_named_by_its_path_beside_the_contents_that_lack(
+def test_a_table_that_lies_elsewhere_is_named_by_its_path_beside_the_contents_that_lack(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "deeper" / "lake").mkdir(parents=True)
@@ -187,7 +217,9 @@ def test_a_table_that_does_not_lie_where_lake_toml_leads_is_named_by_its_path_be
     lake = open_lake(tmp_path / "deeper" / "lake")
     assert look(LakeSession(lake)).refused == [], "nothing was loaded, so the table may come later"
     rows = [landed(START, datetime(2026, 1, 1, tzinfo=UTC))]
-    write_rows(lake.table_place(FILES.name).local(), FILES, rows, Receipt("w", FILES.name, "scan", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, rows, Receipt("w", FILES.name, "scan", {})
+    )
     found = look(LakeSession(lake))
     (refused,) = found.refused
     assert (len(found.missing), refused.name) == (1, "../orders")
@@ -195,7 +227,9 @@ def test_a_table_that_does_not_lie_where_lake_toml_leads_is_named_by_its_path_be
     assert "correct [source] table" in refused.reason
 
 
-def test_a_content_that_a_log_names_is_held_against_the_record_by_that_name(folder: Path, hashed: list[str]) -> None:
+def test_a_content_that_a_log_names_is_held_against_the_record_by_that_name(
+    folder: Path, hashed: list[str]
+) -> None:
     record = recorded(folder, "a.csv", b"1")
     listing, hashes = list_landing("**", folder, "csv"), Hashes(stock(folder.parent))
     for named, altered in ((record.sha256, []), ("f" * 64, [record])):

@@ -1,5 +1,5 @@
-"""Rows that know their content and their number: of text and Parquet files, on an engine without `_metadata`.
-Not here: Spark's own way, which every test of a load takes."""
+"""Rows that know their content and their number: of text and Parquet files, on an engine without
+`_metadata`. Not here: Spark's own way, which every test of a load takes."""
 
 import json
 from dataclasses import replace
@@ -31,28 +31,42 @@ def stock_file(folder: Path, table: pa.Table) -> StoredFile:
     return StoredFile("a" * 64, Folder(str(folder)), path.name, {}, "", SCANNED)
 
 
-def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(
+    tmp_path: Path,
+) -> None:
     file = stock_file(tmp_path, pa.table({"x": ["a", "b", "c", "d", "e"]}))
     copy = pq.read_table(numbered._copy(tmp_path, file))
     assert copy.to_pydict() == {"x": ["a", "b", "c", "d", "e"], "__number": [1, 2, 3, 4, 5]}
-    assert numbered._copy(tmp_path, file).stat().st_mtime_ns == numbered._copy(tmp_path, file).stat().st_mtime_ns
+    assert (
+        numbered._copy(tmp_path, file).stat().st_mtime_ns
+        == numbered._copy(tmp_path, file).stat().st_mtime_ns
+    )
 
 
 def test_types_come_as_spark_reads_them_in_lists_and_structs_too(tmp_path: Path) -> None:
     moments = pa.array([1], pa.timestamp("ms"))
     columns = {
-        "u32": pa.array([1 << 31], pa.uint32()), "u64": pa.array([(1 << 64) - 1], pa.uint64()),
-        "ms": pa.array([0], pa.timestamp("ms", "Europe/Berlin")), "local": pa.array([0], pa.timestamp("us")),
-        "day": pa.array([date(1969, 12, 31)]), "word": pa.array(["ä"]).dictionary_encode(),
+        "u32": pa.array([1 << 31], pa.uint32()),
+        "u64": pa.array([(1 << 64) - 1], pa.uint64()),
+        "ms": pa.array([0], pa.timestamp("ms", "Europe/Berlin")),
+        "local": pa.array([0], pa.timestamp("us")),
+        "day": pa.array([date(1969, 12, 31)]),
+        "word": pa.array(["ä"]).dictionary_encode(),
         "many": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), moments),
         "named": pa.StructArray.from_arrays([moments, pa.array([7], pa.uint8())], ["at", "n"]),
-    }  # fmt: skip
+    }
     copy = pq.read_table(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
     assert {f.name: str(f.type) for f in copy.schema} == {
-        "u32": "int64", "u64": "decimal128(20, 0)", "ms": "timestamp[us, tz=UTC]", "local": "timestamp[us]",
-        "day": "date32[day]", "word": "string", "__number": "int64", "many": "list<element: timestamp[us]>",
+        "u32": "int64",
+        "u64": "decimal128(20, 0)",
+        "ms": "timestamp[us, tz=UTC]",
+        "local": "timestamp[us]",
+        "day": "date32[day]",
+        "word": "string",
+        "__number": "int64",
+        "many": "list<element: timestamp[us]>",
         "named": "struct<at: timestamp[us], n: int16>",
-    }  # fmt: skip
+    }
     assert copy.to_pydict()["named"] == [{"at": datetime(1970, 1, 1, 0, 0, 0, 1000), "n": 7}]  # noqa: DTZ001
 
 
@@ -69,26 +83,43 @@ SELECT = "id AS event_key, CAST(at AS timestamp) AS event_ts, who, n"
 
 
 def many_kinds(folder: Path, format: str) -> list[StoredFile]:
-    """Twenty files, each with a column of its own, and the awkward ones; `n` is unusable in some."""
-    extra = {f"{i}": {**ROW, "id": f"k{i}", "n": i if i % 7 else "x", f"extra_{i}": "y"} for i in range(20)}
+    """Twenty files, each with a column of its own, and the awkward ones; `n` is unusable in
+    some."""
+    extra = {
+        f"{i}": {**ROW, "id": f"k{i}", "n": i if i % 7 else "x", f"extra_{i}": "y"}
+        for i in range(20)
+    }
     found = []
     for name, row in (extra | AWKWARD).items():
         content = json.dumps(row).encode()
         if format == "parquet":
-            pq.write_table(pa.Table.from_pylist([row, {**row, "who": None}]), sink := pa.BufferOutputStream())
+            pq.write_table(
+                pa.Table.from_pylist([row, {**row, "who": None}]), sink := pa.BufferOutputStream()
+            )
             content = sink.getvalue().to_pybytes()
         elif format == "csv":
-            content = "\n".join(",".join(f'"{c}"' for c in line) for line in (row, row.values())).encode()
+            content = "\n".join(
+                ",".join(f'"{c}"' for c in line) for line in (row, row.values())
+            ).encode()
         landed = land(folder / "landing", f"dt=2024-03-02/{name}.{format}", content)
-        stored = find(stock(folder), ingest(landed, format, stock(folder), by_path=True).sha256, SCANNED)
+        stored = find(
+            stock(folder), ingest(landed, format, stock(folder), by_path=True).sha256, SCANNED
+        )
         assert stored is not None
         found.append(replace(stored, path=landed.name))
     return found
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_files_of_many_kinds_give_the_rows_of_each_alone(spark: "SparkSession", tmp_path: Path, format: str) -> None:
-    source = {"files": "x", "format": format, "select": SELECT, "payload": {"who": "STRING", "n": "BIGINT"}}
+def test_files_of_many_kinds_give_the_rows_of_each_alone(
+    spark: "SparkSession", tmp_path: Path, format: str
+) -> None:
+    source = {
+        "files": "x",
+        "format": format,
+        "select": SELECT,
+        "payload": {"who": "STRING", "n": "BIGINT"},
+    }
     settings = LakeSettings.model_validate(
         {"start_date": date(2024, 3, 1), "source": source, "features": {"entity": ["who"]}}
     )
@@ -102,6 +133,9 @@ def test_files_of_many_kinds_give_the_rows_of_each_alone(spark: "SparkSession", 
 
 
 def found(spark: "SparkSession", files: list[StoredFile], settings: LakeSettings) -> list[str]:
-    """The rows as texts; the names in a landed row's text in order, as files of one kind share it."""
+    """The rows as texts; the names in a landed row's text in order, as files of one kind share
+    it."""
     rows = [row.asDict() for row in read_deliveries(spark, files, settings).collect()]
-    return sorted(str(row | {"text": sorted(json.loads(row["text"] or "{}").items())}) for row in rows)
+    return sorted(
+        str(row | {"text": sorted(json.loads(row["text"] or "{}").items())}) for row in rows
+    )

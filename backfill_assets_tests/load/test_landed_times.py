@@ -1,7 +1,8 @@
-"""Moments of landed Parquet in each unit that writers use, INT96 too, and the bounds of the calendar, on each engine.
+"""Moments of landed Parquet in each unit that writers use, INT96 too, and the bounds of the
+calendar, on each engine.
 
-Tested here: rows of whole files with such columns, selected or not. Not tested here: digits that no engine keeps
-(`landing.test_parquet_files`), and texts that are moments (`test_deliveries`).
+Tested here: rows of whole files with such columns, selected or not. Not tested here: digits that no
+engine keeps (`landing.test_parquet_files`), and texts that are moments (`test_deliveries`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ from backfill_assets_tests import strategies  # noqa: F401 - the profile of prop
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.lake.landed import land, stock
 
-# Microseconds since 1970: of the calendar's first and last moment, and of what 64 bits of nanoseconds hold.
+# Microseconds since 1970: of the calendar's first and last moment, and of what 64 bits of
+# nanoseconds hold.
 FIRST, LAST, LAST_DAY = -62_135_596_800_000_000, 253_402_300_799_999_999, 253_402_214_400_000_000
 WITHIN_64_BITS = st.integers(-9_223_372_036_854_775, 9_223_372_036_854_775)
 MOMENTS = st.one_of(st.integers(FIRST, LAST), st.sampled_from([FIRST, LAST, LAST_DAY]))
@@ -43,7 +45,11 @@ def chosen(with_until: bool) -> LakeSettings:
 def stocked(folder: Path, columns: dict[str, Any], *, is_old: bool) -> StoredFile:
     table, sink = pa.table(columns), pa.BufferOutputStream()
     pq.write_table(table, sink, use_deprecated_int96_timestamps=is_old)
-    intake = ingest(land(folder / "landing", "a.parquet", sink.getvalue().to_pybytes()), "parquet", stock(folder))
+    intake = ingest(
+        land(folder / "landing", "a.parquet", sink.getvalue().to_pybytes()),
+        "parquet",
+        stock(folder),
+    )
     found = find(stock(folder), intake.sha256, SEEN, date(2024, 3, 5))
     assert found is not None
     assert found.refused is None
@@ -59,7 +65,9 @@ def moments_of(micros: Sequence[int], unit: str = "us") -> pa.Array:
 def test_moments_of_the_calendar_are_rows_in_any_unit_whether_selected_or_not(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, unit: str
 ) -> None:
-    moments = data.draw(st.lists(WITHIN_64_BITS if unit == "ns" else MOMENTS, min_size=1, max_size=5))
+    moments = data.draw(
+        st.lists(WITHIN_64_BITS if unit == "ns" else MOMENTS, min_size=1, max_size=5)
+    )
     columns = {
         "id": [f"k{n}" for n in range(len(moments))],
         "at": pa.array([AT] * len(moments), pa.timestamp("us")),
@@ -78,7 +86,11 @@ def test_moments_of_the_calendar_are_rows_in_any_unit_whether_selected_or_not(
 def test_a_moment_beyond_the_calendar_costs_its_row_where_its_column_is_read(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    columns = {"id": ["a", "b"], "at": pa.array([AT] * 2, pa.timestamp("us")), "until": moments_of([LAST, LAST + 1])}
+    columns = {
+        "id": ["a", "b"],
+        "at": pa.array([AT] * 2, pa.timestamp("us")),
+        "until": moments_of([LAST, LAST + 1]),
+    }
     file = stocked(tmp_path, columns, is_old=True)
     counts = {}
     for is_selected in (True, False):

@@ -1,5 +1,6 @@
-"""The plan of a table's rows: rows that no day asked for stay to be told, and one span makes none for another.
-Not here: what is read for which days, and what becomes of the rows (`test_derived`)."""
+"""The plan of a table's rows: rows that no day asked for stay to be told, and one span makes none
+for another. Not here: what is read for which days, and what becomes of the rows
+(`test_derived`)."""
 
 from datetime import date
 from typing import TYPE_CHECKING
@@ -26,7 +27,9 @@ def rows(spark: "SparkSession", *numbers: int | None) -> "DataFrame":
 
 
 def days_in(frame: "DataFrame") -> list[int | None]:
-    found = [None if r["event_date"] is None else (r["event_date"] - FIRST).days for r in frame.collect()]
+    found = [
+        None if r["event_date"] is None else (r["event_date"] - FIRST).days for r in frame.collect()
+    ]
     return sorted(found, key=str)
 
 
@@ -34,14 +37,16 @@ def test_leaving_days_out_keeps_the_rows_without_a_day(spark: "SparkSession") ->
     assert days_in(_without_days(rows(spark, 0, 1, None), ECHO, [FIRST])) == [1, None]
 
 
-def test_a_row_that_one_span_made_for_a_day_of_another_is_not_taken_for_one_of_that_day(spark: "SparkSession") -> None:
+def test_a_row_that_one_span_made_for_a_day_of_another_is_not_taken_for_one_of_that_day(
+    spark: "SparkSession",
+) -> None:
     made = rows(spark, 0, 2, 4, None, 9)
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
 
 
-def test_days_far_apart_are_computed_together_where_there_are_few_rows_and_apart_where_there_are_many() -> None:
+def test_days_far_apart_are_computed_together_with_few_rows_and_apart_with_many() -> None:
     story = loaded(9)
     story.build("staging", *map(day, range(9)), rows=1)
     story.build("features", *map(day, range(9)), rows=1)

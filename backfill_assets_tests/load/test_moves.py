@@ -1,5 +1,5 @@
-"""A time zone in `select` moves rows over midnight: the look says which days gain and lose them, and writes nothing.
-Not here: what follows (`backfill.test_plan`)."""
+"""A time zone in `select` moves rows over midnight: the look says which days gain and lose them,
+and writes nothing. Not here: what follows (`backfill.test_plan`)."""
 
 from pathlib import Path
 
@@ -21,12 +21,16 @@ SHIFTED = "cast(event_ts AS timestamp) + INTERVAL 2 HOURS AS event_ts,"
 LATER = SELECT.replace("event_ts,", SHIFTED).replace("value,", "value + 1 AS value,")
 
 
-def test_rows_that_another_time_zone_moves_are_told_per_day_beyond_the_range_too(spark: object, tmp_path: Path) -> None:
+def test_rows_that_another_time_zone_moves_are_told_per_day_beyond_the_range_too(
+    spark: object, tmp_path: Path
+) -> None:
     rows = [delivery(n, f"2024-03-0{n} 23:30:00", None, f"k{n}") for n in (1, 2)]
     rows.append(delivery(3, "2024-03-03 10:00:00", None, "k3"))
     lake = make_lake(tmp_path, rows, FIRST, lateness={"early_tolerance_days": 1})
     backfill(lake, FIRST, LAST, None, toy())
-    now = configure(tmp_path, FIRST, source={"files": "landing/**", "format": "jsonl", "select": LATER})
+    now = configure(
+        tmp_path, FIRST, source={"files": "landing/**", "format": "jsonl", "select": LATER}
+    )
     pipeline = make_pipeline(toy()(now.settings))
     states = pipeline.states(read_view(now, pipeline.contracts))
     before = versions_of(now)
@@ -34,7 +38,10 @@ def test_rows_that_another_time_zone_moves_are_told_per_day_beyond_the_range_too
     found = moved_rows(LakeSession(now), states, from_inclusive(one, one))
     day = [parse_day(f"2024-03-0{n}") for n in range(1, 4)]
     assert found == (
-        DayMove("raw", day[0], 0, 0, 1), DayMove("raw", day[1], 0, 0, 1),
-        DayMove("echo", day[0], 0, 1, 0), DayMove("echo", day[1], 1, 1, 0), DayMove("echo", day[2], 1, 0, 0),
-    )  # fmt: skip
+        DayMove("raw", day[0], 0, 0, 1),
+        DayMove("raw", day[1], 0, 0, 1),
+        DayMove("echo", day[0], 0, 1, 0),
+        DayMove("echo", day[1], 1, 1, 0),
+        DayMove("echo", day[2], 1, 0, 0),
+    )
     assert versions_of(now) == before

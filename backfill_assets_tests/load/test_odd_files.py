@@ -29,7 +29,10 @@ ODD: dict[str, tuple[Callable[[], pa.Array], bool]] = {
     "milliseconds beyond microseconds": (lambda: FAR, False),
     "such in a list": (lambda: _listed(FAR), False),
     "milliseconds in a struct": (lambda: pa.StructArray.from_arrays([NEAR], ["at"]), True),
-    "a list of two million": (lambda: _listed(pa.array([False]).take(pa.array([0] * 2_000_000))), False),
+    "a list of two million": (
+        lambda: _listed(pa.array([False]).take(pa.array([0] * 2_000_000))),
+        False,
+    ),
 }
 
 
@@ -49,5 +52,9 @@ def test_an_odd_file_stops_nothing_else(spark: object, tmp_path: Path, kind: str
     _with(world, "odd.parquet", made())
     land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
     report = scan(world.open()[0])
-    assert report.new == {"alike.parquet": (1, 0), "good.parquet": (1, 0), "odd.parquet": (1, 0 if is_read else 1)}
+    assert report.new == {
+        "alike.parquet": (1, 0),
+        "good.parquet": (1, 0),
+        "odd.parquet": (1, 0 if is_read else 1),
+    }
     assert list(report.unreadable) == ([] if is_read else ["odd.parquet"])

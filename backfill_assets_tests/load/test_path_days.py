@@ -1,5 +1,5 @@
-"""Days that paths name, from the scan to raw; a lake keeps the days that an earlier release read from its paths.
-Not here: the reading (`landing.test_paths`)."""
+"""Days that paths name, from the scan to raw; a lake keeps the days that an earlier release read
+from its paths. Not here: the reading (`landing.test_paths`)."""
 
 import hashlib
 from datetime import UTC, date, datetime
@@ -39,7 +39,10 @@ def lake(spark: object, tmp_path: Path) -> Lake:
 def numbers(lake: Lake, first: date, last: date) -> list[int]:
     """The `seq` of all rows of raw, after a load of these days."""
     backfill(lake, first, last, ["raw"])
-    return sorted(r["seq"] for r in DeltaTable(str(lake.table_place("raw").local())).to_pyarrow_table().to_pylist())
+    return sorted(
+        r["seq"]
+        for r in DeltaTable(str(lake.table_place("raw").local())).to_pyarrow_table().to_pylist()
+    )
 
 
 def days_of(lake: Lake) -> dict[str, list[date]]:
@@ -62,14 +65,27 @@ def counted_by_an_earlier_release(lake: Lake) -> None:
     path = lake.root / "landing" / STORE
     seen, content = path.stat(), hashlib.sha256(path.read_bytes()).hexdigest()
     record = {
-        "event": LANDED, "path": STORE, "sha256": identity(content, STORE), "arrival_date": DECEMBER, "rows": 1,
-        "bad_rows": 0, "usable_rows": 1, "size": seen.st_size, "mtime_ns": seen.st_mtime_ns, "first_scan": NOW,
-        "home_day": DECEMBER, "recorded_at": NOW, "counted_by": counting_digest(lake.settings), "note": None,
-    }  # fmt: skip
+        "event": LANDED,
+        "path": STORE,
+        "sha256": identity(content, STORE),
+        "arrival_date": DECEMBER,
+        "rows": 1,
+        "bad_rows": 0,
+        "usable_rows": 1,
+        "size": seen.st_size,
+        "mtime_ns": seen.st_mtime_ns,
+        "first_scan": NOW,
+        "home_day": DECEMBER,
+        "recorded_at": NOW,
+        "counted_by": counting_digest(lake.settings),
+        "note": None,
+    }
     write_rows(lake.table_place(FILES.name).local(), FILES, [record], receipt(FILES.name, {}))
 
 
-def test_a_lake_of_an_earlier_release_keeps_its_days_and_corrections_follow_them(lake: Lake) -> None:
+def test_a_lake_of_an_earlier_release_keeps_its_days_and_corrections_follow_them(
+    lake: Lake,
+) -> None:
     counted_by_an_earlier_release(lake)
     scan(LakeSession(lake))
     assert days_of(lake)[STORE] == [DECEMBER]
@@ -79,15 +95,20 @@ def test_a_lake_of_an_earlier_release_keeps_its_days_and_corrections_follow_them
     land(lake, "year=2024/region=12/store=7/2024-03-05.jsonl", [row(5, 5)])
     scan(LakeSession(lake))
     assert days_of(lake) == {
-        STORE: [DECEMBER], "year=2024/region=12/store=7/2024-03-05.jsonl": [DECEMBER],
+        STORE: [DECEMBER],
+        "year=2024/region=12/store=7/2024-03-05.jsonl": [DECEMBER],
         "dt=2024-03-02/a.jsonl": [date(2024, 3, 2)],
-    }  # fmt: skip
+    }
     assert numbers(lake, DECEMBER, DECEMBER) == [1, 4, 5]
     told = [d for d in doctor(lake.root, tables) if "by position" in d.what]
-    assert [(f"{STORE} as {DECEMBER}" in d.what, "Name arrival_ts" in d.advice) for d in told] == [(True, True)]
+    assert [(f"{STORE} as {DECEMBER}" in d.what, "Name arrival_ts" in d.advice) for d in told] == [
+        (True, True)
+    ]
     text = (lake.root / "lake.toml").read_text()
     arrival = "to_timestamp(regexp_extract(_file, '([0-9-]{10})', 1)) AS arrival_ts"
-    (lake.root / "lake.toml").write_text(text.replace("seq, version_ts", f"seq, {arrival}, version_ts"))
+    (lake.root / "lake.toml").write_text(
+        text.replace("seq, version_ts", f"seq, {arrival}, version_ts")
+    )
     scan(LakeSession(open_lake(lake.root)))
     assert days_of(lake)[STORE] == [MARCH], "once select says it"
     assert not [d for d in doctor(lake.root, tables) if "by position" in d.what]

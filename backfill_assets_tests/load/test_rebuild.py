@@ -1,6 +1,6 @@
-"""The way of one day as callers see its failures: refusals with days and keys, strays, and inputs that moved meanwhile.
-Not here: runs of Dagster (`orchestration.test_runs`), and refusals as people meet them
-(`end_to_end.test_fault_refusals`)."""
+"""The way of one day as callers see its failures: refusals with days and keys, strays, and inputs
+that moved meanwhile. Not here: runs of Dagster (`orchestration.test_runs`), and refusals as people
+meet them (`end_to_end.test_fault_refusals`)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -33,7 +33,9 @@ def rebuild(tmp_path: Path) -> Rebuild:
     """Of two days of staging that are settled, so that nothing is to be computed."""
     lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
     known = Known(lake, pipeline)
-    consumer_queries = RebuildRequest(LakeSession(lake), known, pipeline.table("staging"), SPAN, Provenance("manual"))
+    consumer_queries = RebuildRequest(
+        LakeSession(lake), known, pipeline.table("staging"), SPAN, Provenance("manual")
+    )
     return Rebuild(consumer_queries)
 
 
@@ -48,7 +50,9 @@ def refusing(check: str, day: date) -> Finding:
     return Finding(check, day, passed=False, refuses=True, message="it is wrong")
 
 
-def test_settled_days_are_judged_by_their_receipts_and_published_without_a_commit(rebuild: Rebuild) -> None:
+def test_settled_days_are_judged_by_their_receipts_and_published_without_a_commit(
+    rebuild: Rebuild,
+) -> None:
     with pytest.raises(RuntimeError, match="prepare the rebuild first"):
         _ = rebuild.ready
     assert rebuild.days == SPAN
@@ -80,7 +84,9 @@ class Overtaken(Rebuild):
         self.released += 1
 
 
-def test_newer_inputs_are_prepared_again_and_what_older_ones_gave_is_freed(rebuild: Rebuild, at_once: None) -> None:
+def test_newer_inputs_are_prepared_again_and_what_older_ones_gave_is_freed(
+    rebuild: Rebuild, at_once: None
+) -> None:
     overtaken = Overtaken(rebuild.request, times=SUPERSEDED_ATTEMPTS - 1)
     overtaken.prepare()
     assert not overtaken.publish().write_id
@@ -102,7 +108,9 @@ def test_a_refusal_names_days_check_keys_and_the_next_command(rebuild: Rebuild) 
     told = rebuild.refusal()
     assert "unique_key fails on 2 of 2 day(s)" in told.culprit
     assert '; for example {"event_key":"twice",' in told.culprit
-    assert told.fix.endswith(f"`backfill-assets backfill --from {START} --to {START + ONE_DAY} --tables staging`")
+    assert told.fix.endswith(
+        f"`backfill-assets backfill --from {START} --to {START + ONE_DAY} --tables staging`"
+    )
     assert rebuild.sample_keys(refusing(ROW_COUNT, START)) == [], "no row by itself breaks it"
 
 
@@ -127,7 +135,9 @@ def test_rows_that_nobody_asked_for_are_told_with_the_range_that_would_hold_them
     assert refused.value.fix.endswith(advice)
 
 
-def test_a_read_of_a_consumer_that_fails_with_new_rows_refuses_their_days_alone(rebuild: Rebuild) -> None:
+def test_a_read_of_a_consumer_that_fails_with_new_rows_refuses_their_days_alone(
+    rebuild: Rebuild,
+) -> None:
     rebuild.prepare()
     request, lake = rebuild.request, rebuild.request.lake_session.lake
     read = "SELECT CAST(event_key AS INTEGER) FROM staging"
@@ -135,7 +145,9 @@ def test_a_read_of_a_consumer_that_fails_with_new_rows_refuses_their_days_alone(
     row = dict.fromkeys(contract.column_names) | {"event_key": "twelve", contract.day_column: START}
     rebuild.request = replace(request, table=replace(request.table, contract=contract))
     rebuild.candidate = replace(
-        rebuild.ready, staged=stage_by_hand(lake, contract, [row]), settled=frozenset({START + ONE_DAY})
+        rebuild.ready,
+        staged=stage_by_hand(lake, contract, [row]),
+        settled=frozenset({START + ONE_DAY}),
     )
     (lake.table_place("staging").local() / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
     found = {f.day: f for f in rebuild._judge(SPAN) if f.check == READS}

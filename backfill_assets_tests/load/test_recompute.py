@@ -1,5 +1,5 @@
-"""Which days are passed over when others are computed again, and what is not asked of Sail; no engine is asked.
-Not here: computing (`operations.test_prove_check_engine`)."""
+"""Which days are passed over when others are computed again, and what is not asked of Sail; no
+engine is asked. Not here: computing (`operations.test_prove_check_engine`)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,14 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import FeatureColumnSettings
 from backfill_assets.lake.view import Known
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, _at_heads, _lost_input, _view_then, recompute
+from backfill_assets.load.recompute import (
+    UNNAMED,
+    SessionElsewhere,
+    _at_heads,
+    _lost_input,
+    _view_then,
+    recompute,
+)
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day, receipt
@@ -28,10 +35,14 @@ pytestmark = pytest.mark.usefixtures("storages")
 def asked_of(made: Planned, folder: Path, last: int) -> RebuildRequest:
     """Features of the third day and those behind it, on a session elsewhere."""
     session, known = SessionElsewhere(made.lake, folder / "home"), Known(made.lake, made.pipeline)
-    return RebuildRequest(session, known, made.pipeline.table("features"), DayRange(day(2), day(last)), Provenance(""))
+    return RebuildRequest(
+        session, known, made.pipeline.table("features"), DayRange(day(2), day(last)), Provenance("")
+    )
 
 
-def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over(tmp_path: Path) -> None:
+def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over(
+    tmp_path: Path,
+) -> None:
     made = Planned(tmp_path / "lake")
     made.names_inputs = False
     made.write("features", {2: 5, 3: 5})
@@ -43,7 +54,9 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     assert [(d.day, d.passed_over) for d in told] == [(day(2), why), (day(3), why)]
 
 
-def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what_spark_made(tmp_path: Path) -> None:
+def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what_spark_made(
+    tmp_path: Path,
+) -> None:
     """The lake is on Spark, so that nobody refused it when it was made."""
     lake = Planned(tmp_path / "lake").lake
     column = FeatureColumnSettings(name="n", agg="sum", of="value * 2", days=7)

@@ -1,5 +1,5 @@
-"""A row's text is the same on every engine, but for numbers far from 1: Spark and Sail are each held to one list.
-Not here: which rows have a text (`test_deliveries`)."""
+"""A row's text is the same on every engine, but for numbers far from 1: Spark and Sail are each
+held to one list. Not here: which rows have a text (`test_deliveries`)."""
 
 import json
 from typing import TYPE_CHECKING
@@ -12,7 +12,9 @@ from backfill_assets_tests.processes import run_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.on_spark("it holds Spark to the list; Sail is held to it by a program of its own")
+pytestmark = pytest.mark.on_spark(
+    "it holds Spark to the list; Sail is held to it by a program of its own"
+)
 
 # Value in Spark SQL -> as JSON tells it.
 TOLD = {
@@ -44,8 +46,13 @@ def text_of(session: "SparkSession") -> str:
     """The row of all these values."""
     from pyspark.sql import functions as F
 
-    frame = session.sql(f"SELECT {', '.join(f'{said} AS c{n}' for n, said in enumerate(TOLD))}, CAST(NULL AS DOUBLE) x")
-    made = frame.select(row_text((f.name, F.col(f.name), f) for f in frame.schema.fields).alias("text"))
+    frame = session.sql(
+        f"SELECT {', '.join(f'{said} AS c{n}' for n, said in enumerate(TOLD))}, CAST(NULL AS "
+        "DOUBLE) x"
+    )
+    made = frame.select(
+        row_text((f.name, F.col(f.name), f) for f in frame.schema.fields).alias("text")
+    )
     return str(made.collect()[0][0])
 
 

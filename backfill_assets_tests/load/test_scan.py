@@ -1,6 +1,6 @@
-"""The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name or time.
-Not here: the comparison of folder and ledger (`test_landed_changes`), what becomes of the rows
-(`end_to_end.test_ledger`)."""
+"""The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name
+or time. Not here: the comparison of folder and ledger (`test_landed_changes`), what becomes of the
+rows (`end_to_end.test_ledger`)."""
 
 import hashlib
 import os
@@ -29,7 +29,14 @@ from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import _ingested_or_waiting, accept, scan
 from backfill_assets.places.folder import Folder
 from backfill_assets.places.store_errors import StoreRefused
-from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
+from backfill_assets_tests.end_to_end.worlds import (
+    LONG_AGO,
+    World,
+    land,
+    land_bytes,
+    make_world,
+    span,
+)
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
@@ -77,10 +84,16 @@ def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(world:
     second = scan(lake_session)
     assert (second.new, second.copies, second.is_clean) == ({}, {}, True)
     assert DeltaTable(str(world.root / "tables" / FILES.name)).version() == version
-    assert files_of(world) == {"a.jsonl": (2, False), "copy/of/a.jsonl": (2, False), "none.jsonl": (0, False)}
+    assert files_of(world) == {
+        "a.jsonl": (2, False),
+        "copy/of/a.jsonl": (2, False),
+        "none.jsonl": (0, False),
+    }
 
 
-def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_good(world: World) -> None:
+def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_good(
+    world: World,
+) -> None:
     late = delivery(2, "2024-03-11 00:00:01", key="k2")
     land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
     land_bytes(world, "lost.jsonl", b"no json\n")
@@ -155,16 +168,23 @@ def test_a_deleted_or_altered_stock_is_made_again_and_a_lost_content_is_named(wo
 
 
 def rewritten(path: Path, content: bytes, moment: int) -> None:
-    """The file overwritten in place, as `cp` and a shell's `>` do: every hard link to it changes."""
+    """The file overwritten in place, as `cp` and a shell's `>` do: every hard link to it
+    changes."""
     with path.open("r+b") as file:
         file.truncate(0)
         file.write(content)
     os.utime(path, (moment, moment))
 
 
-def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     world = make_world(tmp_path, RULES, "parquet")
-    one = land(world, "a.parquet", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-05 11:00", key="k2")])
+    one = land(
+        world,
+        "a.parquet",
+        [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-05 11:00", key="k2")],
+    )
     copy = land_bytes(world, "b.parquet", one.read_bytes())
     day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
     world.backfill(day, "raw")
@@ -194,20 +214,33 @@ def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_anot
     world.backfill(span(RULES), "raw")
     assert [row["seq"] for row in world.content("raw")] == [1]
     (kept,) = world.content("quarantine")
-    assert (kept["row_number"], kept["source_file"], kept["reason"]) == (0, sha, report.unreadable["bad.jsonl"])
+    assert (kept["row_number"], kept["source_file"], kept["reason"]) == (
+        0,
+        sha,
+        report.unreadable["bad.jsonl"],
+    )
     set_to(world, "op AS op", "lower(op) AS op")
     world.backfill(span(RULES), "raw")
     assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 3]
     assert world.content("quarantine") == []
 
 
-def test_two_faults_of_the_settings_in_turn_take_nothing_from_raw(spark: "SparkSession", tmp_path: Path) -> None:
-    world, day = make_world(tmp_path, RULES, as_of=False), DayRange(date(2024, 3, 5), date(2024, 3, 6))
+def test_two_faults_of_the_settings_in_turn_take_nothing_from_raw(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world, day = (
+        make_world(tmp_path, RULES, as_of=False),
+        DayRange(date(2024, 3, 5), date(2024, 3, 6)),
+    )
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    land(world, "b.jsonl", [delivery(2, "2024-04-05 10:00", key="k2")])  # else the first fault is refused at once
+    land(
+        world, "b.jsonl", [delivery(2, "2024-04-05 10:00", key="k2")]
+    )  # else the first fault is refused at once
     world.backfill(day, "raw")
     set_to(world, "2024-03-01", "2030-01-01")
-    with pytest.raises(SettingsError, match=r"none of 2 row\(s\) is usable that was: arrival_ts lies before"):
+    with pytest.raises(
+        SettingsError, match=r"none of 2 row\(s\) is usable that was: arrival_ts lies before"
+    ):
         scan(world.open()[0])
     assert [r.usable_rows for r in records_of(world).values()] == [1, 1]
     set_to(world, "2030-01-01", "2024-04-01")
@@ -231,7 +264,9 @@ def poisoned(sha: str) -> Callable[..., Any]:
 
     poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
 
-    def read(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, _gone: str) -> "DataFrame":
+    def read(
+        session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, _gone: str
+    ) -> "DataFrame":
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read
@@ -253,13 +288,23 @@ class Refusing(Folder):
 
     def open(self, name: str, **how: bool) -> BufferedReader:
         if name == "archived.csv":
-            raise StoreRefused(self.uri(name), "the store does not take the request (InvalidObjectState)", "", "")
+            raise StoreRefused(
+                self.uri(name), "the store does not take the request (InvalidObjectState)", "", ""
+            )
         return super().open(name, **how)
 
 
-def test_an_object_that_the_store_does_not_give_waits_by_name_and_others_are_read(tmp_path: Path) -> None:
+def test_an_object_that_the_store_does_not_give_waits_by_name_and_others_are_read(
+    tmp_path: Path,
+) -> None:
     place = Refusing(str(tmp_path / "in"))
-    fresh = [landed_object(place, f"{name}.csv", place.write(f"{name}.csv", b"a\n1\n")) for name in ("archived", "b")]
+    fresh = [
+        landed_object(place, f"{name}.csv", place.write(f"{name}.csv", b"a\n1\n"))
+        for name in ("archived", "b")
+    ]
     taken, waits = _ingested_or_waiting(LakeSession(bare_lake(tmp_path / "lake")), fresh)
     assert [file.name for file, _ in taken] == ["b.csv"]
-    assert waits == {"archived.csv": "it cannot be read: the store does not take the request (InvalidObjectState)"}
+    assert waits == {
+        "archived.csv": "it cannot be read: the store does not take the request "
+        "(InvalidObjectState)"
+    }

@@ -1,5 +1,5 @@
-"""A transform that changes the session's settings is refused by name, and what is computed after it is right.
-Not here: how the settings are read on each kind of engine (`engine.test_session`)."""
+"""A transform that changes the session's settings is refused by name, and what is computed after it
+is right. Not here: how the settings are read on each kind of engine (`engine.test_session`)."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -58,11 +58,14 @@ def loose_casts_and_a_setting_of_its_own(session: "SparkSession") -> None:
 def test_a_transform_that_changes_a_setting_is_refused_and_the_next_is_right(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k", value=7)], FIRST)
+    lake = make_lake(
+        tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k", value=7)], FIRST
+    )
     backfill(lake, FIRST, FIRST, ["raw"], toy())
     with pytest.raises(
         ContractBroken,
-        match=rf"the transform of echo: settings of the Spark session .*{ZONE} from 'UTC' to 'America/New_York'.*"
+        match=rf"the transform of echo: settings of the Spark session .*{ZONE} from 'UTC' to "
+        r"'America/New_York'.*"
         r"Nothing was written, and they were put back.*spark\.confs",
     ):
         backfill(lake, FIRST, FIRST, ["echo"], changing(to_new_york))
@@ -72,7 +75,9 @@ def test_a_transform_that_changes_a_setting_is_refused_and_the_next_is_right(
 
 
 @pytest.mark.parametrize("does", [to_new_york_and_fail, loose_casts_and_a_setting_of_its_own])
-def test_what_a_transform_changes_is_put_back_where_it_fails(spark: "SparkSession", tmp_path: Path, does: Does) -> None:
+def test_what_a_transform_changes_is_put_back_where_it_fails(
+    spark: "SparkSession", tmp_path: Path, does: Does
+) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k")], FIRST)
     backfill(lake, FIRST, FIRST, ["raw"], toy())
     before = dict(spark.conf.getAll)

@@ -1,5 +1,6 @@
 """What is done to each source in turn: scanned under its own lock, followed, told with its name.
-Not here: a scan that reads files (`test_scan`) and loads of two sources (`end_to_end.test_sources`)."""
+Not here: a scan that reads files (`test_scan`) and loads of two sources
+(`end_to_end.test_sources`)."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -29,16 +30,29 @@ def lake(tmp_path: Path) -> Lake:
         (tmp_path / "landing" / name).mkdir(parents=True)
         ledger = of_source(FILES, name)
         row = {
-            "event": LANDED, "path": "a.csv", "sha256": name, "arrival_date": DAY, "rows": 1, "bad_rows": 0,
-            "usable_rows": 1, "size": 1, "mtime_ns": 1, "first_scan": NOW, "home_day": DAY, "recorded_at": NOW,
-            "counted_by": "", "note": None,
-        }  # fmt: skip
+            "event": LANDED,
+            "path": "a.csv",
+            "sha256": name,
+            "arrival_date": DAY,
+            "rows": 1,
+            "bad_rows": 0,
+            "usable_rows": 1,
+            "size": 1,
+            "mtime_ns": 1,
+            "first_scan": NOW,
+            "home_day": DAY,
+            "recorded_at": NOW,
+            "counted_by": "",
+            "note": None,
+        }
         write_rows(found.table_place(ledger.name).local(), ledger, [row], receipt(ledger.name, {}))
     return found
 
 
 def withdrawn(lake: Lake) -> dict[str, list[bool]]:
-    return {name: [r.withdrawn for r in read_files(lake.store, name)] for name in ("events", "truth")}
+    return {
+        name: [r.withdrawn for r in read_files(lake.store, name)] for name in ("events", "truth")
+    }
 
 
 def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake) -> None:
@@ -50,7 +64,9 @@ def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake)
 def test_a_lake_whose_pipeline_is_refused_is_scanned_all_the_same(lake: Lake) -> None:
     scanned = CliRunner().invoke(app, ["scan", "--lake", str(lake.root)])
     assert scanned.exit_code == 1  # for files that are missing
-    assert "Tables that others write were not looked at. [features] in" in " ".join(scanned.stderr.split())
+    assert "Tables that others write were not looked at. [features] in" in " ".join(
+        scanned.stderr.split()
+    )
     assert "2 known before" in scanned.stdout
 
 

@@ -1,6 +1,6 @@
 """A user's transform is refused by its plan, with the function named.
-Not here: the functions (`engine.test_frames`), mistakes in transforms (`pipeline.test_own_files`), and rows computed
-again (`test_computing`, `test_computing_ties`)."""
+Not here: the functions (`engine.test_frames`), mistakes in transforms (`pipeline.test_own_files`),
+and rows computed again (`test_computing`, `test_computing_ties`)."""
 
 import sys
 import tomllib
@@ -23,10 +23,14 @@ from backfill_assets_tests.files import SMALLEST
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.on_spark("on Sail expressions from a tested list are let in, and no others")
+pytestmark = pytest.mark.on_spark(
+    "on Sail expressions from a tested list are let in, and no others"
+)
 
 DAY = Column("event_date", "DATE", "d")
-STAGING = Contract("staging", "s", (Column("event_key", "STRING", "k"), DAY), "event_date", ("event_key",), ())
+STAGING = Contract(
+    "staging", "s", (Column("event_key", "STRING", "k"), DAY), "event_date", ("event_key",), ()
+)
 OWN = Contract("own", "o", (DAY,), "event_date", ("event_date",), (Input("staging"),))
 
 
@@ -40,10 +44,14 @@ def refuse(staging: "DataFrame", frame: "DataFrame") -> None:
     refuse_unsteady(frame.sparkSession, table, frame, {"staging": staging}, {"staging": STAGING})
 
 
-def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(staging: "DataFrame") -> None:
+def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(
+    staging: "DataFrame",
+) -> None:
     told = (
-        r"the transform of own: the same inputs may give other rows: `current_date\(\)` reads the clock\. The "
-        r"transform was not run, and nothing was written\. Take days and times from the chunk or from columns"
+        r"the transform of own: the same inputs may give other rows: `current_date\(\)` reads the "
+        r"clock\. The "
+        r"transform was not run, and nothing was written\. Take days and times from the chunk or "
+        r"from columns"
     )
     with pytest.raises(ContractBroken, match=told):
         refuse(staging, staging.selectExpr("current_date() AS d"))
@@ -58,7 +66,10 @@ def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
         Chunk(day_range("2024-03-01", "2024-03-03"), datetime(2024, 4, 1, tzinfo=UTC)),
     )
     for table in ours[1:]:
-        frames = {i.table: session.createDataFrame([], _schema(contracts[i.table])) for i in table.contract.inputs}
+        frames = {
+            i.table: session.createDataFrame([], _schema(contracts[i.table]))
+            for i in table.contract.inputs
+        }
         assert table.transform is not None
         assert not table.brings_code
         theirs = replace(table, sources=(sys.modules[__name__],))

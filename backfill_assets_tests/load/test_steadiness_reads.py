@@ -1,5 +1,6 @@
-"""Transforms whose Python reads the clock or the environment are refused, and those that look alike are not.
-Not here: functions of a frame (`engine.test_frames`), and a day computed again (`test_computing`)."""
+"""Transforms whose Python reads the clock or the environment are refused, and those that look alike
+are not. Not here: functions of a frame (`engine.test_frames`), and a day computed again
+(`test_computing`)."""
 
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,14 @@ def made(frames, chunk):
 
 FACTOR = """rows.selectExpr(f"value * {int(os.environ.get('FACTOR_OF_TESTS', 3))} AS scaled")"""
 UNSTEADY = {
-    "rows.where(rows.event_date < date.today())": r"own\.py, line 7: datetime\.date\.today reads the clock",
-    'rows.selectExpr(f"{int(time.time()) // 3600} AS hour")': r"own\.py, line 7: time\.time reads the clock",
-    """rows.selectExpr(f"{time.strftime('%H')} AS hour")""": r"own\.py, line 7: time\.strftime reads the clock",
+    "rows.where(rows.event_date < "
+    "date.today())": r"own\.py, line 7: datetime\.date\.today reads the clock",
+    'rows.selectExpr(f"{int(time.time()) // 3600} AS '
+    'hour")': r"own\.py, line 7: time\.time reads the clock",
+    """rows.selectExpr(f"{time.strftime('%H')} AS hour")""": r"own\.py, line 7: time\.strftime "
+    r"reads "
+    r"the "
+    r"clock",
     FACTOR: r"own\.py, line 7: os\.environ\.get reads FACTOR_OF_TESTS, which is no code input",
     """rows.selectExpr(f"'{os.environ['HOME']}' AS home")""": r"os\.environ reads HOME",
 }

@@ -1,6 +1,7 @@
-"""A table against its ledger: what vacuum took, commits that are gone, and the days of rows without a time.
-Its contents are in the content store: a link to an appended file, and of a change the rows that it changed. Not here:
-what commits bring (`lake.test_source_log`), scans and loads (`end_to_end.test_table_sources`)."""
+"""A table against its ledger: what vacuum took, commits that are gone, and the days of rows without
+a time. Its contents are in the content store: a link to an appended file, and of a change the rows
+that it changed. Not here: what commits bring (`lake.test_source_log`), scans and loads
+(`end_to_end.test_table_sources`)."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -43,11 +44,17 @@ def record(name: str = "3/part") -> FileRecord:
 
 
 def listing(commits: range, *files: TableFile) -> TableListing:
-    return TableListing(files, commits=commits, read=commits, position=Position(commits[-1], "", 0, TableState("t")))
+    return TableListing(
+        files, commits=commits, read=commits, position=Position(commits[-1], "", 0, TableState("t"))
+    )
 
 
-def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(tmp_path: Path) -> None:
-    found = with_known(listing(range(4, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
+def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(
+    tmp_path: Path,
+) -> None:
+    found = with_known(
+        listing(range(4, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path))
+    )
     assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
     with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
         with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
@@ -58,16 +65,25 @@ def test_no_commit_is_earlier_than_recorded_ones_that_the_log_no_longer_has(tmp_
     again, later = (known_content(stock, name, 9, early, name * 8) for name in ("3/part", "4/part"))
     for left in (listing(range(3, 5), again, later), listing(range(4, 5), later)):
         found = with_known(left, stock, [known], stock)
-        assert {f.name: f.mtime_ns - known.mtime_ns for f in found.files} == {"3/part": 0, "4/part": 10**6}
+        assert {f.name: f.mtime_ns - known.mtime_ns for f in found.files} == {
+            "3/part": 0,
+            "4/part": 10**6,
+        }
         assert found.position is not None
-        assert found.position.state.time == known.mtime_ns // 10**6 + 1, "commits after the next look are later still"
+        assert found.position.state.time == known.mtime_ns // 10**6 + 1, (
+            "commits after the next look are later still"
+        )
 
 
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
     note_read(listing(range(5)), [record()], Folder(str(tmp_path)), is_scanned=True)
-    found = with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
+    found = with_known(
+        listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path))
+    )
     assert found.commits == range(5, 6)
-    assert position_in(Folder(str(tmp_path)), [record()]) is None, "the ledger has what the table has not"
+    assert position_in(Folder(str(tmp_path)), [record()]) is None, (
+        "the ledger has what the table has not"
+    )
 
 
 def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) -> None:
@@ -77,12 +93,19 @@ def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) ->
     assert position_in(stock, [known, record("9/later")]) == listing(range(5)).position
     assert position_in(stock, [replace(known, withdrawn=True)]) is None
     changes = record("4/changes")
-    note_read(listing(range(5), *(replace(file, name=r.path, sha256=r.sha256) for r in (known, changes))),
-              [known, changes], stock)  # fmt: skip
-    assert position_in(stock, [known, changes]) is None, "the store lost a copy, which is made from the table again"
+    note_read(
+        listing(range(5), *(replace(file, name=r.path, sha256=r.sha256) for r in (known, changes))),
+        [known, changes],
+        stock,
+    )
+    assert position_in(stock, [known, changes]) is None, (
+        "the store lost a copy, which is made from the table again"
+    )
 
 
-def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_the_first(tmp_path: Path) -> None:
+def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_the_first(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "lake.toml").write_text(settings_text("orders"))
     settings = load_settings(tmp_path)
     assert first_day(record(), settings) == DAY
@@ -94,11 +117,15 @@ def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_
 
 COMMITTED = "2024-03-01 20:00"
 ODD = {
-    "x": [float("nan"), -0.5, None], "d": pa.array([None, "1.10", "2.20"]).cast(pa.decimal128(9, 2)),
-    "tags": [["a", None], [], None], "part": [{"n": 1}, {"n": None}, None], "raw": [b"\x00\xff", b"", None],
-    "day": pa.array([0, 1, None], pa.date32()), "local": pa.array([0, 1, None], pa.timestamp("us")),
+    "x": [float("nan"), -0.5, None],
+    "d": pa.array([None, "1.10", "2.20"]).cast(pa.decimal128(9, 2)),
+    "tags": [["a", None], [], None],
+    "part": [{"n": 1}, {"n": None}, None],
+    "raw": [b"\x00\xff", b"", None],
+    "day": pa.array([0, 1, None], pa.date32()),
+    "local": pa.array([0, 1, None], pa.timestamp("us")),
     "id": ["a", "b", "c"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -126,7 +153,9 @@ def test_an_appended_object_of_any_name_is_fetched_once(
     assert len(pq.read_table(again.parquet)) == 1
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "another machine"))
     seen = place_at(local_root(bucket_address)).at(far.stock.name).names()
-    assert (stored.name in seen) == (not is_local), "only another machine's engine needs it in the lake"
+    assert (stored.name in seen) == (not is_local), (
+        "only another machine's engine needs it in the lake"
+    )
 
 
 def newest(lake: Lake) -> list[dict[str, Any]]:
@@ -156,20 +185,30 @@ def test_an_appended_file_is_a_link_and_is_decoded_once(lake: Lake, tmp_path: Pa
         take_in(lake, file)
 
 
-def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(lake: Lake, tmp_path: Path) -> None:
+def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(
+    lake: Lake, tmp_path: Path
+) -> None:
     table = tmp_path / "orders"
     write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 1]}))
     write_deltalake(str(table), pa.table({**ODD, "n": [1, 1, 2]}), mode="overwrite")
     was, came = newest(lake)
-    assert (was["_change_type"], was["n"], came["_change_type"], came["n"]) == ("delete", 1, "insert", 2)
+    assert (was["_change_type"], was["n"], came["_change_type"], came["n"]) == (
+        "delete",
+        1,
+        "insert",
+        2,
+    )
     assert {k: v for k, v in was.items() if k not in ("_change_type", "n")} == {
         k: pa.table(ODD).to_pylist()[2].get(k) for k in ODD
     }
     (stored,) = [take_in(lake, f) for f in brought(table) if f.name == "1/changes"]
     kinds = {f.name: f.type for f in pq.read_schema(stored.parquet)}
     assert {name: kinds[name] for name in ("d", "day", "local", "raw")} == {
-        "d": pa.decimal128(9, 2), "day": pa.date32(), "local": pa.timestamp("us"), "raw": pa.binary(),
-    }  # fmt: skip
+        "d": pa.decimal128(9, 2),
+        "day": pa.date32(),
+        "local": pa.timestamp("us"),
+        "raw": pa.binary(),
+    }
 
 
 def test_equal_rows_count_as_often_as_they_are_there(lake: Lake, tmp_path: Path) -> None:
@@ -177,8 +216,10 @@ def test_equal_rows_count_as_often_as_they_are_there(lake: Lake, tmp_path: Path)
     append(tmp_path / "orders", COMMITTED, row, row, row, partition_by=["who"])
     append(tmp_path / "orders", COMMITTED, row, ("b", *row[1:2], None, 2), mode="overwrite")
     assert [(r["_change_type"], r["id"], r["who"]) for r in newest(lake)] == [
-        ("delete", "a", "A"), ("delete", "a", "A"), ("insert", "b", None),
-    ]  # fmt: skip
+        ("delete", "a", "A"),
+        ("delete", "a", "A"),
+        ("insert", "b", None),
+    ]
 
 
 def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_path: Path) -> None:
@@ -186,23 +227,37 @@ def test_a_replaced_schema_keeps_the_keys_of_the_rows_that_went(lake: Lake, tmp_
     append(table, COMMITTED, ("a", "2024-03-01 10:00", "A", 1))
     other = pa.table({"key": ["a"], "n": ["1"]})
     write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
-    assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [("a", None, "1"), (None, "a", "1")]
+    assert [(r["id"], r["key"], r["n"]) for r in newest(lake)] == [
+        ("a", None, "1"),
+        (None, "a", "1"),
+    ]
 
 
 def test_a_change_feed_says_what_changed(lake: Lake, tmp_path: Path) -> None:
     rows = [(key, "2024-03-01 10:00", "A", 1) for key in "abc"]
-    append(tmp_path / "orders", COMMITTED, *rows, configuration={"delta.enableChangeDataFeed": "true"})
+    append(
+        tmp_path / "orders", COMMITTED, *rows, configuration={"delta.enableChangeDataFeed": "true"}
+    )
     DeltaTable(str(tmp_path / "orders")).update({"n": "n + 1"}, predicate="id = 'b'")
     *_, last = brought(tmp_path / "orders")
     assert last.feed
-    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [("delete", "b", 1), ("insert", "b", 2)]
+    assert [(r["_change_type"], r["id"], r["n"]) for r in newest(lake)] == [
+        ("delete", "b", 1),
+        ("insert", "b", 2),
+    ]
 
 
 def test_changed_rows_stand_in_the_order_of_the_log(lake: Lake, tmp_path: Path) -> None:
     rows = [(key, "2024-03-01 10:00", who, 1) for key, who in ("zA", "yA", "xB", "wB")]
     append(tmp_path / "orders", COMMITTED, *rows, partition_by=["who"])
-    append(tmp_path / "orders", COMMITTED, rows[3], *(("b", r[1], r[2], 2) for r in rows), mode="overwrite",
-           partition_by=["who"])  # fmt: skip
+    append(
+        tmp_path / "orders",
+        COMMITTED,
+        rows[3],
+        *(("b", r[1], r[2], 2) for r in rows),
+        mode="overwrite",
+        partition_by=["who"],
+    )
     *_, last = brought(tmp_path / "orders")
     files = [pq.read_table(data.path)["id"].to_pylist() for data in last.added]
     found = newest(lake)
@@ -218,7 +273,9 @@ def test_a_content_that_was_taken_in_without_its_place_is_looked_for_while_it_is
     described = lake.stock.local(f"{file.sha256}.json")
     assert take_in(lake, file).rows_before == 0
     described.write_text(described.read_text().replace(', "rows_before": 0', ""))
-    assert take_in(lake, replace(file, added=())).rows_before is None, "as an earlier release left it"
+    assert take_in(lake, replace(file, added=())).rows_before is None, (
+        "as an earlier release left it"
+    )
     assert take_in(lake, file).rows_before == 0
 
 
@@ -226,7 +283,11 @@ def test_a_content_that_was_taken_in_without_its_place_is_looked_for_while_it_is
     ("before", "after", "why"),
     [
         ({"id": ["1"]}, {"key": ["1"]}, "version 1 has no column id any more, and select reads it"),
-        ({"id": ["1"]}, {"id": [1.0]}, "version 1 made id double, which was string, and select reads it"),
+        (
+            {"id": ["1"]},
+            {"id": [1.0]},
+            "version 1 made id double, which was string, and select reads it",
+        ),
         ({"id": [1.0]}, {"id": ["1"]}, "version 1 made id string, which was double"),
         ({"id": [True]}, {"id": [1]}, "version 1 made id bigint, which was boolean"),
         ({"id": [1]}, {"id": ["1"]}, ""),
@@ -237,7 +298,9 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
     tmp_path: Path, before: dict[str, list[Any]], after: dict[str, list[Any]], why: str
 ) -> None:
     for columns in (before, after):
-        write_deltalake(str(tmp_path / "orders"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
+        write_deltalake(
+            str(tmp_path / "orders"), pa.table(columns), mode="overwrite", schema_mode="overwrite"
+        )
     (tmp_path / "lake.toml").write_text(settings_text("orders", "id AS event_key"))
     files, source = brought(tmp_path / "orders"), load_settings(tmp_path).source
     found, names = listing(range(2), *files), {f.name for f in files}
@@ -248,7 +311,10 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
 
 def test_a_far_time_of_a_commit_is_told_whatever_it_is(tmp_path: Path) -> None:
     one = known_content(Folder(str(tmp_path)), "1/part", 9, 0, "1")
-    far = replace(one, committed_ms=4_070_944_800_000), replace(one, name="2/part", committed_ms=1 << 62)
+    far = (
+        replace(one, committed_ms=4_070_944_800_000),
+        replace(one, name="2/part", committed_ms=1 << 62),
+    )
     told = far_ahead([one, *far])
     assert list(told) == ["1/part", "2/part"]
     assert "its commit says 2099-01-01T10:00:00+00:00: it counts as of this look" in told["1/part"]

@@ -1,7 +1,8 @@
-"""Landed objects taken in by tasks: which way each goes, and what becomes of those that no task manages.
+"""Landed objects taken in by tasks: which way each goes, and what becomes of those that no task
+manages.
 
-Lives here: tasks run by this process in place of an engine's Python, on moto. Does not live here: an engine that runs
-them (`end_to_end.test_bucket_elsewhere`).
+Lives here: tasks run by this process in place of an engine's Python, on moto. Does not live here:
+an engine that runs them (`end_to_end.test_bucket_elsewhere`).
 """
 
 import logging
@@ -54,7 +55,9 @@ class Engine:
 @pytest.fixture
 def lake(bucket_address: str) -> Lake:
     root = local_root(bucket_address)
-    text = SMALLEST.replace("jsonl", "csv").replace('"*"', '"event_key, cast(value AS timestamp_ntz) AS arrival_ts"')
+    text = SMALLEST.replace("jsonl", "csv").replace(
+        '"*"', '"event_key, cast(value AS timestamp_ntz) AS arrival_ts"'
+    )
     place_at(root).write(FILE_NAME, text.encode())
     return open_lake(root)
 
@@ -100,18 +103,23 @@ def test_a_file_over_which_a_process_ends_keeps_no_other_one_back_and_is_logged(
         found = taken_by_engine(session_of(lake, Engine(deadly="landing/3.csv")), files)
     assert {f.name for f in files} - {*found} == {"landing/3.csv"}
     assert [r.getMessage() for r in caplog.records] == [
-        "landing/3.csv: no task of the engine took it in (Python worker exited unexpectedly (crashed)): it passes this "
+        "landing/3.csv: no task of the engine took it in (Python worker exited unexpectedly "
+        "(crashed)): it passes this "
         "process"
     ]
 
 
-def test_an_object_that_was_replaced_since_it_was_listed_is_left_to_this_process(lake: Lake) -> None:
+def test_an_object_that_was_replaced_since_it_was_listed_is_left_to_this_process(
+    lake: Lake,
+) -> None:
     one, other = landed(lake, "one.csv", "other.csv")
     lake.place.write("landing/one.csv", b"event_key\nz\n")
     assert {*taken_by_engine(session_of(lake, Engine()), [one, other])} == {"landing/other.csv"}
 
 
-def test_no_task_is_run_where_its_python_cannot_do_it(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_task_is_run_where_its_python_cannot_do_it(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
     files, engine = landed(lake, "one.csv"), Engine()
     assert taken_by_engine(session_of(lake, engine, is_at_bucket=False), files) == {}
     assert engine.queries == 0
@@ -121,12 +129,16 @@ def test_no_task_is_run_where_its_python_cannot_do_it(lake: Lake, caplog: pytest
         assert [taken_by_engine(session, files), taken_by_engine(session, files)] == [{}, {}]
     assert engine.queries == 1, "it is asked once"
     assert [r.getMessage() for r in caplog.records] == [
-        f"the engine's machines take in no landed files (they do not find {lake.place.uri(FILE_NAME)} as it is): all "
+        "the engine's machines take in no landed files (they do not find "
+        f"{lake.place.uri(FILE_NAME)} as it is): all "
         "pass this process"
     ]
 
 
 def test_of_an_error_elsewhere_the_last_line_is_told_that_is_no_frame_of_a_stack() -> None:
-    text = "An exception was thrown\nOSError: no such folder\n\n\tat org.apache.spark.A\n\tat java.B\n \n"
+    text = (
+        "An exception was thrown\nOSError: no such folder\n\n\tat org.apache.spark.A\n\tat "
+        "java.B\n \n"
+    )
     assert _line(RuntimeError(text)) == "OSError: no such folder"
     assert _line(RuntimeError("\n")) == "RuntimeError"

@@ -24,7 +24,9 @@ class CandidateWorld:
     @classmethod
     def of(cls, made: Planned, *own: str) -> "CandidateWorld":
         """An empty candidate of some tables."""
-        candidate = create_candidate(made.lake, made.pipeline, "v2", own, lambda path: (path,), "newer code")
+        candidate = create_candidate(
+            made.lake, made.pipeline, "v2", own, lambda path: (path,), "newer code"
+        )
         return cls._of(made, candidate)
 
     @classmethod
@@ -37,7 +39,9 @@ class CandidateWorld:
     def _of(cls, made: Planned, candidate: Lake) -> "CandidateWorld":
         there, own = Planned.__new__(Planned), candidate.own
         there.lake, there.root = candidate, candidate.root
-        there.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **dict.fromkeys(own, NEW_CODE)})
+        there.pipeline = replace(
+            made.pipeline, codes={**made.pipeline.codes, **dict.fromkeys(own, NEW_CODE)}
+        )
         return cls(made, there)
 
     def build_all(self, value: int) -> None:
@@ -46,8 +50,14 @@ class CandidateWorld:
 
     def request(self, deployed: bool = True, **more: Any) -> PublishRequest:
         """A publication; `deployed`: the lake has the candidate's code."""
-        pipeline = replace(self.made.pipeline, codes=self.there.pipeline.codes) if deployed else self.made.pipeline
-        return replace(PublishRequest(self.made.lake, pipeline, self.there.lake, self.there.pipeline), **more)
+        pipeline = (
+            replace(self.made.pipeline, codes=self.there.pipeline.codes)
+            if deployed
+            else self.made.pipeline
+        )
+        return replace(
+            PublishRequest(self.made.lake, pipeline, self.there.lake, self.there.pipeline), **more
+        )
 
     def publish(self, **more: Any) -> Publication:
         return publish(self.request(**more), act=True)

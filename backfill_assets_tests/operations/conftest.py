@@ -1,6 +1,6 @@
 """Lakes without an engine that several tests of this room begin with.
-Here: the fixtures. Not here: the lakes (`planned`, `readable_lake`, `files`). A module whose lake is another one has a
-fixture of the same name."""
+Here: the fixtures. Not here: the lakes (`planned`, `readable_lake`, `files`). A module whose lake
+is another one has a fixture of the same name."""
 
 from pathlib import Path
 

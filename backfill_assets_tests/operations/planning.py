@@ -1,6 +1,6 @@
-"""A lake whose table `staging` is written by hand, without an engine, in the name of a plan.
-Here: the lake, and a worker for `run_plan` that publishes rows by the product's own writer and can be told to fail,
-to die and to write nonsense. Not here: runs of Dagster (`end_to_end`)."""
+"""A lake whose table `staging` is written by hand, without an engine, in the name of a plan. Here:
+the lake, and a worker for `run_plan` that publishes rows by the product's own writer and can be
+told to fail, to die and to write nonsense. Not here: runs of Dagster (`end_to_end`)."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -41,11 +41,19 @@ def good_rows(day: date) -> list[dict[str, Any]]:
     at = datetime.combine(day, time(10), UTC)
     return [
         {
-            "seq": n, "event_key": f"{day}-{n:02}", "event_date": day, "event_ts": at, "version_ts": at,
-            "known_from": at, "known_until": None, "entity": f"E{n % 3}", "value": n, "flag": 0,
+            "seq": n,
+            "event_key": f"{day}-{n:02}",
+            "event_date": day,
+            "event_ts": at,
+            "version_ts": at,
+            "known_from": at,
+            "known_until": None,
+            "entity": f"E{n % 3}",
+            "value": n,
+            "flag": 0,
         }
         for n in range(ROWS)
-    ]  # fmt: skip
+    ]
 
 
 NO_TAGS: Mapping[str, str] = {}
@@ -54,7 +62,8 @@ Transform = Callable[[date], list[dict[str, Any]]]
 
 @dataclass
 class HandWorker:
-    """Makes days of staging as `rows` says; dies before or after the write of chunk `dies_at`. `told`: its deeds."""
+    """Makes days of staging as `rows` says; dies before or after the write of chunk `dies_at`.
+    `told`: its deeds."""
 
     lake: Lake
     pipeline: Pipeline
@@ -88,7 +97,9 @@ class HandWorker:
         """Passed gates are kept."""
         self.lines.append(line)
         if line.endswith(": gate passed"):
-            self.told.append(line.removesuffix(" passed").replace("chunk ", "gate ").removesuffix(": gate"))
+            self.told.append(
+                line.removesuffix(" passed").replace("chunk ", "gate ").removesuffix(": gate")
+            )
 
 
 def write_by_hand(
@@ -108,12 +119,18 @@ def write_by_hand(
     kept = keep_rows(lake, contract, staged, version, days) if tags.get(MODE_TAG) else {}
     found = audit(lake, staged.paths, contract)
     entries = {
-        d: as_merged(DayEntry(
-            found[d].rows, found[d].fingerprint, states.digests.of("staging", d), states.built_as("staging", d),
-            kept_counts(found[d], contract.nullable_columns),
-        ), kept.get(d, 0))
+        d: as_merged(
+            DayEntry(
+                found[d].rows,
+                found[d].fingerprint,
+                states.digests.of("staging", d),
+                states.built_as("staging", d),
+                kept_counts(found[d], contract.nullable_columns),
+            ),
+            kept.get(d, 0),
+        )
         for d in days
-    }  # fmt: skip
+    }
     said = Provenance(
         reason,
         "run-1",
@@ -133,8 +150,8 @@ def write_by_hand(
 
 
 def bare_staging(root: Path) -> tuple[Lake, Pipeline]:
-    """A lake of ten loaded days, in which no table but raw was built yet. Of raw there is a log and no file: the gate
-    counts no deliveries."""
+    """A lake of ten loaded days, in which no table but raw was built yet. Of raw there is a log and
+    no file: the gate counts no deliveries."""
     lake, pipeline = synthetic_lake(root, len(DAYS))
     pipeline = replace(pipeline, tables=tuple(replace(t, account=None) for t in pipeline.tables))
     for table in pipeline.tables:
@@ -158,4 +175,6 @@ def impact_on(plan: Plan, table: str) -> TableImpact:
 
 def versions_of(lake: Lake) -> list[str]:
     """The names of everything in the lake but the locks, to see that nothing changed."""
-    return sorted(str(p.relative_to(lake.root)) for p in lake.root.rglob("*") if ".locks" not in p.parts)
+    return sorted(
+        str(p.relative_to(lake.root)) for p in lake.root.rglob("*") if ".locks" not in p.parts
+    )

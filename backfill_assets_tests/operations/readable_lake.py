@@ -1,6 +1,7 @@
-"""A lake with rows in `staging` that no engine wrote: what the reader's tests and those of snapshots read.
-Here: rows of three days in two versions, the second with another second day. Not here: any assertion. The receipts
-are made by hand, so that every day is stale; readers say `unfit="take"`, or are to refuse."""
+"""A lake with rows in `staging` that no engine wrote: what the reader's tests and those of
+snapshots read. Here: rows of three days in two versions, the second with another second day. Not
+here: any assertion. The receipts are made by hand, so that every day is stale; readers say
+`unfit="take"`, or are to refuse."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -20,9 +21,17 @@ def version_of_event(day: int, key: str, value: int, entity: str | None = "A") -
     """A current version of an event at noon of a day."""
     then = datetime(2024, 3, 1 + day, 12, tzinfo=UTC)
     return {
-        "event_key": key, "event_ts": then, "entity": entity, "value": value, "flag": 0, "version_ts": then,
-        "seq": value, "known_from": then + timedelta(hours=1), "known_until": None, "event_date": then.date(),
-    }  # fmt: skip
+        "event_key": key,
+        "event_ts": then,
+        "entity": entity,
+        "value": value,
+        "flag": 0,
+        "version_ts": then,
+        "seq": value,
+        "known_from": then + timedelta(hours=1),
+        "known_until": None,
+        "event_date": then.date(),
+    }
 
 
 OLD = [version_of_event(0, "b", 2), version_of_event(0, "a", 1), version_of_event(1, "c", 3, None)]

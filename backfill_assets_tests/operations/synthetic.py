@@ -1,6 +1,6 @@
-"""A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs.
-Here: `synthetic_lake`, `build` and the rows of its ledgers. Not here: lakes with data files that hold rows
-(`planned`, `planning`)."""
+"""A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs. Here:
+`synthetic_lake`, `build` and the rows of its ledgers. Not here: lakes with data files that hold
+rows (`planned`, `planning`)."""
 
 import json
 import os
@@ -42,7 +42,8 @@ maturity_days = 1
 
 
 def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> Made:
-    """A lake in which one file landed per day, everything is loaded and built, and every day is fresh."""
+    """A lake in which one file landed per day, everything is loaded and built, and every day is
+    fresh."""
     if days > MOST_DAYS_KEPT:
         pipeline = _make(root, days, windows)
         return open_lake(root), pipeline
@@ -53,21 +54,29 @@ def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> 
 
 @cache
 def _kept(days: int, windows: tuple[int, int]) -> tuple[Kept, Pipeline]:
-    """The pipeline, too: it is frozen, depends on the settings, and takes milliseconds to read its code."""
+    """The pipeline, too: it is frozen, depends on the settings, and takes milliseconds to read its
+    code."""
     made: list[Pipeline] = []
     return keep(lambda root: made.append(_make(root, days, windows))), made[0]
 
 
 def _make(root: Path, days: int, windows: tuple[int, int]) -> Pipeline:
     root.mkdir(parents=True, exist_ok=True)
-    (root / "lake.toml").write_text(TOML.format(start=START, windows=list(windows)), encoding="utf-8")
+    (root / "lake.toml").write_text(
+        TOML.format(start=START, windows=list(windows)), encoding="utf-8"
+    )
     lake = open_lake(root)
     pipeline = make_pipeline(tables(lake.settings))
     span = DayRange(START, START + ONE_DAY * days)
     _land(lake, span)
     told = {d: DayEntry(1, f"F-{d}", "") for d in span}
     said = Receipt("write-arrivals", ARRIVALS.name, "manual", told, inputs={"raw": 1})
-    write_rows(lake.table_place(ARRIVALS.name).local(), ARRIVALS, [arrival(d, f"F-{d}", 3) for d in span], said)
+    write_rows(
+        lake.table_place(ARRIVALS.name).local(),
+        ARRIVALS,
+        [arrival(d, f"F-{d}", 3) for d in span],
+        said,
+    )
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
     return pipeline
@@ -93,15 +102,16 @@ def build(
     digests: Mapping[date, str] | None = None,
     run_id: str = "",
 ) -> Receipt:
-    """One more write of some days with so many rows each, its input digests those of this moment unless given; of no
-    run unless one is named."""
+    """One more write of some days with so many rows each, its input digests those of this moment
+    unless given; of no run unless one is named."""
     contract = next(c for c in (*pipeline.contracts, QUARANTINE) if c.name == table)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     codes = pipeline.codes.get(table)
     path = lake.table_place(table).local()
     version = len(versions(path))
     entries = {
-        d: DayEntry(n, f"F{version}", (digests or {}).get(d) or _digest(states, table, d)) for d, n in rows.items()
+        d: DayEntry(n, f"F{version}", (digests or {}).get(d) or _digest(states, table, d))
+        for d, n in rows.items()
     }
     receipt = Receipt(
         f"write-{table}-{version}",
@@ -116,9 +126,16 @@ def build(
         tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
     )
     if version == 0:
-        make_commit(path, 0, actions=[_PROTOCOL, {"metaData": _metadata(contract)}], info={"operation": "CREATE TABLE"})
+        make_commit(
+            path,
+            0,
+            actions=[_PROTOCOL, {"metaData": _metadata(contract)}],
+            info={"operation": "CREATE TABLE"},
+        )
         version = 1
-    make_commit(path, version, receipt, [_data(path, contract, d, version, n) for d, n in rows.items() if n])
+    make_commit(
+        path, version, receipt, [_data(path, contract, d, version, n) for d, n in rows.items() if n]
+    )
     return receipt
 
 
@@ -126,11 +143,20 @@ def _metadata(contract: Contract) -> dict[str, Any]:
     """The table's schema and layout, so that delta-rs opens it, too."""
     kinds = {"BIGINT": "long", "INT": "integer"}
     fields = [
-        {"name": c.name, "type": kinds.get(c.type, c.type.lower()), "nullable": c.nullable, "metadata": {}}
+        {
+            "name": c.name,
+            "type": kinds.get(c.type, c.type.lower()),
+            "nullable": c.nullable,
+            "metadata": {},
+        }
         for c in contract.columns
     ]
     schema = json.dumps({"type": "struct", "fields": fields})
-    facts = {"id": contract.name, "format": {"provider": "parquet", "options": {}}, "configuration": {}}
+    facts = {
+        "id": contract.name,
+        "format": {"provider": "parquet", "options": {}},
+        "configuration": {},
+    }
     return {**facts, "schemaString": schema, "partitionColumns": [contract.day_column]}
 
 
@@ -151,18 +177,35 @@ def _data(path: Path, contract: Contract, day: date, version: int, rows: int) ->
 def landed(day: date, now: datetime) -> dict[str, Any]:
     """The ledger's row of the file of a day: three usable rows, first seen `now`."""
     return {
-        "event": LANDED, "path": f"{day}.jsonl", "sha256": f"{day:%Y%m%d}" * 8, "arrival_date": day, "rows": 3,
-        "bad_rows": 0, "usable_rows": 3, "size": 9, "mtime_ns": 0, "first_scan": now, "home_day": day,
-        "recorded_at": now, "note": None, "counted_by": "",
-    }  # fmt: skip
+        "event": LANDED,
+        "path": f"{day}.jsonl",
+        "sha256": f"{day:%Y%m%d}" * 8,
+        "arrival_date": day,
+        "rows": 3,
+        "bad_rows": 0,
+        "usable_rows": 3,
+        "size": 9,
+        "mtime_ns": 0,
+        "first_scan": now,
+        "home_day": day,
+        "recorded_at": now,
+        "note": None,
+        "counted_by": "",
+    }
 
 
 def arrival(of: date, fingerprint: str, rows: int = 1) -> dict[str, Any]:
     """The row of the ledger `arrivals`: what arrived on a day happened on that day."""
     return {
-        "arrival_date": of, "event_date": of, "deliveries": rows, "keys": rows, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
-    }  # fmt: skip
+        "arrival_date": of,
+        "event_date": of,
+        "deliveries": rows,
+        "keys": rows,
+        "moved_keys": 0,
+        "greatest_lateness_s": 60,
+        "fingerprint": fingerprint,
+        "arrival_month": f"{of:%Y-%m}",
+    }
 
 
 def end_of(days: int) -> datetime:

@@ -1,5 +1,5 @@
-"""The account of landed rows: counted where rows are found, checked, and told with its difference. No JVM.
-Not here: that a load writes its counts (`end_to_end`), and who prints it."""
+"""The account of landed rows: counted where rows are found, checked, and told with its difference.
+No JVM. Not here: that a load writes its counts (`end_to_end`), and who prints it."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -33,7 +33,9 @@ def counted(lake: Lake, pipeline: Pipeline, day: date, rows: int, **counts: int)
     path = lake.table_place("raw").local()
     make_commit(path, len(versions(path)), Receipt("w", "raw", "manual", {day: entry}))
     said = Receipt("a", "arrivals", "manual", {}, inputs={"raw": len(versions(path)) - 1})
-    make_commit(lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said)
+    make_commit(
+        lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said
+    )
 
 
 def test_a_load_that_counted_everything_adds_up(tmp_path: Path) -> None:
@@ -57,7 +59,11 @@ def test_rows_that_are_nowhere_are_no_duplicates(tmp_path: Path) -> None:
 def test_where_an_older_load_did_not_count_nothing_is_subtracted(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     build(lake, pipeline, "raw", {START: 1})
-    make_commit(lake.table_place("arrivals").local(), 1, Receipt("a", "arrivals", "manual", {}, inputs={"raw": 2}))
+    make_commit(
+        lake.table_place("arrivals").local(),
+        1,
+        Receipt("a", "arrivals", "manual", {}, inputs={"raw": 2}),
+    )
     found = accounted(lake, pipeline)
     assert (found.wrong, found.uncounted) == ({}, {START: 2})
     assert (found.duplicates_per_1000, found.to_dict()["duplicates"]) == (None, None)
@@ -66,7 +72,9 @@ def test_where_an_older_load_did_not_count_nothing_is_subtracted(tmp_path: Path)
 def test_of_a_stale_day_only_what_is_new_is_not_loaded(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     more = {**landed(START, NOW), "path": "more.jsonl", "sha256": "more", "rows": 2}
-    write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {})
+    )
     found = accounted(lake, pipeline)
     assert (found.rows, found.raw, found.waiting, found.wrong) == (11, 9, {START: 2}, {})
 
@@ -74,18 +82,24 @@ def test_of_a_stale_day_only_what_is_new_is_not_loaded(tmp_path: Path) -> None:
 def test_rows_of_a_withdrawn_file_are_told_until_the_day_is_loaded_again(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     gone = {**landed(START, NOW.replace(year=2027)), "event": "withdrawn"}
-    write_rows(lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {})
+    )
     found = accounted(lake, pipeline)
     assert (found.rows, found.raw, found.surplus, found.waiting) == (6, 9, {START: 3}, {})
     assert sum(rows for rows, _ in found.parts()) == found.rows
 
 
-days = st.dictionaries(st.dates(START, START + ONE_DAY * 9), st.integers(-5, 5).filter(bool), max_size=3)
+days = st.dictionaries(
+    st.dates(START, START + ONE_DAY * 9), st.integers(-5, 5).filter(bool), max_size=3
+)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 99), st.integers(0, 9), st.integers(0, 9), days, days)
-def test_the_parts_add_up_whatever_they_are(raw: int, bad: int, twice: int, waiting: object, wrong: object) -> None:
+def test_the_parts_add_up_whatever_they_are(
+    raw: int, bad: int, twice: int, waiting: object, wrong: object
+) -> None:
     told = Account(1, 0, raw, bad, 0, twice, {}, dict(waiting), {}, dict(wrong))  # type: ignore[call-overload]
     rows = raw + bad + twice + sum(told.waiting.values()) + sum(told.wrong.values())
     assert sum(n for n, _ in told.parts()) == rows

@@ -8,7 +8,12 @@ import pytest
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.candidates import candidate_names, create_candidate, discard_candidate, find_candidate
+from backfill_assets.operations.candidates import (
+    candidate_names,
+    create_candidate,
+    discard_candidate,
+    find_candidate,
+)
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.candidate_world import CandidateWorld
 from backfill_assets_tests.operations.planned import BUILT, DAYS
@@ -16,20 +21,28 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(beside: CandidateWorld) -> None:
+def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     assert beside.made.values("staging") == [1] * DAYS, "the lake's own rows are as they were"
     states = beside.there.states()
     assert {states.of(t, day(n)) for t in (*BUILT, "raw") for n in range(DAYS)} == {State.FRESH}
-    with pytest.raises(BackfillError, match=r"the table raw: the candidate v2 reads it from the lake"):
+    with pytest.raises(
+        BackfillError, match=r"the table raw: the candidate v2 reads it from the lake"
+    ):
         beside.there.write("raw", {0: 1})
 
 
-def test_a_candidate_that_a_killed_command_half_made_is_none_and_its_name_is_free(beside: CandidateWorld) -> None:
+def test_a_candidate_that_a_killed_command_half_made_is_none_and_its_name_is_free(
+    beside: CandidateWorld,
+) -> None:
     lake, folder = beside.made.lake, beside.there.root
     (folder / "candidate.json").write_bytes(b'{"unfinished": "being made"}')
     assert candidate_names(lake) == []
-    with pytest.raises(SettingsError, match="the candidate v2: it is being made, or that was stopped"):
+    with pytest.raises(
+        SettingsError, match="the candidate v2: it is being made, or that was stopped"
+    ):
         open_lake(folder)
     create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
     assert candidate_names(lake) == ["v2"]

@@ -1,5 +1,5 @@
-"""The checks of written days over time, judged again by receipts under the gates of today; the drift of their values.
-Not here: the gates (`lake.test_gates`), judging (`load.test_judging`)."""
+"""The checks of written days over time, judged again by receipts under the gates of today; the
+drift of their values. Not here: the gates (`lake.test_gates`), judging (`load.test_judging`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,12 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.check_history import CheckHistory, _by_column, check_history, measure_drift
+from backfill_assets.operations.check_history import (
+    CheckHistory,
+    _by_column,
+    check_history,
+    measure_drift,
+)
 from backfill_assets_tests.builders import CODE, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -44,14 +49,21 @@ def test_a_day_whose_rerun_gave_other_rows_does_not_pass(lake: Lake) -> None:
     table = states.view.table("t")
     latest = {d: replace(r, irreproducible=d == day(3)) for d, r in table.latest.items()}
     view = replace(states.view, tables={**states.view.tables, "t": replace(table, latest=latest)})
-    [first, *_] = by_name(check_history(lake, States([TABLE], view, {TABLE.name: CODE})))["profile"].found
-    assert (first.day, first.message) == (day(3), "the same inputs, code and settings gave other rows before")
+    [first, *_] = by_name(check_history(lake, States([TABLE], view, {TABLE.name: CODE})))[
+        "profile"
+    ].found
+    assert (first.day, first.message) == (
+        day(3),
+        "the same inputs, code and settings gave other rows before",
+    )
 
 
 COLUMNS = (
-    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("day", "DATE", "d"),
+    Column("key", "STRING", "k"),
+    Column("n", "BIGINT", "n", nullable=True),
     Column("t", "STRING", "t", nullable=True),
-)  # fmt: skip
+)
 
 TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
 
@@ -60,9 +72,15 @@ PIPELINE = Pipeline((Table(TABLE),), {})
 DAYS, ROWS = 36, 60
 
 
-def publish(lake: Lake, numbers: dict[int, int | None], digest: str = "digest", text: str | None = None) -> None:
+def publish(
+    lake: Lake, numbers: dict[int, int | None], digest: str = "digest", text: str | None = None
+) -> None:
     """The days with 60 rows each, all of one number and one text."""
-    rows = [{"day": day(d), "key": str(i), "n": n, "t": text} for d, n in numbers.items() for i in range(ROWS)]
+    rows = [
+        {"day": day(d), "key": str(i), "n": n, "t": text}
+        for d, n in numbers.items()
+        for i in range(ROWS)
+    ]
     staged = stage_by_hand(lake, TABLE, rows)
     found = audit(lake, staged.paths, TABLE)
     entries = {
@@ -87,7 +105,9 @@ def test_days_that_are_off_come_first_whatever_made_them_so(lake: Lake) -> None:
     assert {d.day for d in report.off} == {day(20), day(30)}
     assert len([d for d in report.found if d.column == "n"]) == DAYS
     assert all(d.trailing is None for d in report.found if d.day < day(7))
-    assert {d.day for d in report.found if not d.is_judged} == {day(d) for d in range(7)}, "nothing to compare with"
+    assert {d.day for d in report.found if not d.is_judged} == {day(d) for d in range(7)}, (
+        "nothing to compare with"
+    )
 
 
 def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:
@@ -98,11 +118,15 @@ def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:
     assert again.before > 0.25
 
 
-def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_compared(lake: Lake) -> None:
+def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_compared(
+    lake: Lake,
+) -> None:
     publish(lake, dict.fromkeys(range(40, 60), 5), text="EUR")
     publish(lake, {60: 5}, text="EURO")
     found = measure_drift(lake, PIPELINE, column="t")
     [off] = [d for d in found.off if d.day == day(60)]
     assert off.moved in ("'EUR' went from 100.0% to 0.0%", "'EURO' went from 0.0% to 100.0%")
-    by_earlier_receipts = {d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))}
+    by_earlier_receipts = {
+        d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))
+    }
     assert "t" not in _by_column(by_earlier_receipts)

@@ -1,5 +1,6 @@
-"""The checklist holds only what the lake shows: an empty lake shows nothing, and each fault turns its own item.
-Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of their modules)."""
+"""The checklist holds only what the lake shows: an empty lake shows nothing, and each fault turns
+its own item. Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of
+their modules)."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -52,14 +53,20 @@ def test_days_of_a_table_of_others_are_by_no_code_of_today(tmp_path: Path) -> No
     others = Others(tmp_path, ["order_date"])
     others.look()
     path = loads(others.lake, chosen_pipeline(others.lake))["one load path"]
-    assert (path.holds, "every day's newest one is by today's code" in path.evidence) == (True, True)
+    assert (path.holds, "every day's newest one is by today's code" in path.evidence) == (
+        True,
+        True,
+    )
 
 
 def test_a_damaged_data_file_is_told_by_its_table_and_the_way_back(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
     for file in lake.table_place("staging").local().rglob("*.parquet"):
         file.write_bytes(b"torn")
-    with pytest.raises(BackfillError, match=r"the table staging: it is unreadable \(.*`backfill-assets verify` names"):
+    with pytest.raises(
+        BackfillError,
+        match=r"the table staging: it is unreadable \(.*`backfill-assets verify` names",
+    ):
         checklist(lake, pipeline)
 
 
@@ -68,16 +75,25 @@ def source(lake: Lake, pipeline: Pipeline) -> Source:
 
 
 @pytest.mark.slow
-def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_unticks(tmp_path: Path) -> None:
+def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_unticks(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
     day = sorted(read_view(lake, pipeline.contracts).table("raw").latest)[-1]
     row, other = ({**delivery_of(day, n, timedelta(0)), "event_key": f"new{n}"} for n in (1, 2))
-    before = repeats_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1)
+    before = repeats_of(
+        lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1
+    )
     rows = [row, {**row, "seq": 91, "source_file": "again"}, {**row, "seq": 92, "value": 7}, other]
     write(lake, "raw", pipeline, rows, [day])
-    found = repeats_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1)
+    found = repeats_of(
+        lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1
+    )
     assert (found.exact - before.exact, found.keys - before.keys) == (1, 2)
-    assert found.per_1000 == {"exact": 1000 * found.exact / found.rows, "key": 1000 * found.keys / found.rows}
+    assert found.per_1000 == {
+        "exact": 1000 * found.exact / found.rows,
+        "key": 1000 * found.keys / found.rows,
+    }
     once = loads(lake, pipeline)[NEWEST]
     assert "repeat another one but for its delivery" in once.evidence
     contract = pipeline.table("staging").contract
@@ -85,7 +101,10 @@ def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_un
         twice = [{**one, "event_key": "k"} for one in good_rows(at)]
         write_rows(lake.table_place("staging").local(), contract, twice)
     again = loads(lake, pipeline)[NEWEST]
-    assert (again.holds, "row(s) of staging repeat a key that is current" in again.evidence) == (False, True)
+    assert (again.holds, "row(s) of staging repeat a key that is current" in again.evidence) == (
+        False,
+        True,
+    )
     assert "--tables staging" in again.fix
 
 
@@ -98,7 +117,9 @@ def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
     follows = tuple(replace(i, follows=(PLAN_DAYS,)) for i in plan.impacts)
     red = {
         "a key and a write strategy": replace(plan, preflight=failed),
-        "chunks, each validated": replace(plan, policy=plan.policy.model_copy(update={"canary": 0})),
+        "chunks, each validated": replace(
+            plan, policy=plan.policy.model_copy(update={"canary": 0})
+        ),
         "the last rerun was equal": replace(plan, preflight=failed),
         "safe to run again": replace(plan, preflight=failed),
         "exact range, order, parallelism": replace(plan, impacts=follows),
@@ -112,12 +133,16 @@ def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
 def test_a_lake_that_was_proven_and_bounded_holds_all_until_another_program_writes(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    lake = make_lake(tmp_path / "lake", ROWS, DAYS[0], gates={"tables": {"staging": {"max_key_share": 1.0}}})
+    lake = make_lake(
+        tmp_path / "lake", ROWS, DAYS[0], gates={"tables": {"staging": {"max_key_share": 1.0}}}
+    )
     backfill(lake, DAYS[0], DAYS[-1])
     pipeline = make_pipeline(tables(lake.settings))
     keep_proof(lake, pipeline, prove(lake, pipeline, ProofRequest(random=1)))
     found = loads(lake, pipeline)
     assert {n: i.evidence for n, i in found.items() if not i.holds} == {}
     contract = pipeline.table("staging").contract
-    write_rows(lake.table_place("staging").local(), contract, good_rows(date.fromisoformat(DAYS[1])))
+    write_rows(
+        lake.table_place("staging").local(), contract, good_rows(date.fromisoformat(DAYS[1]))
+    )
     assert not loads(lake, pipeline)[WHOLE].holds

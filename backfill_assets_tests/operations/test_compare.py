@@ -1,5 +1,5 @@
-"""Two versions side by side: rows and columns per day are exact, samples repeat, what was to be left alone is named.
-Not here: the statistic (`core.test_profiles`)."""
+"""Two versions side by side: rows and columns per day are exact, samples repeat, what was to be
+left alone is named. Not here: the statistic (`core.test_profiles`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -23,9 +23,11 @@ from backfill_assets_tests.strategies import examples
 pytestmark = pytest.mark.usefixtures("storages")
 
 COLUMNS = (
-    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("day", "DATE", "d"),
+    Column("key", "STRING", "k"),
+    Column("n", "BIGINT", "n", nullable=True),
     Column("text", "STRING", "t", nullable=True),
-)  # fmt: skip
+)
 TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
 PIPELINE = Pipeline((Table(TABLE),), {})
 SPAN = DayRange(day(0), day(9))
@@ -42,12 +44,20 @@ def asked(**more: Any) -> CompareRequest:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Version 1 holds two days; version 2 changed the second: one row each added, removed, changed in `n`."""
+    """Version 1 holds two days; version 2 changed the second: one row each added, removed, changed
+    in `n`."""
     made = bare_lake(tmp_path / "it's a lake")
     publish_by_hand(
-        made, TABLE, rows({(0, "a"): (1, "x"), (1, "a"): (1, "x"), (1, "b"): (2, "y"), (1, "c"): (3, None)})
+        made,
+        TABLE,
+        rows({(0, "a"): (1, "x"), (1, "a"): (1, "x"), (1, "b"): (2, "y"), (1, "c"): (3, None)}),
     )
-    publish_by_hand(made, TABLE, rows({(1, "a"): (1, "x"), (1, "b"): (20, "y"), (1, "d"): (4, "z")}), digest="two")
+    publish_by_hand(
+        made,
+        TABLE,
+        rows({(1, "a"): (1, "x"), (1, "b"): (20, "y"), (1, "d"): (4, "z")}),
+        digest="two",
+    )
     return made
 
 
@@ -74,21 +84,32 @@ def test_a_column_that_was_to_be_left_alone_and_changed_is_named(lake: Lake) -> 
 
 def test_days_that_neither_side_wrote_are_an_error_and_no_equality(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="neither side ever wrote"):
-        compare(PIPELINE, CompareRequest("t", DayRange(day(40), day(42))), Moment(lake, 1), Moment(lake))
+        compare(
+            PIPELINE, CompareRequest("t", DayRange(day(40), day(42))), Moment(lake, 1), Moment(lake)
+        )
 
 
-def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_it(lake: Lake) -> None:
-    renamed = replace(TABLE, columns=(*COLUMNS[:2], Column("m", "BIGINT", "m", nullable=True), COLUMNS[3]))
+def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_it(
+    lake: Lake,
+) -> None:
+    renamed = replace(
+        TABLE, columns=(*COLUMNS[:2], Column("m", "BIGINT", "m", nullable=True), COLUMNS[3])
+    )
     same = [
-        {"day": day(1), "key": k, "m": m, "text": t} for k, m, t in (("a", None, "x"), ("b", 20, "y"), ("d", 4, "Z"))
+        {"day": day(1), "key": k, "m": m, "text": t}
+        for k, m, t in (("a", None, "x"), ("b", 20, "y"), ("d", 4, "Z"))
     ]
     publish_by_hand(lake, renamed, same, digest="three")
     for pipeline in (PIPELINE, Pipeline((Table(renamed),), {})):
         report = compare(pipeline, asked(meant=["text"]), Moment(lake, 2), Moment(lake))
-        assert [(d.added, d.removed, d.changed, dict(d.columns)) for d in report.differing] == [(0, 0, 1, {"text": 1})]
+        assert [(d.added, d.removed, d.changed, dict(d.columns)) for d in report.differing] == [
+            (0, 0, 1, {"text": 1})
+        ]
         told = {c.column: (c.changed, c.nulls_before, c.nulls_after) for c in report.columns}
         assert told == {"text": (1, 0.0, 0.0), "n": (0, 0.0, None), "m": (0, None, 1 / 3)}
-        assert report.unmeant == ["n", "m"], "a column that comes or goes was meant only if it was named"
+        assert report.unmeant == ["n", "m"], (
+            "a column that comes or goes was meant only if it was named"
+        )
         assert report.headline.endswith("1 changed; columns only before: n; columns only after: m")
         meant = asked(meant=["n", "m", "text"])
         assert compare(pipeline, meant, Moment(lake, 2), Moment(lake)).unmeant == []
@@ -100,7 +121,9 @@ def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_
 def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake) -> None:
     for file in lake.table_place("t").local().rglob("*.parquet"):
         file.write_bytes(bytes(file.stat().st_size))
-    report = compare(PIPELINE, asked(), Moment(lake, 2), Moment(lake, at=datetime.now(UTC) + ONE_DAY))
+    report = compare(
+        PIPELINE, asked(), Moment(lake, 2), Moment(lake, at=datetime.now(UTC) + ONE_DAY)
+    )
     assert not report.differing
     assert not report.samples
     with pytest.raises(BackfillError, match="cannot be read"):
@@ -118,7 +141,9 @@ def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
 
 tables = st.dictionaries(
     st.tuples(st.integers(0, 2), st.sampled_from("abc")),
-    st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.one_of(st.none(), st.sampled_from(["", "x"]))),
+    st.tuples(
+        st.one_of(st.none(), st.integers(0, 2)), st.one_of(st.none(), st.sampled_from(["", "x"]))
+    ),
     min_size=1,
 )
 

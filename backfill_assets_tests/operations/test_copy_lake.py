@@ -1,5 +1,5 @@
-"""A lake copied to another folder: every byte, from wherever it is taken up again, and never as of two moments.
-Not here: buckets, and work on the copy (`end_to_end.test_copy_lake`)."""
+"""A lake copied to another folder: every byte, from wherever it is taken up again, and never as of
+two moments. Not here: buckets, and work on the copy (`end_to_end.test_copy_lake`)."""
 
 import hashlib
 import json
@@ -37,8 +37,16 @@ class Killed(BaseException):
 def made(tmp_path: Path) -> Planned:
     made = Planned(tmp_path / "lake")
     made.write("features", {3: 7})
-    create_snapshot(made.lake, made.pipeline, SnapshotRequest("spring", ("features",), unfit="take"))
-    for name in (f"{DAGSTER_FOLDER}/runs.db", f"{RUNS}/instance/run", ".venv/lib.py", f"{FORGOTTEN}/key", "sql/a.sql"):
+    create_snapshot(
+        made.lake, made.pipeline, SnapshotRequest("spring", ("features",), unfit="take")
+    )
+    for name in (
+        f"{DAGSTER_FOLDER}/runs.db",
+        f"{RUNS}/instance/run",
+        ".venv/lib.py",
+        f"{FORGOTTEN}/key",
+        "sql/a.sql",
+    ):
         made.lake.place.write(name, name.encode(), is_private=name.startswith(FORGOTTEN))
     return made
 
@@ -48,17 +56,30 @@ def files(root: Path) -> dict[str, str]:
     found = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
     gone = (".locks/", ".runs/", ".dagster/", ".venv/", ".staging/", MARK)
     candidates = {n: n.split("/", 2)[-1] if n.startswith(".candidates/") else n for n in found}
-    kept = {n: p for n, p in found.items() if not n.startswith(gone) and not candidates[n].startswith(gone)}
+    kept = {
+        n: p
+        for n, p in found.items()
+        if not n.startswith(gone) and not candidates[n].startswith(gone)
+    }
     return {n: hashlib.sha256(p.read_bytes()).hexdigest() for n, p in kept.items()}
 
 
-def test_a_copy_has_every_byte_of_the_lake_and_nothing_of_the_machine(made: Planned, tmp_path: Path) -> None:
+def test_a_copy_has_every_byte_of_the_lake_and_nothing_of_the_machine(
+    made: Planned, tmp_path: Path
+) -> None:
     CandidateWorld.of(made, *BUILT).build_all(5)
     copied = copy_lake(made.lake, tmp_path / "copy")
     assert files(tmp_path / "copy") == files(made.root)
-    assert {p.name for p in (tmp_path / "copy").iterdir()} & {".dagster", ".runs", ".venv", MARK} == set()
+    assert {p.name for p in (tmp_path / "copy").iterdir()} & {
+        ".dagster",
+        ".runs",
+        ".venv",
+        MARK,
+    } == set()
     assert (copied.files, copied.copied) == (len(files(made.root)), len(files(made.root)) - 1)
-    assert (tmp_path / "copy" / FORGOTTEN / "key").stat().st_mode & 0o077 == 0, "for its owner alone"
+    assert (tmp_path / "copy" / FORGOTTEN / "key").stat().st_mode & 0o077 == 0, (
+        "for its owner alone"
+    )
     again = Planned.reopened(tmp_path / "copy")
     assert again.states().view == made.states().view
     assert find_snapshot(again.lake, "spring") == find_snapshot(made.lake, "spring")
@@ -105,7 +126,9 @@ def test_a_copy_that_was_killed_at_any_file_is_no_lake_and_the_same_command_goes
             copy_lake(other.lake, target)
         copied = copy_lake(made.lake, target)
         assert files(target) == files(made.root)
-        assert copied.copied <= copied.files - step // 2 + AT_ONCE, "what was there already is not brought again"
+        assert copied.copied <= copied.files - step // 2 + AT_ONCE, (
+            "what was there already is not brought again"
+        )
     assert 3 < kills < 34
 
 
@@ -134,7 +157,7 @@ def test_one_command_at_a_time_copies_to_a_target(made: Planned, tmp_path: Path)
         copy_lake(made.lake, tmp_path / "copy")
 
 
-def test_what_is_written_during_a_round_comes_with_the_next_one_and_a_lake_that_never_rests_is_refused(
+def test_what_is_written_during_a_round_comes_with_the_next_and_a_restless_lake_is_refused(
     made: Planned, tmp_path: Path
 ) -> None:
     values = iter(range(10, 99))
@@ -166,7 +189,9 @@ def test_a_write_under_way_is_waited_for(made: Planned, tmp_path: Path) -> None:
     copy_lake(made.lake, tmp_path / "copy")
 
 
-def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made: Planned, tmp_path: Path) -> None:
+def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(
+    made: Planned, tmp_path: Path
+) -> None:
     other = Planned(tmp_path / "other")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
@@ -179,8 +204,16 @@ def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made:
         (made.lake, made.root / "copy", "lies in it"),
         (made.lake, tmp_path, "lies in it"),
         (made.lake, other.root / ".candidates" / "copy", "it lies in the lake"),
-        (replace(made.lake, root=local_root("s3://shop/lake")), local_root("s3://shop/lake/copy"), "lies in it"),
-        (replace(made.lake, root=local_root("s3://shop/lake")), local_root("s3://shop"), "lies in it"),
+        (
+            replace(made.lake, root=local_root("s3://shop/lake")),
+            local_root("s3://shop/lake/copy"),
+            "lies in it",
+        ),
+        (
+            replace(made.lake, root=local_root("s3://shop/lake")),
+            local_root("s3://shop"),
+            "lies in it",
+        ),
         (candidate, tmp_path / "copy", "it is a candidate"),
     ):
         before = files(made.root) | files(other.root)
@@ -195,14 +228,19 @@ def test_targets_and_lakes_that_no_copy_can_be_made_of_are_refused_by_name(made:
 
 
 def begun(made: Planned, target: Path) -> Path:
-    """A folder that says of itself that a copy of the lake begins there, as this command leaves one."""
+    """A folder that says of itself that a copy of the lake begins there, as this command leaves
+    one."""
     target.mkdir(mode=0o755)
     (target / MARK).write_text(json.dumps({"from": str(made.root)}))
     return target
 
 
-@pytest.mark.parametrize("name", ["tables", "tables/features", "lake.toml", ".locks", ".locks/copy-lake.lock", "x"])
-def test_a_target_with_a_link_is_refused_and_what_lies_behind_stays(made: Planned, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tables", "tables/features", "lake.toml", ".locks", ".locks/copy-lake.lock", "x"]
+)
+def test_a_target_with_a_link_is_refused_and_what_lies_behind_stays(
+    made: Planned, tmp_path: Path, name: str
+) -> None:
     other, target = Planned(tmp_path / "other"), begun(made, tmp_path / "copy")
     (target / name).parent.mkdir(exist_ok=True)
     (target / name).symlink_to(other.root / name)
@@ -212,7 +250,9 @@ def test_a_target_with_a_link_is_refused_and_what_lies_behind_stays(made: Planne
     assert files(other.root) == before
 
 
-def test_a_target_that_others_may_write_is_refused_whatever_it_says_of_itself(made: Planned, tmp_path: Path) -> None:
+def test_a_target_that_others_may_write_is_refused_whatever_it_says_of_itself(
+    made: Planned, tmp_path: Path
+) -> None:
     for number, folder in enumerate(("", "tables", "tables/features")):
         target = begun(made, tmp_path / f"copy{number}")
         (target / "tables" / "features").mkdir(parents=True)
@@ -222,7 +262,9 @@ def test_a_target_that_others_may_write_is_refused_whatever_it_says_of_itself(ma
         assert not (target / FILE_NAME).exists()
 
 
-@pytest.mark.parametrize("name", ["pipeline.py", "sql", "tables/features/part.parquet", ".plans/p.json", "landing"])
+@pytest.mark.parametrize(
+    "name", ["pipeline.py", "sql", "tables/features/part.parquet", ".plans/p.json", "landing"]
+)
 def test_a_link_or_pipe_in_a_lake_is_refused_by_name_and_nothing_is_copied(
     made: Planned, tmp_path: Path, name: str
 ) -> None:
@@ -245,7 +287,9 @@ def test_links_that_a_lake_can_do_without_are_left_out(made: Planned, tmp_path: 
     assert files(tmp_path / "copy") == files(made.root)
 
 
-@pytest.mark.parametrize("name", ["../escaped", "tables/../../escaped", "/escaped", "sql//escaped", "sql/"])
+@pytest.mark.parametrize(
+    "name", ["../escaped", "tables/../../escaped", "/escaped", "sql//escaped", "sql/"]
+)
 def test_an_object_whose_name_leads_out_of_a_folder_is_refused_by_name(
     made: Planned, tmp_path: Path, name: str
 ) -> None:

@@ -1,5 +1,6 @@
-"""What the doctor finds in lakes that were hurt on purpose, each fault by its object, its level and what to do.
-Not here: what becomes of a table's data and log (`test_doctor_verify`, `test_doctor_tables`)."""
+"""What the doctor finds in lakes that were hurt on purpose, each fault by its object, its level and
+what to do. Not here: what becomes of a table's data and log (`test_doctor_verify`,
+`test_doctor_tables`)."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +18,12 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import record
-from backfill_assets.operations.doctor import EVENT_STORAGE, KEEPS_BACKFILLS, doctor, examine_daemons
+from backfill_assets.operations.doctor import (
+    EVENT_STORAGE,
+    KEEPS_BACKFILLS,
+    doctor,
+    examine_daemons,
+)
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
@@ -61,7 +67,9 @@ def name_no_table(lake: Lake, *_: object) -> None:
 
 def withdraw(lake: Lake, *_: object) -> None:
     gone = {**landed(START, datetime(2027, 1, 2, tzinfo=UTC)), "event": "withdrawn"}
-    write_rows(lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, [gone], Receipt("f", FILES.name, "accept", {})
+    )
 
 
 def delete_arrivals(lake: Lake, *_: object) -> None:
@@ -70,49 +78,79 @@ def delete_arrivals(lake: Lake, *_: object) -> None:
 
 HARMS: dict[str, tuple[Harm, str, Level, tuple[str, ...]]] = {
     "others may put programs into the cache": (
-        open_cache, "the cache {root}/cache", Level.ERROR, ("may be written by everyone",),
+        open_cache,
+        "the cache {root}/cache",
+        Level.ERROR,
+        ("may be written by everyone",),
     ),
     "this user may only read": (
-        lambda lake, _, patch: patch.setattr(os, "access", lambda path, _mode: Path(path) != lake.root),
-        "{root}", Level.WARN, ("commands that write are refused",),
+        lambda lake, _, patch: patch.setattr(
+            os, "access", lambda path, _mode: Path(path) != lake.root
+        ),
+        "{root}",
+        Level.WARN,
+        ("commands that write are refused",),
     ),
     "it is another user's": (give_settings_away, "the lake {root}", Level.ERROR, ("belongs to",)),
     "a damaged lake version": (
-        damage_a_version, "the lake {root}", Level.ERROR, ("of its log is not what was written",),
+        damage_a_version,
+        "the lake {root}",
+        Level.ERROR,
+        ("of its log is not what was written",),
     ),
     "settings name no table": (name_no_table, "{root}/lake.toml", Level.ERROR, ("names nope",)),
     "a gap in a log": (
         lambda lake, *_: make_commit(staging(lake), 3),
-        "the table staging", Level.ERROR, ("its log lacks version(s) 2",),
+        "the table staging",
+        Level.ERROR,
+        ("its log lacks version(s) 2",),
     ),
     "a cut data file": (
         lambda lake, *_: (staging(lake) / f"event_date={START}/part-1.parquet").write_bytes(b"PA"),
-        "the table staging", Level.ERROR, ("1 data file(s) have another size than written",),
+        "the table staging",
+        Level.ERROR,
+        ("1 data file(s) have another size than written",),
     ),
     "another program changed the ledger": (
-        delete_arrivals, "the table arrivals", Level.WARN, ("backfill-assets backfill --from", "--tables raw"),
+        delete_arrivals,
+        "the table arrivals",
+        Level.WARN,
+        ("backfill-assets backfill --from", "--tables raw"),
     ),
     "rows differ from receipts": (  # a file is added, and the old one not removed
-        lambda lake, pipeline, _: build(lake, pipeline, "staging", {SECOND: 4}), "the table staging", Level.ERROR,
+        lambda lake, pipeline, _: build(lake, pipeline, "staging", {SECOND: 4}),
+        "the table staging",
+        Level.ERROR,
         (f"{SECOND}: 7 rows, receipt 4", f"--force --from {SECOND} --to {SECOND} --tables staging"),
     ),
     "a table that the pipeline lacks": (
         lambda lake, *_: [make_commit(lake.tables / name, 0) for name in ("too_late", "down")],
-        "the tables", Level.WARN,
-        ("the pipeline lacks down:", "Declare them again, or move their folders out of {root}/tables"),
+        "the tables",
+        Level.WARN,
+        (
+            "the pipeline lacks down:",
+            "Declare them again, or move their folders out of {root}/tables",
+        ),
     ),
     "files of no version": (
         lambda lake, *_: (staging(lake) / "event_date=2024-01-01-x.parquet").write_bytes(b"12345"),
-        "the table staging", Level.OK, ("1 data file(s), 5 bytes, belong to no version",),
+        "the table staging",
+        Level.OK,
+        ("1 data file(s), 5 bytes, belong to no version",),
     ),
     "more rows than landed": (
-        lambda lake, pipeline, _: build(lake, pipeline, "quarantine", {START: 1}), "the ledger", Level.ERROR,
+        lambda lake, pipeline, _: build(lake, pipeline, "quarantine", {START: 1}),
+        "the ledger",
+        Level.ERROR,
         (f"1 loaded day(s) do not add up ({START}); {START}: 1 row(s) more than landed",),
     ),
     "rows of a withdrawn file are loaded": (
-        withdraw, "the ledger", Level.OK, ("less 3 loaded from files, or by settings, that no longer count",),
+        withdraw,
+        "the ledger",
+        Level.OK,
+        ("less 3 loaded from files, or by settings, that no longer count",),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HARMS)
@@ -139,7 +177,12 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("", True), ("telemetry:\n  enabled: false\n", True), (f"{EVENT_STORAGE}\n", False), ("storage: {}\n", False)],
+    [
+        ("", True),
+        ("telemetry:\n  enabled: false\n", True),
+        (f"{EVENT_STORAGE}\n", False),
+        ("storage: {}\n", False),
+    ],
 )
 def test_a_home_of_dagster_that_names_no_storage_of_events_is_told_the_line(
     text: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,11 +192,15 @@ def test_a_home_of_dagster_that_names_no_storage_of_events_is_told_the_line(
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     lake, _ = synthetic_lake(tmp_path, 2)
     found = about(lake, f"Dagster's {home / 'dagster.yaml'}")
-    assert [d.advice for d in found] == [f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"] * told
+    assert [d.advice for d in found] == [
+        f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
+    ] * told
 
 
 def test_what_is_wrong_with_a_named_source_is_told_of_its_own_section(tmp_path: Path) -> None:
-    written = TWO_SOURCES.replace("landing/*.csv", "landing/{a}/*.csv", 1).replace("landing/*.csv", "none/*.csv")
+    written = TWO_SOURCES.replace("landing/*.csv", "landing/{a}/*.csv", 1).replace(
+        "landing/*.csv", "none/*.csv"
+    )
     (tmp_path / "lake.toml").write_text(written)
     told = doctor(tmp_path, tables)
     (pattern,) = [d for d in told if "braces" in d.what]
@@ -196,13 +243,16 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("home", "variable", "told"), [("here", "", True), ("here", "1", False), ("elsewhere", "", False)]
+    ("home", "variable", "told"),
+    [("here", "", True), ("here", "1", False), ("elsewhere", "", False)],
 )
 def test_a_daemon_that_ends_backfills_while_the_code_server_is_away_is_told(
     home: str, variable: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "here"))
     environ = {"DAGSTER_HOME": f"{tmp_path / home}/", KEEPS_BACKFILLS: variable}
-    found = list(examine_daemons(lambda program: [(7, environ)] if program == "dagster-daemon" else []))
+    found = list(
+        examine_daemons(lambda program: [(7, environ)] if program == "dagster-daemon" else [])
+    )
     assert [f.level for f in found] == [Level.WARN] * told
     assert all("process 7" in str(f) and f"{KEEPS_BACKFILLS}=1" in str(f) for f in found)

@@ -18,7 +18,10 @@ from backfill_assets.places.choice import place_at
 from backfill_assets.places.folder import Folder
 from backfill_assets_tests.files import SMALLEST
 
-CREATES, REPLACES = "of many that create an object at once", "of many that replace what they read at once"
+CREATES, REPLACES = (
+    "of many that create an object at once",
+    "of many that replace what they read at once",
+)
 LEAVES, STALE = "a creation leaves the object", "of what was replaced meanwhile is refused"
 GONE, LISTED = "of what was deleted meanwhile is refused", "a listing shows what was written"
 
@@ -34,7 +37,13 @@ class Unheard(Folder):
     """A store that does what a condition forbids, and says that it did not."""
 
     def write(
-        self, name: str, content: bytes, *, if_absent: bool = False, if_unchanged: Token | None = None, **_: Any
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
+        **_: Any,
     ) -> Token:
         seen = self.token(name)
         done = super().write(name, content)
@@ -86,12 +95,22 @@ def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     root = local_root(bucket_address)
     place_at(root).write(FILE_NAME, SMALLEST.replace('"landing', '"/landing').encode())
-    found = {f.object: (f.level, f.what) for f in doctor(root, lambda _: ()) if bucket_address in f.object}
+    found = {
+        f.object: (f.level, f.what)
+        for f in doctor(root, lambda _: ())
+        if bucket_address in f.object
+    }
     assert found[f"the store {bucket_address}"][0] is Level.OK
     assert "for a day of 0 table(s), 0.0000 $" in found[f"requests to {bucket_address}"][1]
 
 
 def test_the_price_of_requests_follows_the_tables(tmp_path: Path) -> None:
     six, twelve = (estimate(Folder(str(tmp_path)), tables).what for tables in (6, 12))
-    assert "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 224,640 a day, 21.77 $ a month" in six
-    assert "about 1,800 for a day of 12 table(s), 0.0043 $; 3 sensors each 30 s: 449,280 a day" in twelve
+    assert (
+        "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 224,640 a day, 21.77 $ "
+        "a month" in six
+    )
+    assert (
+        "about 1,800 for a day of 12 table(s), 0.0043 $; 3 sensors each 30 s: 449,280 a day"
+        in twelve
+    )

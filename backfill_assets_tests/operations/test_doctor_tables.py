@@ -1,5 +1,6 @@
-"""What an inspection of a table means: torn and gapped logs end it, and every finding ends in what to do.
-Not here: lakes that were really hurt (`test_doctor`), and inspecting (`lake.test_inspection`)."""
+"""What an inspection of a table means: torn and gapped logs end it, and every finding ends in what
+to do. Not here: lakes that were really hurt (`test_doctor`), and inspecting
+(`lake.test_inspection`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -58,7 +59,9 @@ class Seen:
 
 
 def receipt(rows: int) -> DayReceipt:
-    return DayReceipt(DayEntry(rows, "F", "digest"), 1, "write", CODE.code_digest, CODE.settings_digest, "run", "")
+    return DayReceipt(
+        DayEntry(rows, "F", "digest"), 1, "write", CODE.code_digest, CODE.settings_digest, "run", ""
+    )
 
 
 def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -> list[Diagnosis]:
@@ -73,7 +76,10 @@ def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -
 
 def test_of_a_table_that_others_write_no_command_is_named_that_refuses_it() -> None:
     theirs = replace(STAGING, external="/warehouse/staging")
-    for found in ({"day_rows": {day(0): 2}}, {"absent": (f"others-1/event_date={day(0)}/part-0.parquet",)}):
+    for found in (
+        {"day_rows": {day(0): 2}},
+        {"absent": (f"others-1/event_date={day(0)}/part-0.parquet",)},
+    ):
         [only] = examine(theirs, **found)
         assert "backfill --force" not in only.advice
         assert "`backfill-assets catch-up` follows their newest version" in only.advice
@@ -87,7 +93,8 @@ def test_a_log_that_does_not_tell_rows_asks_for_a_deeper_look() -> None:
 
 def test_days_that_others_changed_are_told_by_what_makes_them_again_and_not_by_their_rows() -> None:
     [table], [ledger], [files] = (
-        examine(contract, changed=True, foreign=(1,), day_rows={day(0): 9}) for contract in (STAGING, ARRIVALS, FILES)
+        examine(contract, changed=True, foreign=(1,), day_rows={day(0): 9})
+        for contract in (STAGING, ARRIVALS, FILES)
     )
     assert table.level is Level.WARN
     assert f"backfill --from {day(0)} --to {day(0)} --tables staging`" in table.advice
@@ -108,7 +115,9 @@ def told(lake: Lake, entries: Mapping[date, DayEntry]) -> None:
     replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
 
 
-def test_receipts_that_fingerprint_in_another_way_are_no_alarm_but_for_their_count_of_rows(tmp_path: Path) -> None:
+def test_receipts_that_fingerprint_in_another_way_are_no_alarm_but_for_their_count_of_rows(
+    tmp_path: Path,
+) -> None:
     lake = bare_lake(tmp_path)
     told(lake, {day(n): DayEntry(1, "F", "digest", scheme=1) for n in range(3)})
     found = looked_at(lake)
@@ -134,13 +143,19 @@ def test_a_whole_snapshot_is_one_line_that_says_what_only_it_holds(reader: LakeR
     for _ in range(2):  # it shares no file with the table, whatever becomes of that
         [only] = examine_snapshots(reader.lake)
         told = f"staging: {len(files_of(reader))} file(s), {size} bytes"
-        assert (only.level, only.object, only.what) == (Level.OK, "the snapshot spring", f"{told}; all are there")
+        assert (only.level, only.object, only.what) == (
+            Level.OK,
+            "the snapshot spring",
+            f"{told}; all are there",
+        )
         [deep] = examine_snapshots(reader.lake, deep=True)
         assert (deep.level, deep.what) == (Level.OK, f"{told}; all are the bytes that were kept")
         rebuilt_and_vacuumed(reader, 1)
 
 
-def test_a_changed_byte_is_found_by_reading_all_and_a_missing_file_at_once(reader: LakeReader) -> None:
+def test_a_changed_byte_is_found_by_reading_all_and_a_missing_file_at_once(
+    reader: LakeReader,
+) -> None:
     [file, *_] = files_of(reader)
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -183,7 +198,7 @@ def test_the_doctor_looks_at_snapshots(reader: LakeReader) -> None:
 
 
 @pytest.mark.parametrize("by", [["order_date"], []], ids=["by the day", "not laid out"])
-def test_days_of_others_equal_their_receipts_with_a_column_that_came_later_and_beside_rows_without_a_day(
+def test_days_of_others_equal_their_receipts_beside_a_later_column_and_rows_without_a_day(
     tmp_path: Path, by: list[str]
 ) -> None:
     others = Others(tmp_path, by)
@@ -193,12 +208,18 @@ def test_days_of_others_equal_their_receipts_with_a_column_that_came_later_and_b
     write_deltalake(others.place, later, mode="append", schema_mode="merge")
     assert others.look() == [str(D4)]
     contracts = chosen_pipeline(others.lake).contracts
-    assert [d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK] == []
+    assert [
+        d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK
+    ] == []
     others.table().optimize.compact()
     assert others.look() == [], "files that were written again have the column now, without a value"
-    assert [d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK] == []
+    assert [
+        d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK
+    ] == []
     stated = others.lake.store.view("orders", "order_date").latest[D1].entry
-    assert differing_days(others.lake, contracts[0], {D1: replace(stated, fingerprint="1")}, {}) == [D1]
+    assert differing_days(
+        others.lake, contracts[0], {D1: replace(stated, fingerprint="1")}, {}
+    ) == [D1]
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

@@ -1,5 +1,6 @@
-"""Every way in which a lake is hurt behind our back is named with the way back: one by one, and all at once.
-Not here: the command (`cli.test_doctor`), and single findings about inspections (`test_doctor_tables`)."""
+"""Every way in which a lake is hurt behind our back is named with the way back: one by one, and all
+at once. Not here: the command (`cli.test_doctor`), and single findings about inspections
+(`test_doctor_tables`)."""
 
 import gzip
 import json
@@ -81,43 +82,67 @@ def write_as_others(made: Planned, n: int, rows: int, **how: str) -> None:
 HURTS: dict[str, tuple[Callable[[Planned], object], str, str, str]] = {
     "a file is deleted": (
         lambda m: data_file(m, "features", 0).unlink(),
-        "features", "data file(s) of its newest version are gone", f"--force --from {day(0)} --to",
+        "features",
+        "data file(s) of its newest version are gone",
+        f"--force --from {day(0)} --to",
     ),
     "a byte of data": (
         lambda m: flip(data_file(m, "staging", 1), 30),
-        "staging", "hold other bytes than were written", f"--force --from {day(1)} --to",
+        "staging",
+        "hold other bytes than were written",
+        f"--force --from {day(1)} --to",
     ),
     "a byte that holds no row": (
         lambda m: flip(data_file(m, "staging", 2), -20),
-        "staging", "hold other bytes than were written", "--force --from",
+        "staging",
+        "hold other bytes than were written",
+        "--force --from",
     ),
     "a byte of a checkpoint": (
         lambda m: flip(checkpoint_file(folder(m, "staging"), 19), 200),
-        "staging", "a checkpoint of its log", "mend staging --yes",
+        "staging",
+        "a checkpoint of its log",
+        "mend staging --yes",
     ),
     "a receipt is edited": (
-        lambda m: edit(commit_file(folder(m, "staging"), 3)), "staging", "of its log were edited", "from a backup",
+        lambda m: edit(commit_file(folder(m, "staging"), 3)),
+        "staging",
+        "of its log were edited",
+        "from a backup",
     ),
     "the newest receipt is edited": (
-        lambda m: edit(newest(m, "staging")), "staging", "of its log were edited", "from a backup",
+        lambda m: edit(newest(m, "staging")),
+        "staging",
+        "of its log were edited",
+        "from a backup",
     ),
     "the newest commit is cut": (
         lambda m: newest(m, "raw").write_bytes(newest(m, "raw").read_bytes()[:-40]),
-        "raw", "is torn (the newest", "mend raw --yes",
+        "raw",
+        "is torn (the newest",
+        "mend raw --yes",
     ),
     "rows are appended": (
         lambda m: write_as_others(m, 5, 9, mode="append"),
-        "features", f"changed data and are not ours ({day(5)}", f"--from {day(5)} --to",
+        "features",
+        f"changed data and are not ours ({day(5)}",
+        f"--from {day(5)} --to",
     ),
     "a day is emptied": (
-        lambda m: write_as_others(m, 7, 0, mode="overwrite", predicate=f"feature_date = '{day(7)}'"),
-        "features", f"{day(7)})", f"--to {day(7)}",
+        lambda m: write_as_others(
+            m, 7, 0, mode="overwrite", predicate=f"feature_date = '{day(7)}'"
+        ),
+        "features",
+        f"{day(7)})",
+        f"--to {day(7)}",
     ),
-}  # fmt: skip
+}
 
 
 def names(found: list[Diagnosis], table: str, told: str, advice: str) -> bool:
-    return any(f"the table {table}" == d.object and told in d.what and advice in d.advice for d in found)
+    return any(
+        f"the table {table}" == d.object and told in d.what and advice in d.advice for d in found
+    )
 
 
 @pytest.mark.parametrize("name", HURTS)
@@ -129,7 +154,10 @@ def test_each_harm_is_named_with_the_way_back(made: Planned, name: str) -> None:
 
 
 def test_a_data_file_that_a_bucket_lost_is_named_and_hides_no_other_day(
-    made: Planned, bucket_address: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    made: Planned,
+    bucket_address: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path_factory.mktemp("state")))
     root = local_root(bucket_address)
@@ -137,9 +165,18 @@ def test_a_data_file_that_a_bucket_lost_is_named_and_hides_no_other_day(
     lake, features = open_lake(root), made.contract("features")
     lost = next(f for f in files_of(lake, features) if f.partition == str(day(0)))
     lake.table_place("features").delete(lost.path)
-    found = [d for d in verify(lake, made.pipeline.contracts, EVERYTHING) if d.level is not Level.OK]
-    assert names(found, "features", "data file(s) of its newest version are gone", f"--force --from {day(0)} --to")
-    assert [d.what for d in found if d.object == "the contents of features"] == [f"1 day(s) cannot be read: {day(0)}"]
+    found = [
+        d for d in verify(lake, made.pipeline.contracts, EVERYTHING) if d.level is not Level.OK
+    ]
+    assert names(
+        found,
+        "features",
+        "data file(s) of its newest version are gone",
+        f"--force --from {day(0)} --to",
+    )
+    assert [d.what for d in found if d.object == "the contents of features"] == [
+        f"1 day(s) cannot be read: {day(0)}"
+    ]
 
 
 def test_all_harms_at_once_are_named_each(made: Planned) -> None:
@@ -149,25 +186,42 @@ def test_all_harms_at_once_are_named_each(made: Planned) -> None:
     assert [name for name, (_, *told) in HURTS.items() if not names(found, *told)] == []
 
 
-def test_a_kept_state_that_is_not_what_the_commits_say_is_named_until_it_is_deleted(made: Planned) -> None:
+def test_a_kept_state_that_is_not_what_the_commits_say_is_named_until_it_is_deleted(
+    made: Planned,
+) -> None:
     kept = state_file(folder(made, "staging"), 19)
     text = gzip.decompress(kept.read_bytes()).decode()
-    kept.write_bytes(gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode()))
+    kept.write_bytes(
+        gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode())
+    )
     found = wrong(made)
-    assert names(found, "staging", "1 kept state(s) of its log are not what its commits say", "rm /"), found
+    assert names(
+        found, "staging", "1 kept state(s) of its log are not what its commits say", "rm /"
+    ), found
     [command] = re.findall(r"`rm (\S+)`", "".join(d.advice for d in found))
     Path(command).unlink()
     assert wrong(made) == []
 
 
-def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_other_rows(made: Planned) -> None:
+def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_other_rows(
+    made: Planned,
+) -> None:
     newest(made, "raw").unlink()
     before = versions(made.lake.table_place("raw"))[-1]
-    assert names(wrong(made), "raw", f"version(s) {before + 1}, the newest of its log, are gone", "mend raw --yes")
+    assert names(
+        wrong(made),
+        "raw",
+        f"version(s) {before + 1}, the newest of its log, are gone",
+        "mend raw --yes",
+    )
     mend(made.lake, made.contract("raw"), Provenance("test"))
     [mended] = made.lake.store.commits("raw", before)
     assert mended.receipt is not None
-    assert (mended.version, mended.receipt.reason, dict(mended.receipt.days)) == (before + 1, "mend", {})
+    assert (mended.version, mended.receipt.reason, dict(mended.receipt.days)) == (
+        before + 1,
+        "mend",
+        {},
+    )
 
 
 def test_any_byte_of_a_data_file_is_found(made: Planned) -> None:
@@ -190,7 +244,9 @@ def test_files_of_earlier_versions_are_read_when_asked(made: Planned) -> None:
     assert names(wrong(made), "staging", "of earlier versions hold other bytes", "rollback")
 
 
-def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(made: Planned) -> None:
+def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(
+    made: Planned,
+) -> None:
     """As earlier releases wrote it: commits that name no digests, and no note beside the log."""
     table = folder(made, "features")
     for version in versions(table):

@@ -1,5 +1,5 @@
-"""Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted. No JVM.
-Not here: the commands (`cli.test_demo`)."""
+"""Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted.
+No JVM. Not here: the commands (`cli.test_demo`)."""
 
 import time
 from datetime import date
@@ -27,7 +27,9 @@ NAMES = sorted(examples())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_new_lake_holds_settings_steps_and_files_that_have_landed(tmp_path: Path, name: str) -> None:
+def test_a_new_lake_holds_settings_steps_and_files_that_have_landed(
+    tmp_path: Path, name: str
+) -> None:
     root = tmp_path / "new"
     make_example(name, root)
     lake = open_lake(root)
@@ -38,7 +40,9 @@ def test_a_new_lake_holds_settings_steps_and_files_that_have_landed(tmp_path: Pa
     sources = lake.settings.delivered.values()
     landed = [f.path for s in sources for f in list_landing(s.files, root, s.format).files]
     assert landed or (root / "generate.sql").is_file()
-    assert all(f.stat().st_mtime < time.time() - 60 for f in (*landed, *(root / "later").rglob("*.*")))
+    assert all(
+        f.stat().st_mtime < time.time() - 60 for f in (*landed, *(root / "later").rglob("*.*"))
+    )
 
 
 def test_a_folder_that_holds_anything_is_left_as_it_is(tmp_path: Path) -> None:
@@ -63,11 +67,17 @@ def test_what_is_made_is_known_again_and_has_the_settings_that_were_shown(tmp_pa
     assert load_settings(tmp_path) == sample_settings(DAYS)
     landed = list((tmp_path / "landing").rglob("*.jsonl"))
     assert landed
-    assert all(path.stat().st_mtime < path.parent.stat().st_mtime for path in landed), "a scan need not wait for them"
+    assert all(path.stat().st_mtime < path.parent.stat().st_mtime for path in landed), (
+        "a scan need not wait for them"
+    )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"first": "soon", "end": "later"}', '{"first": "2026-01-01"}'])
-def test_a_damaged_marker_is_told_and_nothing_is_taken_for_a_sample(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"first": "soon", "end": "later"}', '{"first": "2026-01-01"}']
+)
+def test_a_damaged_marker_is_told_and_nothing_is_taken_for_a_sample(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / MARKER).write_text(text)
     with pytest.raises(SettingsError, match="Remove the lake by hand"):
         sample_days(tmp_path)

@@ -1,5 +1,6 @@
-"""Days of a table in a folder elsewhere: those that changed, whole, once; whatever was there and was stopped.
-Not here: PostgreSQL (`end_to_end.test_export_postgres`), and the notes themselves (`test_export_sinks`)."""
+"""Days of a table in a folder elsewhere: those that changed, whole, once; whatever was there and
+was stopped. Not here: PostgreSQL (`end_to_end.test_export_postgres`), and the notes themselves
+(`test_export_sinks`)."""
 
 import json
 import shutil
@@ -47,7 +48,9 @@ def test_a_first_export_brings_every_day_a_second_one_nothing_and_a_third_only_d
     assert [values(out / "staging")[day(n)] for n in range(4)] == [1, 2, 2, 1]
 
 
-def test_days_go_to_a_bucket_and_are_replaced_there(made: Planned, bucket_address: str, tmp_path: Path) -> None:
+def test_days_go_to_a_bucket_and_are_replaced_there(
+    made: Planned, bucket_address: str, tmp_path: Path
+) -> None:
     to = f"{bucket_address}/out/"
 
     def there() -> dict[date, Any]:
@@ -67,7 +70,7 @@ def test_days_go_to_a_bucket_and_are_replaced_there(made: Planned, bucket_addres
         export(made.lake, made.pipeline, "staging", "ftp://host/out")
 
 
-def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
+def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned(
     made: Planned, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -85,7 +88,9 @@ def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
 
 
-def test_an_export_whose_files_an_erasure_takes_away_says_so_and_is_done_again(made: Planned, tmp_path: Path) -> None:
+def test_an_export_whose_files_an_erasure_takes_away_says_so_and_is_done_again(
+    made: Planned, tmp_path: Path
+) -> None:
     out, old = tmp_path / "out", made.lake.store.data_files(made.contract("staging"))
 
     def erased() -> None:
@@ -95,14 +100,18 @@ def test_an_export_whose_files_an_erasure_takes_away_says_so_and_is_done_again(m
 
     with (
         doing_before(FolderSink.replace, erased),
-        pytest.raises(BackfillError, match=r"took files of the exported version away meanwhile.* Export again"),
+        pytest.raises(
+            BackfillError, match=r"took files of the exported version away meanwhile.* Export again"
+        ),
     ):
         export(made.lake, made.pipeline, "staging", str(out))
     export(made.lake, made.pipeline, "staging", str(out))
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 9)
 
 
-def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(made: Planned, tmp_path: Path) -> None:
+def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(
+    made: Planned, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     for value in (2, 3, 4):
         made.write("staging", dict.fromkeys(range(DAYS), value))
@@ -114,12 +123,17 @@ def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(made: Pl
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 5)
 
 
-def test_notes_of_an_earlier_release_get_the_types_of_what_the_place_holds(made: Planned, tmp_path: Path) -> None:
+def test_notes_of_an_earlier_release_get_the_types_of_what_the_place_holds(
+    made: Planned, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     export(made.lake, made.pipeline, "staging", str(out))
     notes = out / "staging" / NOTES
     whole = notes.read_text()
-    brief = {d: {**h, "fingerprint": h["fingerprint"].rsplit(":", 2)[0]} for d, h in json.loads(whole).items()}
+    brief = {
+        d: {**h, "fingerprint": h["fingerprint"].rsplit(":", 2)[0]}
+        for d, h in json.loads(whole).items()
+    }
     notes.write_text(json.dumps(brief))
     assert export(made.lake, made.pipeline, "staging", str(out)).same == DAYS
     assert json.loads(notes.read_text()) == json.loads(whole)
@@ -148,7 +162,9 @@ def test_a_place_that_holds_a_newer_version_is_left_alone(made: Planned, tmp_pat
     out = tmp_path / "out"
     export(made.lake, made.pipeline, "staging", str(out))
     notes = out / "staging" / NOTES
-    notes.write_text(notes.read_text().replace('"version": 1', '"version": 9').replace('"rows": 1', '"rows": 2'))
+    notes.write_text(
+        notes.read_text().replace('"version": 1', '"version": 9').replace('"rows": 1', '"rows": 2')
+    )
     done = export(made.lake, made.pipeline, "staging", str(out))
     assert (done.replaced, done.newer) == ((), DAYS)
 
@@ -158,7 +174,9 @@ def test_the_lakes_own_tables_are_no_place(made: Planned) -> None:
         export(made.lake, made.pipeline, "staging", str(made.lake.tables))
 
 
-def test_exports_of_the_settings_are_done_by_name_and_an_unknown_one_is_refused(made: Planned) -> None:
+def test_exports_of_the_settings_are_done_by_name_and_an_unknown_one_is_refused(
+    made: Planned,
+) -> None:
     with (made.lake.root / FILE_NAME).open("a") as toml:
         toml.write('[exports.shop]\ntable = "staging"\nto = "out"\n')
     lake = Lake(made.lake.root, load_settings(made.lake.root))

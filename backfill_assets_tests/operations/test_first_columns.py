@@ -14,9 +14,26 @@ from backfill_assets_tests.lake.landed import land
 
 @pytest.mark.parametrize(
     "name",
-    ["from", "to", "desc", "limit", "values", "range", "select", "user", "group", "order", "current_date", "größe",
-     "Order Id", "2nd", "a`b", "a.b", ""],
-)  # fmt: skip
+    [
+        "from",
+        "to",
+        "desc",
+        "limit",
+        "values",
+        "range",
+        "select",
+        "user",
+        "group",
+        "order",
+        "current_date",
+        "größe",
+        "Order Id",
+        "2nd",
+        "a`b",
+        "a.b",
+        "",
+    ],
+)
 def test_a_name_that_sql_keeps_or_cannot_read_is_in_backticks_and_one_expression(name: str) -> None:
     assert ticked(name) == "`" + name.replace("`", "``") + "`"
     assert expressions(f"{ticked(name)} AS v") == (f"{ticked(name)} AS v",)
@@ -24,10 +41,20 @@ def test_a_name_that_sql_keeps_or_cannot_read_is_in_backticks_and_one_expression
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("Größe", "grosse"), ("Order Id", "order_id"), ("naïve", "naive"), ("reason", "own_reason"), ("2nd", "own_2nd"),
-     ("名前", "own___"), ("\u202ex", "own__x"), ("total", "total_2")],
-)  # fmt: skip
-def test_a_name_in_the_lake_is_plain_free_and_not_one_of_the_tables_own(text: str, name: str) -> None:
+    [
+        ("Größe", "grosse"),
+        ("Order Id", "order_id"),
+        ("naïve", "naive"),
+        ("reason", "own_reason"),
+        ("2nd", "own_2nd"),
+        ("名前", "own___"),
+        ("\u202ex", "own__x"),
+        ("total", "total_2"),
+    ],
+)
+def test_a_name_in_the_lake_is_plain_free_and_not_one_of_the_tables_own(
+    text: str, name: str
+) -> None:
     assert free_name(text, {"total"}) == name
     assert plain_name(name) == name
 
@@ -44,9 +71,18 @@ SAID: dict[str, tuple[bytes, dict[str, Any]]] = {
     "tabs": (b"a\tb,c\n1\t2\n", {"separator": "\t"}),
     "two that fit": (b"a;b|c\n1;2|3\n", PLAIN),
     "broken under all": (b'a;b\n1;"2"x\n', PLAIN),
-    "decimal commas": (b"a;b;c\nx;2,5;\ny;-1,0;\n", {**SEMICOLONS, "numbers": ["b"], "decimal": ","}),
-    "thousands": (b"a;b\n1.000;2,5\n", {**SEMICOLONS, "numbers": ["a", "b"], "decimal": ",", "thousands": "."}),
-    "dates are no numbers": (b"a;b\n01.03.2024;2,5\n", {**SEMICOLONS, "numbers": ["b"], "decimal": ","}),
+    "decimal commas": (
+        b"a;b;c\nx;2,5;\ny;-1,0;\n",
+        {**SEMICOLONS, "numbers": ["b"], "decimal": ","},
+    ),
+    "thousands": (
+        b"a;b\n1.000;2,5\n",
+        {**SEMICOLONS, "numbers": ["a", "b"], "decimal": ",", "thousands": "."},
+    ),
+    "dates are no numbers": (
+        b"a;b\n01.03.2024;2,5\n",
+        {**SEMICOLONS, "numbers": ["b"], "decimal": ","},
+    ),
     "windows": ("a,b\nM\xfcller,\u20ac\n".encode("cp1252"), {"encoding": "cp1252"}),
     "utf-8 with a mark": ("\ufeffa,b\nMüller,1\n".encode(), PLAIN),
     "utf-16": ("\ufeffa;b\nMüller;1\n".encode("utf-16-le"), {"encoding": "utf-16", **SEMICOLONS}),

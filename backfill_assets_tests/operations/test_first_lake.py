@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.operations.first_lake import Landed, first_sources, first_toml, landed_form, trial
+from backfill_assets.operations.first_lake import (
+    Landed,
+    first_sources,
+    first_toml,
+    landed_form,
+    trial,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +35,9 @@ def landed(lake: Path, files: dict[str, str], globs: dict[str, str]) -> dict[str
 
 @pytest.mark.slow
 def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_path: Path) -> None:
-    text = "Nr;at;kunde;betrag\n" + "".join(f"{n};2024-03-01 10:00:00;Zoë {n % 3};1.{n}00,50\n" for n in range(1, 9))
+    text = "Nr;at;kunde;betrag\n" + "".join(
+        f"{n};2024-03-01 10:00:00;Zoë {n % 3};1.{n}00,50\n" for n in range(1, 9)
+    )
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "o-2024-03-02.csv").write_bytes(text.encode("cp1252"))
     here = landed(tmp_path, {}, {"": "landing/*.csv"})
@@ -37,8 +45,12 @@ def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_pat
     source = load_settings(tmp_path, {}).source
     assert source.payload == {"kunde": "STRING", "betrag": "DECIMAL(18,2)"}
     assert source.dialect.declared == {
-        "encoding": "cp1252", "separator": ";", "numbers": ["Nr", "betrag"], "decimal": ",", "thousands": ".",
-    }  # fmt: skip
+        "encoding": "cp1252",
+        "separator": ";",
+        "numbers": ["Nr", "betrag"],
+        "decimal": ",",
+        "thousands": ".",
+    }
     two = landed(tmp_path, {"b/b-2024-03-02.csv": BOUGHT}, {"a": "landing/*.csv", "b": "b/*.csv"})
     (tmp_path / "lake.toml").write_text(first_toml(first_sources(two, {}), two, {}))
     made = load_settings(tmp_path, {}).sources
@@ -61,10 +73,17 @@ def test_several_sources_share_their_entity_and_features_are_of_the_first(
 ) -> None:
     (tmp_path / "lake.toml").write_text(first_toml(first_sources(two, {}), two, {}))
     made = load_settings(tmp_path, {})
-    assert {n: (s.files, s.select.rpartition("AS event_key")[0][-10:]) for n, s in made.sources.items()} == {
-        "orders": ("in/orders/*.csv", " order_id "), "refunds": ("in/refunds/*.csv", "refund_id "),
-    }  # fmt: skip
-    assert (made.start_date, made.features.entity, made.features.source) == (date(2024, 3, 1), ("customer",), "orders")
+    assert {
+        n: (s.files, s.select.rpartition("AS event_key")[0][-10:]) for n, s in made.sources.items()
+    } == {
+        "orders": ("in/orders/*.csv", " order_id "),
+        "refunds": ("in/refunds/*.csv", "refund_id "),
+    }
+    assert (made.start_date, made.features.entity, made.features.source) == (
+        date(2024, 3, 1),
+        ("customer",),
+        "orders",
+    )
     assert made.labels.source == "orders"
     assert " action AS op," in made.sources["refunds"].select
 
@@ -77,8 +96,12 @@ def test_a_trial_shows_the_deliveries_of_each_source_and_what_the_load_refuses(
     guesses = first_sources(two, {})
     tried = trial(tmp_path, first_toml(guesses, two, {}), guesses)
     assert (tried["orders"].rows, tried["orders"].refused) == (4, {})
-    assert [(d[0], d[3]) for d in tried["refunds"].deliveries][:2] == [("r1", "upsert"), ("r4", "delete")]
+    assert [(d[0], d[3]) for d in tried["refunds"].deliveries][:2] == [
+        ("r1", "upsert"),
+        ("r4", "delete"),
+    ]
     assert tried["refunds"].refused == {
-        "1 fields where the header has 5": 1, "event_ts is NULL or no timestamp": 1
-    }  # fmt: skip
+        "1 fields where the header has 5": 1,
+        "event_ts is NULL or no timestamp": 1,
+    }
     assert not (tmp_path / "tables").exists(), "nothing is recorded"

@@ -1,8 +1,9 @@
-"""What others write to the log of their table harms neither the lake nor the tables beside it: names × readers, and
-commits × loops.
+"""What others write to the log of their table harms neither the lake nor the tables beside it:
+names × readers, and commits × loops.
 
-Here: tables of others as sources, as external and as adopted ones, without an engine. Not here: which names and logs
-are refused at all (`lake.test_file_names`, `lake.test_log_bounds`), and keys of a bucket (`places.test_odd_keys`).
+Here: tables of others as sources, as external and as adopted ones, without an engine. Not here:
+which names and logs are refused at all (`lake.test_file_names`, `lake.test_log_bounds`), and keys
+of a bucket (`places.test_odd_keys`).
 """
 
 import json
@@ -77,7 +78,13 @@ class World:
 
     def add(self, path: str, **more: Any) -> None:
         """Let the next commit add a file of this name."""
-        given = {"path": path, "size": self.size, "partitionValues": {"d": str(D3)}, "modificationTime": 1, **more}
+        given = {
+            "path": path,
+            "size": self.size,
+            "partitionValues": {"d": str(D3)},
+            "modificationTime": 1,
+            **more,
+        }
         self.commit("\n".join(map(json.dumps, [INFO, {"add": {**given, "dataChange": True}}])))
 
     def link(self, name: str, target: Path) -> None:
@@ -98,7 +105,9 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-commits_to_tables = pytest.mark.usefixtures("storages")  # a look keeps what it saw by a commit; so does an adoption
+commits_to_tables = pytest.mark.usefixtures(
+    "storages"
+)  # a look keeps what it saw by a commit; so does an adoption
 
 
 def link_a_file(world: World) -> None:
@@ -165,7 +174,9 @@ def test_a_source_with_a_hostile_name_is_refused_and_the_other_listed(
 
 
 @names
-def test_a_table_with_a_hostile_name_is_not_adopted(world: World, hostile: Callable[[World], None]) -> None:
+def test_a_table_with_a_hostile_name_is_not_adopted(
+    world: World, hostile: Callable[[World], None]
+) -> None:
     lake = world.lake(assets_only=True, access={"readers": "everyone"})
     hostile(world)
     before = sorted(world.folder.rglob("*.parquet"))
@@ -177,8 +188,14 @@ def test_a_table_with_a_hostile_name_is_not_adopted(world: World, hostile: Calla
 
 @commits_to_tables
 @names
-def test_no_reader_of_an_adopted_table_follows_a_hostile_name(world: World, hostile: Callable[[World], None]) -> None:
-    lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables={"orders": {"others_may_write": True}})
+def test_no_reader_of_an_adopted_table_follows_a_hostile_name(
+    world: World, hostile: Callable[[World], None]
+) -> None:
+    lake = world.lake(
+        assets_only=True,
+        access={"readers": "everyone"},
+        tables={"orders": {"others_may_write": True}},
+    )
     adopt(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
     hostile(world)
     pipeline = chosen_pipeline(lake)
@@ -196,7 +213,9 @@ def test_no_reader_of_an_adopted_table_follows_a_hostile_name(world: World, host
             reads()
         assert one_line(refused.value, "orders"), reader
     export(lake, pipeline, "orders", str(out), newest=True)  # of the days that were judged
-    assert not [p for p in lake.root.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    assert not [
+        p for p in lake.root.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()
+    ]
     assert not [p for p in out.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
     assert any(line.startswith("orders: ") for line in status(lake, pipeline).wrong)
 
@@ -219,13 +238,19 @@ COMMITS: dict[str, Callable[[World], object]] = {
     "commitInfo is a text": lambda w: w.commit('{"commitInfo": "x"}\n{"add": 1}'),
     "a time of 1e400": lambda w: w.commit('{"commitInfo": {"timestamp": 1e400}}'),
     "a time that is a text": lambda w: w.commit('{"commitInfo": {"timestamp": "today"}}'),
-    "add without a path": lambda w: w.commit("\n".join(map(json.dumps, [INFO, {"add": {"size": 1}}]))),
+    "add without a path": lambda w: w.commit(
+        "\n".join(map(json.dumps, [INFO, {"add": {"size": 1}}]))
+    ),
     "a size that is none": lambda w: w.add(X, size="much"),
     "deep JSON": lambda w: w.commit(f'{{"commitInfo": {{"timestamp": 1, "x": {DEEP}}}}}'),
     "deep statistics": lambda w: w.add(X, stats=DEEP),
-    "a day of the year 10000": lambda w: w.add("d=+10000-01-01/x.parquet", partitionValues={"d": "+10000-01-01"}),
+    "a day of the year 10000": lambda w: w.add(
+        "d=+10000-01-01/x.parquet", partitionValues={"d": "+10000-01-01"}
+    ),
     "a day that is none": lambda w: w.add("d=soon/x.parquet", partitionValues={"d": "soon"}),
-    "metaData without a schema": lambda w: w.commit("\n".join(map(json.dumps, [INFO, {"metaData": {"id": "x"}}]))),
+    "metaData without a schema": lambda w: w.commit(
+        "\n".join(map(json.dumps, [INFO, {"metaData": {"id": "x"}}]))
+    ),
     "bytes that are no text": lambda w: w.next_commit().write_bytes(b"\xff\xfe{}"),
     "nothing": lambda w: w.commit(""),
     "a pipe": lambda w: os.mkfifo(w.next_commit()),
@@ -245,7 +270,9 @@ def test_a_look_at_tables_of_others_goes_on_after_a_broken_commit(
     if is_seen:
         assert not observe_each(lake, chosen_pipeline(lake).contracts)[1]
     broken(world)
-    write_deltalake(world.folder / "good", pa.table({"d": [D3], "who": ["eve"], "n": [3]}), mode="append")
+    write_deltalake(
+        world.folder / "good", pa.table({"d": [D3], "who": ["eve"], "n": [3]}), mode="append"
+    )
     pipeline = chosen_pipeline(lake)
     news = {contract.name: told(unseen, lake, contract) for contract in pipeline.contracts}
     assert news["good"].startswith("version 1 of ")
@@ -285,7 +312,9 @@ def test_a_look_at_adopted_tables_goes_on_after_a_broken_commit(
 
 
 @commits
-def test_a_look_at_sources_goes_on_after_a_broken_commit(world: World, broken: Callable[[World], object]) -> None:
+def test_a_look_at_sources_goes_on_after_a_broken_commit(
+    world: World, broken: Callable[[World], object]
+) -> None:
     lake = sources(world)
     broken(world)
     found, failed = landed_each(LakeSession(lake))
@@ -298,7 +327,9 @@ def test_a_look_at_sources_goes_on_after_a_broken_commit(world: World, broken: C
 
 def sources(world: World) -> Lake:
     """A lake to which both tables are sources."""
-    of_source = {"select": SELECT.replace("id AS", "who AS").replace("at AS", "CAST(d AS timestamp) AS")}
+    of_source = {
+        "select": SELECT.replace("id AS", "who AS").replace("at AS", "CAST(d AS timestamp) AS")
+    }
     named = {name: {"table": f"../{name}", **of_source} for name in ("orders", "good")}
     return world.lake(sources=named, features={"source": "good"}, labels={"source": "good"})
 

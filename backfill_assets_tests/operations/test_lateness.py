@@ -1,5 +1,5 @@
-"""The lateness of rows and the report of it: exact counts and quantiles, and what it refuses. No JVM.
-Not here: how it is drawn (`cli.test_lateness`)."""
+"""The lateness of rows and the report of it: exact counts and quantiles, and what it refuses. No
+JVM. Not here: how it is drawn (`cli.test_lateness`)."""
 
 import json
 import random
@@ -47,13 +47,23 @@ FIRST = date(2024, 2, 26)
 def delivery(arrival: datetime, event: datetime | None, number: int = 0) -> dict[str, Any]:
     """A row of raw; without an event it is a delete."""
     return {
-        "seq": number, "arrival_ts": arrival, "version_ts": arrival, "event_ts": event, "event_key": f"k{number}",
-        "op": "upsert" if event else "delete", "entity": "A", "value": 1 if event else None,
-        "flag": 0 if event else None, "source_file": "sha", "arrival_date": arrival.date(),
-    }  # fmt: skip
+        "seq": number,
+        "arrival_ts": arrival,
+        "version_ts": arrival,
+        "event_ts": event,
+        "event_key": f"k{number}",
+        "op": "upsert" if event else "delete",
+        "entity": "A",
+        "value": 1 if event else None,
+        "flag": 0 if event else None,
+        "source_file": "sha",
+        "arrival_date": arrival.date(),
+    }
 
 
-def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -> tuple[TableStore, str, int]:
+def table(
+    folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]
+) -> tuple[TableStore, str, int]:
     """A table of that name in a lake's store, at its first version."""
     lake = bare_lake(folder)
     write_rows(lake.table_place(contract.name).local(), contract, list(rows))
@@ -63,8 +73,13 @@ def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -
 def test_late_early_and_deleted_rows_are_counted_apart(tmp_path: Path) -> None:
     arrived = midnight(FIRST + ONE_DAY)
     late, early = arrived - timedelta(microseconds=1), arrived + timedelta(hours=30)
-    found = read_lateness(*table(tmp_path, contract("raw"), [delivery(arrived, e) for e in (late, early, None)]))
-    assert found.cells == (Cell(FIRST + ONE_DAY, FIRST, 1), Cell(FIRST + ONE_DAY, FIRST + ONE_DAY * 2, 1))
+    found = read_lateness(
+        *table(tmp_path, contract("raw"), [delivery(arrived, e) for e in (late, early, None)])
+    )
+    assert found.cells == (
+        Cell(FIRST + ONE_DAY, FIRST, 1),
+        Cell(FIRST + ONE_DAY, FIRST + ONE_DAY * 2, 1),
+    )
     assert (found.early, found.deletes) == (1, 1)
     assert found.overall
     assert (found.overall.rows, found.overall.min, found.overall.max) == (2, -30 * 3600, 1e-6)
@@ -72,22 +87,38 @@ def test_late_early_and_deleted_rows_are_counted_apart(tmp_path: Path) -> None:
 
 def test_quantiles_are_exact_per_arrival_day_per_event_day_and_over_all(tmp_path: Path) -> None:
     random.seed(7)
-    instants = [midnight(FIRST) + timedelta(microseconds=random.randrange(4 * 86_400_000_000)) for _ in range(120)]
-    rows = [delivery(a, a - timedelta(seconds=random.randrange(-9000, 200_000)), n) for n, a in enumerate(instants)]
+    instants = [
+        midnight(FIRST) + timedelta(microseconds=random.randrange(4 * 86_400_000_000))
+        for _ in range(120)
+    ]
+    rows = [
+        delivery(a, a - timedelta(seconds=random.randrange(-9000, 200_000)), n)
+        for n, a in enumerate(instants)
+    ]
     found = read_lateness(*table(tmp_path, contract("raw"), rows))
 
     def spread(chosen: list[dict[str, Any]]) -> Any:
         late = [(r["arrival_ts"] - r["event_ts"]).total_seconds() for r in chosen]
-        cuts = statistics.quantiles(late, n=100, method="inclusive") if len(late) > 1 else late * 100
-        return pytest.approx((len(late), min(late), cuts[49], cuts[89], cuts[94], cuts[98], max(late)))
+        cuts = (
+            statistics.quantiles(late, n=100, method="inclusive") if len(late) > 1 else late * 100
+        )
+        return pytest.approx(
+            (len(late), min(late), cuts[49], cuts[89], cuts[94], cuts[98], max(late))
+        )
 
     def of(day: date, column: str) -> list[dict[str, Any]]:
         return [r for r in rows if r[column].date() == day]
 
     assert vars_of(found.overall) == spread(rows)
-    assert [vars_of(d.spread) for d in found.by_arrival] == [spread(of(d.day, "arrival_ts")) for d in found.by_arrival]
-    assert [vars_of(d.spread) for d in found.by_event] == [spread(of(d.day, "event_ts")) for d in found.by_event]
-    assert sum(d.spread.rows for d in found.by_event) == sum(c.rows for c in found.cells) == len(rows)
+    assert [vars_of(d.spread) for d in found.by_arrival] == [
+        spread(of(d.day, "arrival_ts")) for d in found.by_arrival
+    ]
+    assert [vars_of(d.spread) for d in found.by_event] == [
+        spread(of(d.day, "event_ts")) for d in found.by_event
+    ]
+    assert (
+        sum(d.spread.rows for d in found.by_event) == sum(c.rows for c in found.cells) == len(rows)
+    )
 
 
 def vars_of(spread: Any) -> tuple[float, ...]:
@@ -103,7 +134,9 @@ def test_a_year_of_real_commits_gives_the_known_lateness(tmp_path: Path, shared:
     assert found.overall
     late = answers["lateness_days_all_deliveries"]
     names = ("min", "p50", "p90", "p99", "max")
-    assert [round(getattr(found.overall, name) / 86400, 4) for name in names] == [late[name] for name in names]
+    assert [round(getattr(found.overall, name) / 86400, 4) for name in names] == [
+        late[name] for name in names
+    ]
     share = sum(c.rows for c in found.cells if c.age_days) / found.overall.rows
     assert share == pytest.approx(answers["late_share"]["arrives_on_a_later_date"])
     assert found.early == answers["late_share"]["arrives_before_it_happened"]

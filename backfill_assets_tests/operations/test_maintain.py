@@ -57,13 +57,17 @@ def replaced(found: Upkeep) -> dict[str, int]:
     return {t.table: len(t.replaced) for t in found.tables if t.replaced}
 
 
-def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_runs(made: Planned) -> None:
+def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_runs(
+    made: Planned,
+) -> None:
     left = [".snapshots/half/snapshot.json", ".candidates/half/candidate.json"]
     for name in (*left, ".snapshots/half/staging/part.parquet"):
         made.lake.place.write(name, json.dumps({UNFINISHED: MAKING}).encode())
     find_upkeep(made.lake, made.pipeline)
     with snapshots_of(made.lake.place).alone():
-        made.lake.place.write(left[0], json.dumps({UNFINISHED: MAKING}).encode())  # a command makes it now
+        made.lake.place.write(
+            left[0], json.dumps({UNFINISHED: MAKING}).encode()
+        )  # a command makes it now
         maintain(made.lake, made.pipeline)
         assert [exists(made.lake.place, name) for name in left] == [True, False]
     maintain(made.lake, made.pipeline)
@@ -78,14 +82,21 @@ def test_locks_that_killed_processes_left_in_a_bucket_go_and_those_that_are_held
     place, nothing = place_at(root), Pipeline((), {})
     place.write(FILE_NAME, SMALLEST.encode())
     for name, seconds in {"dead": 0, "held": 3600}.items():
-        place.write(f"{LOCKS}/plan-{name}-chunk-1.lock", json.dumps({"seconds": seconds, "owner": "another"}).encode())
+        place.write(
+            f"{LOCKS}/plan-{name}-chunk-1.lock",
+            json.dumps({"seconds": seconds, "owner": "another"}).encode(),
+        )
     find_upkeep(open_lake(root), nothing)
     assert exists(place, f"{LOCKS}/plan-dead-chunk-1.lock"), "it only looked"
     maintain(open_lake(root), nothing)
-    assert [name for name in place.names(LOCKS) if name.startswith("plan-")] == ["plan-held-chunk-1.lock"]
+    assert [name for name in place.names(LOCKS) if name.startswith("plan-")] == [
+        "plan-held-chunk-1.lock"
+    ]
 
 
-def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(made: Planned) -> None:
+def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(
+    made: Planned,
+) -> None:
     assert replaced(find_upkeep(made.lake, made.pipeline)) == {}, "they are a few seconds old"
     states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
     rows = audit_table(made.lake, made.contract("staging"))
@@ -101,17 +112,23 @@ def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_chang
 
 def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Planned) -> None:
     days = DayRange(day(1), day(5))
-    plan = make_plan(made.lake, made.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0, force=True)))
+    plan = make_plan(
+        made.lake, made.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0, force=True))
+    )
     keep_plan(made.lake, plan)
     mark(made.lake, plan.id, "started")
     made.chunk(1, (1, 2), 3, plan.id)
     with set_to(LATER):
-        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, "from before the plan"
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, (
+            "from before the plan"
+        )
         mark(made.lake, plan.id, "ended", "cancelled")
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
 
 
-def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_true(made: Planned) -> None:
+def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_true(
+    made: Planned,
+) -> None:
     for table in ("raw", *BUILT):
         scatter(made, table, 3)
     loaded = made.states().view.source("raw").loaded_version
@@ -125,7 +142,9 @@ def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_t
     assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
     with set_to(LATER):
         maintain(made.lake, made.pipeline)
-    rows = audit_table(made.lake, made.contract("raw"), made.states().view.source("raw").loaded_version)
+    rows = audit_table(
+        made.lake, made.contract("raw"), made.states().view.source("raw").loaded_version
+    )
     assert len(rows) == 8, "builds read the files that stay"
 
 
@@ -139,10 +158,14 @@ def test_a_landed_table_whose_load_was_cut_off_waits_for_the_next_load(made: Pla
 
 def retain(made: Planned, **days: int) -> None:
     kept = made.lake.settings.retention.model_copy(update=days)
-    made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"retention": kept}))
+    made.lake = replace(
+        made.lake, settings=made.lake.settings.model_copy(update={"retention": kept})
+    )
 
 
-def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_them_on(made: Planned) -> None:
+def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_them_on(
+    made: Planned,
+) -> None:
     record(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
     with set_to(LATER):
@@ -153,7 +176,9 @@ def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_
         assert entries(place_of(made.root)) == [2], "no file of the older one is promised any more"
 
 
-def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(made: Planned) -> None:
+def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(
+    made: Planned,
+) -> None:
     plan = RollbackRequest(plan="p1")
     before = [made.values(t) for t in BUILT]
 
@@ -161,7 +186,10 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
         with set_to(LATER):
             assert replaced(maintain(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
 
-    with doing_before(restore_partitions, upkeep), pytest.raises(BackfillError, match=r"gone or altered.* put back"):
+    with (
+        doing_before(restore_partitions, upkeep),
+        pytest.raises(BackfillError, match=r"gone or altered.* put back"),
+    ):
         roll_back(made.lake, made.pipeline, plan, Provenance(""))
     assert ([made.values(t) for t in BUILT], unfinished(made.lake)) == (before, ())
     made.chunk(2, (3,), 2, plan="p2")
@@ -169,10 +197,14 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
     with doing_before(restore_partitions, lambda: maintain(made.lake, made.pipeline)):
         roll_back(made.lake, made.pipeline, plan.model_copy(update={"plan": "p2"}), Provenance(""))
     assert [made.values(t) for t in BUILT] == before
-    assert len(files_of(made.lake, made.contract("staging"))) == DAYS, "the day of two files has one"
+    assert len(files_of(made.lake, made.contract("staging"))) == DAYS, (
+        "the day of two files has one"
+    )
 
 
-def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(made: Planned) -> None:
+def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(
+    made: Planned,
+) -> None:
     record = landed(day(0), datetime.now(UTC))
     name = str(record["sha256"])
     write_rows(made.lake.table_place(FILES.name).local(), FILES, [record], receipt("files", {}))

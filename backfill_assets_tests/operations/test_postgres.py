@@ -16,13 +16,32 @@ def refused(name: str, culprit: str, fix: str) -> BackfillError:
 
 
 SECRET = "S3cr3t"
-ODD = ["a#{}", "a/{}", "12/{}", "12#{}", "a%{}", "a?{}", "12?{}", "a@{}", "[{}", "a {}", "{}\u2100", "{}\n", 'a"{}']
+ODD = [
+    "a#{}",
+    "a/{}",
+    "12/{}",
+    "12#{}",
+    "a%{}",
+    "a?{}",
+    "12?{}",
+    "a@{}",
+    "[{}",
+    "a {}",
+    "{}\u2100",
+    "{}\n",
+    'a"{}',
+]
 
 
 @pytest.mark.parametrize("password", ODD)
-def test_nothing_is_shown_of_an_address_that_a_sign_of_its_password_splits_elsewhere(password: str) -> None:
+def test_nothing_is_shown_of_an_address_that_a_sign_of_its_password_splits_elsewhere(
+    password: str,
+) -> None:
     address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db#t"
-    with pytest.raises(BackfillError, match="no address of its kind") as raised, connected(address, refused):
+    with (
+        pytest.raises(BackfillError, match="no address of its kind") as raised,
+        connected(address, refused),
+    ):
         raise AssertionError("it connected")
     assert SECRET not in str(raised.value)
 
@@ -30,7 +49,9 @@ def test_nothing_is_shown_of_an_address_that_a_sign_of_its_password_splits_elsew
 @pytest.mark.parametrize("password", ["a%23{}", "a:{}", "a%25{}", "{}%e2%84%80"])
 @pytest.mark.parametrize("target", ["t", '"My shop".t', "select '#', a from t", "a.b.c"])
 def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, target: str) -> None:
-    pytest.importorskip("adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed")
+    pytest.importorskip(
+        "adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed"
+    )
     address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db?connect_timeout=1#{target}"
     with pytest.raises(BackfillError, match="port 9 failed") as raised, connected(address, refused):
         raise AssertionError("it connected")
@@ -48,7 +69,9 @@ def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column_and_day() -
     texts = "CASE n WHEN 2 THEN 'a' || chr(0) ELSE 'b' END AS entity FROM range(4) t(n)"
     rows = f"SELECT DATE '2024-02-26' + CAST(n AS INT) AS event_date, {texts}"
     with duckdb.connect() as engine:
-        contract = replace(STAGING, columns=tuple(c for c in STAGING.columns if c.name in ("event_date", "entity")))
+        contract = replace(
+            STAGING, columns=tuple(c for c in STAGING.columns if c.name in ("event_date", "entity"))
+        )
         told = text_with_nul(engine, rows, contract)
         assert told.startswith("entity holds the sign NUL in 1 row(s) from 2024-02-28 on")
         assert text_with_nul(engine, f"SELECT * FROM ({rows}) WHERE entity = 'b'", contract) == ""

@@ -1,7 +1,7 @@
-"""Days computed again in another order: honest transforms give the same rows, those that depend on more than their
-inputs do not.
-Not here: transforms that are refused before they run (`load.test_steadiness`, `load.test_steadiness_reads`), and
-another engine (`test_prove_check_engine`)."""
+"""Days computed again in another order: honest transforms give the same rows, those that depend on
+more than their inputs do not.
+Not here: transforms that are refused before they run (`load.test_steadiness`,
+`load.test_steadiness_reads`), and another engine (`test_prove_check_engine`)."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -26,7 +26,11 @@ pytestmark = pytest.mark.users_do
 OWN = Contract(
     "own",
     "Events per day and a number of its own.",
-    (Column("event_date", "DATE", "d"), Column("events", "BIGINT", "n"), Column("number", "BIGINT", "x")),
+    (
+        Column("event_date", "DATE", "d"),
+        Column("events", "BIGINT", "n"),
+        Column("number", "BIGINT", "x"),
+    ),
     "event_date",
     ("event_date",),
     (Input("staging"),),
@@ -50,8 +54,9 @@ def own(number: str, frames: "Mapping[str, DataFrame]", chunk: Chunk) -> "DataFr
 
 def tables_of(number: str) -> Callable[[LakeSettings], tuple[Table, ...]]:
     return lambda settings: (
-        *built_in(settings)[:2], Table(OWN, partial(own, number), {"number": number}, (sys.modules[__name__],)),
-    )  # fmt: skip
+        *built_in(settings)[:2],
+        Table(OWN, partial(own, number), {"number": number}, (sys.modules[__name__],)),
+    )
 
 
 @pytest.fixture
@@ -76,13 +81,17 @@ def test_a_table_that_depends_on_more_than_its_inputs_is_named_with_day_and_colu
     tables = tables_of("another module")
     backfill(lake, DAYS[0], DAYS[-1], tables_of=tables)
     monkeypatch.setitem(FACTOR, "of all", 2)
-    proof = prove(lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",), random=2))
+    proof = prove(
+        lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",), random=2)
+    )
     [verdict] = proof.verdicts
     assert (verdict.table, proof.compared, proof.differing) == ("own", 2, 2)
     assert all(d.columns == {"number": 1} for d in verdict.differing)
 
 
-OURS = ("backfill_assets.core.days",)  # no plan of ours is looked at for such a dependence, only the proof finds it
+OURS = (
+    "backfill_assets.core.days",
+)  # no plan of ours is looked at for such a dependence, only the proof finds it
 
 
 def tied(frames: "Mapping[str, DataFrame]", chunk: Chunk) -> "DataFrame":
@@ -97,7 +106,10 @@ def tied(frames: "Mapping[str, DataFrame]", chunk: Chunk) -> "DataFrame":
 
 
 def test_a_dependence_on_the_order_of_rows_is_named(lake: Lake) -> None:
-    many = [delivery(100 + n, f"{DAYS[0]}T11:00:00Z", f"{DAYS[0]}T09:00:00Z", f"m{n}", value=n) for n in range(40)]
+    many = [
+        delivery(100 + n, f"{DAYS[0]}T11:00:00Z", f"{DAYS[0]}T09:00:00Z", f"m{n}", value=n)
+        for n in range(40)
+    ]
     land(lake, "many.jsonl", many)
 
     def tables(settings: LakeSettings) -> tuple[Table, ...]:

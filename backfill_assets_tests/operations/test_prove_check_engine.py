@@ -1,7 +1,8 @@
-"""An independent opinion on days that were made: by an engine of its own, from what their receipts name.
+"""An independent opinion on days that were made: by an engine of its own, from what their receipts
+name.
 
-Programs of their own ask, because sessions of Spark Connect need one; the other engine here is Sail again, which starts
-at once. Both directions between Spark and Sail are in `end_to_end`.
+Programs of their own ask, because sessions of Spark Connect need one; the other engine here is Sail
+again, which starts at once. Both directions between Spark and Sail are in `end_to_end`.
 """
 
 import json
@@ -59,13 +60,15 @@ ASKED = """
 
 
 @pytest.mark.usefixtures("processes")
-def test_days_are_computed_again_from_the_inputs_of_their_receipts_and_nothing_is_written(tmp_path: Path) -> None:
+def test_days_are_computed_again_from_the_inputs_of_their_receipts_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
     told = json.loads(run_python(ASKED, tmp_path))
     assert told["fresh"]["differing"] == 0
     assert told["fresh"]["refused"] == [], told
-    assert {t["table"] for t in told["fresh"]["tables"] if any(not d["passed_over"] for d in t["days"])} == {
-        "raw", "staging", "features", "features_as_known", "labels", "training",
-    }  # fmt: skip
+    assert {
+        t["table"] for t in told["fresh"]["tables"] if any(not d["passed_over"] for d in t["days"])
+    } == {"raw", "staging", "features", "features_as_known", "labels", "training"}
     assert (told["what came since"]["compared"], told["what came since"]["differing"]) == (4, 0)
     (features,) = told["otherwise"]["tables"]
     assert [d["day"] for d in features["days"] if not d["equal"]] == ["2024-03-01"]

@@ -36,13 +36,18 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, with_
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(beside: CandidateWorld) -> None:
+def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     before = {t: beside.made.view(t).version for t in BUILT}
     request = beside.request()
     shown = publish(request, act=False)
     assert beside.made.values("staging") == [1] * DAYS
-    assert [(t.table, len(t.days), t.same) for t in shown.tables] == [("staging", DAYS, 0), ("features", DAYS, 0)]
+    assert [(t.table, len(t.days), t.same) for t in shown.tables] == [
+        ("staging", DAYS, 0),
+        ("features", DAYS, 0),
+    ]
     done = publish(request, act=True)
     assert [(t.table, t.version) for t in done.tables] == [(t, before[t] + 1) for t in BUILT]
     assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [5] * DAYS)
@@ -54,7 +59,9 @@ def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_
     assert beside.made.view("staging").version == before["staging"] + 1
 
 
-def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_says_so(beside: CandidateWorld) -> None:
+def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_says_so(
+    beside: CandidateWorld,
+) -> None:
     beside.there.write("staging", {0: 1, 1: 5})
     looked = publish(beside.request(), act=False).tables[0]
     assert (looked.same, looked.grounds) == (1, "compared: 0 row(s) added, 0 removed, 1 changed")
@@ -63,7 +70,9 @@ def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_s
     plan = make_plan(there.lake, there.pipeline, PlanRequest(days, ("staging",), Policy()))
     keep_plan(there.lake, plan)
     there.write("staging", {0: 7, 1: 7}, plan=plan.id, chunk="1")
-    assert "compared" in publish(beside.request(), act=False).tables[0].grounds, "the plan is not finished"
+    assert "compared" in publish(beside.request(), act=False).tables[0].grounds, (
+        "the plan is not finished"
+    )
     mark(there.lake, plan.id, "started")
     mark(there.lake, plan.id, "ended", "finished")
     done = beside.publish()
@@ -73,11 +82,18 @@ def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_s
     assert receipt.tags["grounds"] == done.tables[0].grounds
 
 
-def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(beside: CandidateWorld) -> None:
+def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(
+    beside: CandidateWorld,
+) -> None:
     made = beside.made
     made.chunk(1, (3,), 2)
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), Provenance(""))
-    release(made.lake, made.pipeline, RollbackRequest(table="staging", days=DayRange(day(3), day(4))), Provenance(""))
+    release(
+        made.lake,
+        made.pipeline,
+        RollbackRequest(table="staging", days=DayRange(day(3), day(4))),
+        Provenance(""),
+    )
     beside.build_all(5)
     before = [made.view(t).version for t in BUILT]
     for act in (False, True):
@@ -86,7 +102,9 @@ def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(bes
     assert ([made.view(t).version for t in BUILT], unfinished(made.lake)) == (before, ())
 
 
-def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(beside: CandidateWorld) -> None:
+def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     links = beside.there.lake.table_place("features").local()
 
@@ -94,18 +112,26 @@ def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(bes
         for file in links.rglob("*.parquet"):
             file.unlink()
 
-    published = r"features: .*staging .* published, and readers see all tables as before\. Finish it with .* publish v2"
+    published = (
+        r"features: .*staging .* published, and readers see all tables as before\. Finish it with "
+        r".* publish v2"
+    )
     with doing_before(replace_days_locked, lose), pytest.raises(BackfillError, match=published):
         beside.publish(compares=False)
     assert beside.made.values("staging") == [5] * DAYS
     assert len(unfinished(beside.made.lake)) == 1
 
 
-def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: CandidateWorld) -> None:
+def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     lake, told = beside.made.lake, []
     for most in (1, 5):
-        read = f"SELECT error('too much') FROM staging JOIN features USING (entity) WHERE staging.value > {most}"
+        read = (
+            "SELECT error('too much') FROM staging JOIN features USING (entity) WHERE "
+            f"staging.value > {most}"
+        )
         gates = lake.settings.gates.model_copy(update={"reads": (read,)})
         reading = replace(lake, settings=lake.settings.model_copy(update={"gates": gates}))
         try:
@@ -122,7 +148,9 @@ def test_it_is_refused_while_the_lake_has_other_code(beside: CandidateWorld) -> 
         publish(beside.request(deployed=False), act=False)
 
 
-def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_that_are_published(tmp_path: Path) -> None:
+def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_that_are_published(
+    tmp_path: Path,
+) -> None:
     made = with_narrow_staging(tmp_path)
     beside = CandidateWorld.of(made, "staging")
     beside.there.write("staging", {2: 1 << 40, 3: 5})
@@ -135,7 +163,9 @@ def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_tha
     assert made.values("staging") == [1] * DAYS
 
 
-def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_again(tmp_path: Path) -> None:
+def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_again(
+    tmp_path: Path,
+) -> None:
     beside = CandidateWorld.of(Planned(tmp_path / "lake"), "features")
     beside.there.write("features", dict.fromkeys(range(DAYS), 5))
     beside.made.write("staging", {DAYS - 1: 7})
@@ -147,7 +177,9 @@ def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_a
     assert beside.made.values("features") == [5] * (DAYS - 1) + [6]
 
 
-def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: CandidateWorld) -> None:
+def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(
+    beside: CandidateWorld,
+) -> None:
     beside.build_all(5)
     there = beside.there
     days = DayRange(day(0), day(DAYS))
@@ -156,7 +188,10 @@ def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: 
     mark(there.lake, plan.id, "started")
     mark(there.lake, plan.id, "stopped", "too many rows", gate="1")
     for act in (False, True):
-        with pytest.raises(BackfillError, match=rf"run {plan.id} --accept 1`.* Nothing was published. Say --target v2"):
+        with pytest.raises(
+            BackfillError,
+            match=rf"run {plan.id} --accept 1`.* Nothing was published. Say --target v2",
+        ):
             publish(beside.request(), act=act)
     with pytest.raises(BackfillError, match=r"no such plan\. .* Say --target v2"):
         find_plan(beside.made.lake, plan.id)
@@ -165,7 +200,9 @@ def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: 
     assert publish(beside.request(), act=True).done
 
 
-def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(beside: CandidateWorld) -> None:
+def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(
+    beside: CandidateWorld,
+) -> None:
     beside.there.write("staging", {1: 5, 2: 5})
     assert beside.publish(days=DayRange(day(1), day(2))).tables[0].days == (day(1),)
     assert beside.made.values("staging")[:3] == [1, 5, 1]
@@ -192,7 +229,9 @@ def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_we
     assert beside.made.values("staging") == [5] * DAYS
     held = audit_table(beside.made.lake, beside.made.contract("staging"))
     latest = beside.made.view("staging").latest
-    assert {d: p.fingerprint for d, p in held.items()} == {d: r.entry.fingerprint for d, r in latest.items()}
+    assert {d: p.fingerprint for d, p in held.items()} == {
+        d: r.entry.fingerprint for d, r in latest.items()
+    }
 
 
 def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(
@@ -206,7 +245,11 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
     days = made.view("staging").latest
 
     def link() -> None:
-        linked.append(stage_links(made.lake, contract, beside.there.lake, days, beside.there.view("staging").version))
+        linked.append(
+            stage_links(
+                made.lake, contract, beside.there.lake, days, beside.there.view("staging").version
+            )
+        )
 
     with doing_before(data_names, link):
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))

@@ -1,5 +1,5 @@
-"""Tables that cannot be looked at are told apart with what is made from them, and all others are left. Not here: what
-breaks a log, and the commands that go on (`test_hostile_logs.py`)."""
+"""Tables that cannot be looked at are told apart with what is made from them, and all others are
+left. Not here: what breaks a log, and the commands that go on (`test_hostile_logs.py`)."""
 
 from pathlib import Path
 

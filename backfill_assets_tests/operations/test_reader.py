@@ -1,5 +1,5 @@
-"""The reader: days and versions as asked, the same rows in every form, and a refusal where days are not fit.
-Not here: Spark's form (`end_to_end`)."""
+"""The reader: days and versions as asked, the same rows in every form, and a refusal where days are
+not fit. Not here: Spark's form (`end_to_end`)."""
 
 import subprocess
 import sys
@@ -24,11 +24,16 @@ def table(reader: LakeReader) -> TableReader:
     return reader.table(TABLE).days("2024-03-01", "2024-03-02", unfit="take")
 
 
-def test_days_are_inclusive_at_both_ends_and_rows_come_ordered_by_day_and_key(reader: LakeReader) -> None:
+def test_days_are_inclusive_at_both_ends_and_rows_come_ordered_by_day_and_key(
+    reader: LakeReader,
+) -> None:
     rows = table(reader).arrow().to_pylist()
     assert [(str(r["event_date"]), r["event_key"], r["value"]) for r in rows] == [
-        ("2024-03-01", "a", 1), ("2024-03-01", "b", 2), ("2024-03-02", "c", 30), ("2024-03-02", "d", 1 << 60),
-    ]  # fmt: skip
+        ("2024-03-01", "a", 1),
+        ("2024-03-01", "b", 2),
+        ("2024-03-02", "c", 30),
+        ("2024-03-02", "d", 1 << 60),
+    ]
     assert reader.table(TABLE).days(FIRST, unfit="take").arrow().num_rows == 2
     assert reader.table(TABLE).days("2024-03-09", unfit="take").arrow().num_rows == 0
 
@@ -69,7 +74,9 @@ def test_a_table_is_read_as_it_was_at_a_version_a_time_or_a_write(reader: LakeRe
 
 def test_days_that_are_not_fit_are_refused_unless_told(reader: LakeReader) -> None:
     asked = reader.table(TABLE)
-    with pytest.raises(UnfitDays, match="1 of the days asked for are not fit to be used: missing 2024-03-03"):
+    with pytest.raises(
+        UnfitDays, match="1 of the days asked for are not fit to be used: missing 2024-03-03"
+    ):
         asked.days("2024-03-01", "2024-03-03").arrow()
     with pytest.warns(UnfitDaysWarning, match="They were read all the same"):
         assert asked.days("2024-03-01", "2024-03-03", unfit="warn").arrow().num_rows == 4
@@ -85,7 +92,8 @@ def test_the_public_door_reads_without_spark_dagster_or_another_umask(tmp_path: 
     readable_lake(tmp_path)
     code = (
         "import os, sys; os.umask(0o022); from backfill_assets import open_lake\n"
-        f"t = open_lake({str(tmp_path)!r}).table('staging').days('2024-03-01', unfit='take').arrow()\n"
+        f"t = open_lake({str(tmp_path)!r}).table('staging').days('2024-03-01', "
+        "unfit='take').arrow()\n"
         "print(t.num_rows, os.umask(0), *(m for m in ('pyspark', 'dagster') if m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -96,9 +104,11 @@ def test_the_public_door_reads_without_spark_dagster_or_another_umask(tmp_path: 
 
 
 OF_WHOLE = (
-    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("day", "DATE", "d"),
+    Column("key", "STRING", "k"),
+    Column("n", "BIGINT", "n", nullable=True),
     Column("small", "INT", "s", nullable=True),
-)  # fmt: skip
+)
 WHOLE = Contract("t", "t", OF_WHOLE, "day", ("key",), ())
 GREAT = (1 << 53) + 1  # no float holds it
 

@@ -1,5 +1,5 @@
-"""Known totals: a table that was doubled shows at the next judging; a dead control and a lost file are never green.
-Not here: tolerances (`operations.test_reconcile`)."""
+"""Known totals: a table that was doubled shows at the next judging; a dead control and a lost file
+are never green. Not here: tolerances (`operations.test_reconcile`)."""
 
 import json
 import os
@@ -12,13 +12,21 @@ from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.reconcile import judge_controls
-from backfill_assets.operations.standing import OUTCOMES, ControlOutcome, broken_controls, last_outcomes
+from backfill_assets.operations.standing import (
+    OUTCOMES,
+    ControlOutcome,
+    broken_controls,
+    last_outcomes,
+)
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-SUMS = "SELECT event_date AS day, sum(value) AS value FROM staging WHERE known_until IS NULL GROUP BY 1"
+SUMS = (
+    "SELECT event_date AS day, sum(value) AS value FROM staging WHERE known_until IS NULL GROUP "
+    "BY 1"
+)
 EXPECTED = "day,value\n2024-03-01,3\n2024-03-02,1152921504606847006\n"
 
 
@@ -58,7 +66,8 @@ def test_a_table_that_was_doubled_by_an_append_breaks_its_control(root: Path) ->
     kept.write_text(kept.read_text().replace(found.at, "2024-03-05T10:00:00+00:00"))
     [line] = broken_controls(lake, chosen_pipeline(lake))
     assert line.endswith(
-        "; judged 2024-03-05 10:00 UTC, before the last write of staging: `backfill-assets controls` judges again"
+        "; judged 2024-03-05 10:00 UTC, before the last write of staging: `backfill-assets "
+        "controls` judges again"
     )
 
 
@@ -66,7 +75,9 @@ def test_a_user_who_may_only_read_the_lake_sees_the_outcome_and_nothing_is_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(root)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)  # root may write everything
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: mode == os.R_OK
+    )  # root may write everything
     assert run("controls", "--lake", root).stdout == "control revenue: holds\n"
     assert not (root / RECONCILED / OUTCOMES).exists()
 
@@ -75,15 +86,26 @@ def test_a_user_who_may_only_read_the_lake_sees_the_outcome_and_nothing_is_kept(
     "more",
     [
         {"query": "SELECT count(*) AS value FROM staging", "grain": "all", "expected": "4"},
-        {"query": "SELECT count(*) AS value FROM staging", "grain": "all", "expected": 4.5, "tolerance": 1},
+        {
+            "query": "SELECT count(*) AS value FROM staging",
+            "grain": "all",
+            "expected": 4.5,
+            "tolerance": 1,
+        },
         {"query": SUMS, "expected": f"duckdb:{SUMS}"},
-        {"query": f"SELECT date_trunc('month', day) AS month, sum(value) AS value FROM ({SUMS}) GROUP BY 1",
-         "grain": "month", "expected": "duckdb:SELECT DATE '2024-03-01' AS month, 1152921504606847008 AS value",
-         "tolerance": "1%"},
+        {
+            "query": f"SELECT date_trunc('month', day) AS month, sum(value) AS value FROM ({SUMS}) "
+            "GROUP BY 1",
+            "grain": "month",
+            "expected": "duckdb:SELECT DATE '2024-03-01' AS month, 1152921504606847008 AS value",
+            "tolerance": "1%",
+        },
     ],
     ids=["a number", "numbers of TOML", "a query", "a month within tolerance"],
-)  # fmt: skip
-def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict[str, str | float]) -> None:
+)
+def test_a_control_takes_a_number_a_query_and_a_tolerance(
+    root: Path, more: dict[str, str | float]
+) -> None:
     assert judged(declare(root, **more)).holds
 
 
@@ -103,7 +125,9 @@ def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict
         ({"query": "DELETE FROM staging"}, "it is DELETE"),
     ],
 )
-def test_a_control_that_cannot_be_judged_is_no_pass(root: Path, more: dict[str, str], words: str) -> None:
+def test_a_control_that_cannot_be_judged_is_no_pass(
+    root: Path, more: dict[str, str], words: str
+) -> None:
     found = judged(declare(root, **more))
     assert (found.holds, found.broken) == (False, 2 if words == "the query has no rows" else 0)
     assert words in found.error

@@ -1,6 +1,7 @@
-"""Layers of a real lake balance per day; a doubled table and an edited one each show where they arise. What a model saw
-is held against what became known later: training against the guide's query over today's features and labels.
-Not here: matching rows of two sides (`operations.test_reconcile`)."""
+"""Layers of a real lake balance per day; a doubled table and an edited one each show where they
+arise. What a model saw is held against what became known later: training against the guide's query
+over today's features and labels. Not here: matching rows of two sides
+(`operations.test_reconcile`)."""
 
 import re
 from datetime import date
@@ -26,7 +27,10 @@ pytestmark = pytest.mark.users_do
 
 FIRST, LAST = "2024-03-01", "2024-03-04"
 ON_TIME = [
-    *(delivery(n, f"2024-03-0{n}T10:00:00Z", f"2024-03-0{n}T09:00:00Z", f"e{n}", value=n) for n in (1, 2, 3)),
+    *(
+        delivery(n, f"2024-03-0{n}T10:00:00Z", f"2024-03-0{n}T09:00:00Z", f"e{n}", value=n)
+        for n in (1, 2, 3)
+    ),
     delivery(4, "2024-03-04T10:00:00Z", "2024-03-04T09:00:00Z", "e4", entity="B"),
     delivery(5, "2024-03-03T11:00:00Z", "2024-03-03T09:00:00Z", "e3", op="delete"),
 ]
@@ -35,7 +39,8 @@ LATE = delivery(6, "2024-03-05T10:00:00Z", "2024-03-02T12:00:00Z", "late", entit
 
 @pytest.fixture
 def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
-    """Five deliveries on four days, one of them a deletion, one line that is none, one that landed twice."""
+    """Five deliveries on four days, one of them a deletion, one line that is none, one that landed
+    twice."""
     made = make_lake(tmp_path / "lake", ON_TIME, FIRST)
     land(made, "again.jsonl", [ON_TIME[0], {"seq": "no number"}])
     backfill(made, FIRST, LAST)
@@ -50,9 +55,12 @@ def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> Non
     found = layers(lake)
     assert found.wrong == []
     assert {b.name for b in found.balances} == {
-        "landed rows of raw", "current events of staging", "rows of features", "rows of features_as_known",
+        "landed rows of raw",
+        "current events of staging",
+        "rows of features",
+        "rows of features_as_known",
         "features and labels",
-    }  # fmt: skip
+    }
     assert sum(b.one.get("entities with events in staging", 0) for b in found.balances) == 10
     assert sum(b.one["landed"] for b in found.balances if "landed" in b.one) == 7
     assert sum(b.other["quarantine"] for b in found.balances if "quarantine" in b.other) == 1
@@ -62,11 +70,13 @@ def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> Non
     wrong = [b for b in layers(lake).balances if not b.is_equal]
     assert {(b.name, b.day) for b in wrong} == {
         ("current events of staging", date(2024, 3, d)) for d in (1, 2, 4)
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("table", ["features", "features_as_known"])
-def test_rows_that_features_lack_or_have_too_many_show_on_their_days(lake: Lake, table: str) -> None:
+def test_rows_that_features_lack_or_have_too_many_show_on_their_days(
+    lake: Lake, table: str
+) -> None:
     DeltaTable(str(lake.table_place(table).local())).delete("feature_date = '2024-03-02'")
     lacking = {(b.name, b.day) for b in layers(lake).balances if not b.is_equal}
     assert (f"rows of {table}", date(2024, 3, 2)) in lacking
@@ -88,13 +98,17 @@ def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lak
     (broken,) = lake.table_place("quarantine").local().rglob("*.parquet")
     pq.write_table(pq.read_table(broken).slice(1), broken)
     (commit,) = (lake.table_place("quarantine").local() / "_delta_log").glob("*1.json")
-    commit.write_text(re.sub('"size":[0-9]+', f'"size":{broken.stat().st_size}', commit.read_text()))
+    commit.write_text(
+        re.sub('"size":[0-9]+', f'"size":{broken.stat().st_size}', commit.read_text())
+    )
     wrong = run("reconcile", "--layers", "--lake", lake.root)
     assert wrong.exit_code == 1
     assert "does not balance" in wrong.stdout
 
 
-def test_training_is_held_against_what_became_known_later_by_the_query_of_the_guide(lake: Lake) -> None:
+def test_training_is_held_against_what_became_known_later_by_the_query_of_the_guide(
+    lake: Lake,
+) -> None:
     query = of_the_guide("duckdb:SELECT f.*")
 
     def differing() -> list[date | None]:
@@ -106,7 +120,9 @@ def test_training_is_held_against_what_became_known_later_by_the_query_of_the_gu
     backfill(lake, FIRST, "2024-03-05")
     assert differing() == [date(2024, 3, d) for d in (2, 3, 4)]
     later = run("sql", of_the_guide("SELECT day, arrival_date"), "--json", "--lake", lake.root)
-    assert [tuple(row.values()) for row in read(later)] == [(f"2024-03-0{d}", "2024-03-05", 1) for d in (2, 3, 4)]
+    assert [tuple(row.values()) for row in read(later)] == [
+        (f"2024-03-0{d}", "2024-03-05", 1) for d in (2, 3, 4)
+    ]
 
 
 def of_the_guide(begin: str) -> str:

@@ -1,5 +1,6 @@
 """Sides of a reconciliation: every way to name one is read, and one that cannot be read is named.
-Not here: matching rows (`test_reconcile`), a PostgreSQL server (`end_to_end.test_reconcile_postgres`)."""
+Not here: matching rows (`test_reconcile`), a PostgreSQL server
+(`end_to_end.test_reconcile_postgres`)."""
 
 from pathlib import Path
 
@@ -81,7 +82,8 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(lake: Lake, tmp_path: 
 
 @pytest.fixture
 def delta(tmp_path: Path) -> Path:
-    """A table of another program, laid out by two columns, of which one has a NULL and one a blank."""
+    """A table of another program, laid out by two columns, of which one has a NULL and one a
+    blank."""
     folder = tmp_path / "delta table"
     rows = {"day": [day(0), day(1), None], "kind": ["a b", "x/y", "ü"], "n": [1, 2, 3]}
     schema = pa.schema({"day": pa.date32(), "kind": pa.string(), "n": pa.int64()})
@@ -115,7 +117,13 @@ def test_the_kept_sql_of_every_kind_of_side_gives_the_same_counts_by_hand(
         publish_by_hand(made, CONTRACT, rows)
     pq.write_table(pa.table({"day": [day(0), day(9)], "n": [1, 2]}), tmp_path / "some.parquet")
     query = "duckdb:SELECT day, n FROM t; -- all"
-    for right in ("t@1", f"lake:{other.root}#t@1", str(delta), str(tmp_path / "some.parquet"), query):
+    for right in (
+        "t@1",
+        f"lake:{other.root}#t@1",
+        str(delta),
+        str(tmp_path / "some.parquet"),
+        query,
+    ):
         asked = ReconcileRequest(query, right, ("day",), columns=("n",), sample=2)
         report = reconcile(lake, Pipeline((Table(CONTRACT),), {}), asked)
         with duckdb.connect() as by_hand:

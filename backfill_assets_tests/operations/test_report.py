@@ -1,5 +1,5 @@
-"""The report of a whole lake: the account of what landed adds up, and a lake without anything has a report too.
-Not here: its parts (`test_status.py`)."""
+"""The report of a whole lake: the account of what landed adds up, and a lake without anything has a
+report too. Not here: its parts (`test_status.py`)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -40,11 +40,19 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
         for n, reason in enumerate(("bad", "worse", "bad"))
     ]
     write_rows(
-        lake.table_place(QUARANTINE.name).local(), QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {})
+        lake.table_place(QUARANTINE.name).local(),
+        QUARANTINE,
+        refused,
+        Receipt("q", QUARANTINE.name, "manual", {}),
     )
     copy = {**landed(START, NOW), "path": "copy.jsonl"}
     new = {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7}
-    write_rows(lake.table_place(FILES.name).local(), FILES, [copy, new], Receipt("f", FILES.name, "scan", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(),
+        FILES,
+        [copy, new],
+        Receipt("f", FILES.name, "scan", {}),
+    )
     found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert found.account.files == DAYS + 1, "a copy is no second file"
     assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
@@ -55,18 +63,26 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
     (tmp_path / "lake.toml").write_text(TWO_SOURCES, encoding="utf-8")
     lake = open_lake(tmp_path)
     pipeline = make_pipeline(tables(lake.settings))
-    for source, rows in (("events", [landed(START, NOW)]), ("truth", [{**landed(START, NOW), "rows": 7}])):
+    for source, rows in (
+        ("events", [landed(START, NOW)]),
+        ("truth", [{**landed(START, NOW), "rows": 7}]),
+    ):
         write_rows(
-            lake.table_place(named(FILES.name, source)).local(), FILES, rows, Receipt("f", FILES.name, "scan", {})
+            lake.table_place(named(FILES.name, source)).local(),
+            FILES,
+            rows,
+            Receipt("f", FILES.name, "scan", {}),
         )
-    refused = [{"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}]
+    refused = [
+        {"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}
+    ]
     path = lake.table_place(named(QUARANTINE.name, "truth")).local()
     write_rows(path, QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
     found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert (found.account.rows, dict(found.quarantine)) == (10, {"bad": 1})
-    assert {name: (one.account.rows, dict(one.quarantine)) for name, one in found.sources.items()} == {
-        "events": (3, {}), "truth": (7, {"bad": 1}),
-    }  # fmt: skip
+    assert {
+        name: (one.account.rows, dict(one.quarantine)) for name, one in found.sources.items()
+    } == {"events": (3, {}), "truth": (7, {"bad": 1})}
     told = found.to_dict()["sources"]
     assert (told["events"]["waiting"], told["truth"]["waiting"]) == (3, 7)
 
@@ -84,7 +100,9 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def written(seconds: float | None, table: str = "staging", days: int = 1) -> TableWrite:
-    return TableWrite(table, 1, AT, (DayRange(START, START + ONE_DAY * days),), 0, "manual", "", "", seconds)
+    return TableWrite(
+        table, 1, AT, (DayRange(START, START + ONE_DAY * days),), 0, "manual", "", "", seconds
+    )
 
 
 @pytest.fixture
@@ -99,7 +117,13 @@ def made(tmp_path: Path) -> Planned:
 
 def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Planned) -> None:
     back, wrong, first = audit(made.lake, made.pipeline, "staging", day(3))
-    assert (back.by, back.reason, back.note, back.plan, back.chunk) == ("ann@desk", "rollback", "off by one", "p1", "2")
+    assert (back.by, back.reason, back.note, back.plan, back.chunk) == (
+        "ann@desk",
+        "rollback",
+        "off by one",
+        "p1",
+        "2",
+    )
     assert (wrong.by, wrong.reason, wrong.run_id) == ("", "plan", "run-p1-2")
     assert (first.rows_before, first.fingerprint_before, first.rows) == (None, None, 1)
     assert wrong.fingerprint_before == first.fingerprint == back.fingerprint
@@ -130,11 +154,19 @@ def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
     entries = {START: DayEntry(5, "F", "d"), START + ONE_DAY * 2: DayEntry(6, "F", "d")}
     said = Receipt("w", "staging", "late_data", entries, "run-2", "a note", seconds=1.5)
     later = datetime.now(UTC) + timedelta(days=1)
-    make_commit(lake.table_place("staging").local(), 2, said, info={"inCommitTimestamp": int(later.timestamp() * 1000)})
+    make_commit(
+        lake.table_place("staging").local(),
+        2,
+        said,
+        info={"inCommitTimestamp": int(later.timestamp() * 1000)},
+    )
     found = writes(lake, pipeline)
     assert [w.table for w in found[1:]].count("staging") == 1
     newest = found[0]
     assert (newest.table, newest.version, newest.rows, newest.seconds) == ("staging", 2, 11, 1.5)
     assert (newest.reason, newest.note, newest.run_id) == ("late_data", "a note", "run-2")
-    assert newest.days == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
+    assert newest.days == (
+        DayRange(START, START + ONE_DAY),
+        DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3),
+    )
     assert found[1].seconds is None, "a receipt of before says nothing of its time"

@@ -22,8 +22,13 @@ def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> 
     build(lake, pipeline, "features", {START + ONE_DAY * 3: 3}, run_id="run-1")
     report = show(lake, pipeline, "features", START + ONE_DAY * 3)
     assert report.state is State.FRESH
-    assert [(i.table, i.day, i.rows) for i in report.inputs] == [("staging", START + ONE_DAY * n, 3) for n in (1, 2, 3)]
-    assert [made.receipt.write_id for made in report.history] == ["write-features-2", "write-features-0"]
+    assert [(i.table, i.day, i.rows) for i in report.inputs] == [
+        ("staging", START + ONE_DAY * n, 3) for n in (1, 2, 3)
+    ]
+    assert [made.receipt.write_id for made in report.history] == [
+        "write-features-2",
+        "write-features-0",
+    ]
     assert report.to_dict()["receipt"]["run_id"] == "run-1"
 
 
@@ -32,7 +37,10 @@ def test_a_stale_day_names_the_input_days_that_are_newer(tmp_path: Path) -> None
     build(lake, pipeline, "staging", {START + ONE_DAY: 4})
     report = show(lake, pipeline, "features", START + ONE_DAY * 2)
     assert report.state is State.STALE
-    assert f"staging {START + ONE_DAY} was written after version 1, from which this day was made" in report.reasons
+    assert (
+        f"staging {START + ONE_DAY} was written after version 1, from which this day was made"
+        in report.reasons
+    )
 
 
 def test_the_history_of_a_day_is_newest_first_and_only_its_own(tmp_path: Path) -> None:
@@ -44,7 +52,13 @@ def test_the_history_of_a_day_is_newest_first_and_only_its_own(tmp_path: Path) -
 
 def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 2)
-    bad = {"arrival_date": START, "source_file": "s", "row_number": 1, "text": "{", "reason": "not JSON"}
+    bad = {
+        "arrival_date": START,
+        "source_file": "s",
+        "row_number": 1,
+        "text": "{",
+        "reason": "not JSON",
+    }
     said = receipt(QUARANTINE.name, {START: DayEntry(1, "F", "digest")})
     write_rows(lake.table_place(QUARANTINE.name).local(), QUARANTINE, [bad], said)
     report = show(lake, pipeline, "raw", START)
@@ -80,5 +94,7 @@ def test_a_day_of_other_code_says_whether_code_or_settings_moved(made: Made) -> 
 
     again = open_lake(lake.root)
     other = (again, make_pipeline(tables(again.settings)))
-    assert brief(states(other), "features_as_known", START, State.OUTDATED) == "made by other settings"
+    assert (
+        brief(states(other), "features_as_known", START, State.OUTDATED) == "made by other settings"
+    )
     assert pipeline.codes["features"] == other[1].codes["features"]

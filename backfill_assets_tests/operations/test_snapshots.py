@@ -1,5 +1,5 @@
-"""Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost is told.
-Not here: the commands."""
+"""Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost
+is told. Not here: the commands."""
 
 from pathlib import Path
 
@@ -44,7 +44,10 @@ def rebuilt_and_vacuumed(reader: LakeReader, times: int) -> None:
 
 
 def test_the_same_rows_are_read_after_many_rebuilds_and_a_vacuum(reader: LakeReader) -> None:
-    made, before = keep(reader, note="for the model"), reader.table(TABLE).days("2024-03-01", "2024-03-02").arrow()
+    made, before = (
+        keep(reader, note="for the model"),
+        reader.table(TABLE).days("2024-03-01", "2024-03-02").arrow(),
+    )
     rebuilt_and_vacuumed(reader, 12)
     assert reader.table(TABLE).arrow() != before
     kept = reader.snapshot("spring")
@@ -78,7 +81,9 @@ def test_a_data_file_that_was_altered_is_neither_kept_nor_read_as_what_was_writt
     reader: LakeReader, same_size: bool
 ) -> None:
     """Rewritten in place with other rows; one of the same size only its rows can tell."""
-    [file, *_] = sorted(reader.lake.table_place(TABLE).local().rglob("event_date=2024-03-01/*.parquet"))
+    [file, *_] = sorted(
+        reader.lake.table_place(TABLE).local().rglob("event_date=2024-03-01/*.parquet")
+    )
     size = file.stat().st_size
     rows = pq.ParquetFile(file).read()
     pq.write_table(rows.slice(0, rows.num_rows - 1), file, compression="none")
@@ -86,13 +91,19 @@ def test_a_data_file_that_was_altered_is_neither_kept_nor_read_as_what_was_writt
         for log in (reader.lake.table_place(TABLE).local() / "_delta_log").glob("*.json"):
             lines = log.read_text().splitlines(keepends=True)
             now = f'"size":{file.stat().st_size}'
-            log.write_text("".join(n.replace(f'"size":{size}', now) if "=2024-03-01" in n else n for n in lines))
+            log.write_text(
+                "".join(
+                    n.replace(f'"size":{size}', now) if "=2024-03-01" in n else n for n in lines
+                )
+            )
     told = "the rows are not those of its receipts" if same_size else "was altered: it has"
     with pytest.raises(BackfillError, match=told):
         keep(reader)
     assert snapshot_names(reader.lake) == []
     if not same_size:
-        with pytest.raises(Altered, match=r"the table .*the data file .*2024-03-01.* was altered.*backfill --force"):
+        with pytest.raises(
+            Altered, match=r"the table .*the data file .*2024-03-01.* was altered.*backfill --force"
+        ):
             reader.table(TABLE).arrow()
 
 
@@ -127,14 +138,18 @@ def test_days_that_will_change_are_refused_or_told_or_kept_as_they_are(tmp_path:
 
     def kept(name: str, unfit: Unfit = "refuse") -> int:
         return (
-            create_snapshot(made.lake, made.pipeline, SnapshotRequest(name, ("features",), unfit=unfit))
+            create_snapshot(
+                made.lake, made.pipeline, SnapshotRequest(name, ("features",), unfit=unfit)
+            )
             .tables["features"]
             .rows
         )
 
     assert kept("right") == DAYS
     made.write("raw", {DAYS - 1: 5})
-    with pytest.raises(UnfitDays, match=f"1 of {DAYS} days will change: {day(DAYS - 1)}.* Nothing was kept"):
+    with pytest.raises(
+        UnfitDays, match=f"1 of {DAYS} days will change: {day(DAYS - 1)}.* Nothing was kept"
+    ):
         kept("refused")
     with pytest.warns(UnfitDaysWarning, match="They are kept all the same"):
         kept("told", "warn")
@@ -142,11 +157,15 @@ def test_days_that_will_change_are_refused_or_told_or_kept_as_they_are(tmp_path:
     assert snapshot_names(made.lake) == ["right", "taken", "told"]
 
 
-def test_what_a_killed_creation_or_deletion_left_goes_with_the_next_of_either(reader: LakeReader) -> None:
+def test_what_a_killed_creation_or_deletion_left_goes_with_the_next_of_either(
+    reader: LakeReader,
+) -> None:
     keep(reader)
     folder = reader.lake.root / ".snapshots"
     for step in (lambda: keep(reader, "twin"), lambda: drop_snapshot(reader.lake, "twin")):
-        (folder / ".spring.0a1b2c3d" / TABLE).mkdir(parents=True)  # by an earlier version of this package
+        (folder / ".spring.0a1b2c3d" / TABLE).mkdir(
+            parents=True
+        )  # by an earlier version of this package
         reader.lake.place.write(f".snapshots/half/{SNAPSHOT_FILE}", b'{"unfinished": "being made"}')
         with pytest.raises(BackfillError, match="this lake has no such snapshot"):
             reader.snapshot("half")

@@ -1,5 +1,5 @@
-"""Status of hand-written lakes: every state says why, and what needs a person stands there while it is so. No JVM.
-Not here: finding what needs a person (`orchestration.test_backfill_requests`)."""
+"""Status of hand-written lakes: every state says why, and what needs a person stands there while it
+is so. No JVM. Not here: finding what needs a person (`orchestration.test_backfill_requests`)."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,9 @@ DAYS = 6
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_last(tmp_path: Path) -> None:
+def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_last(
+    tmp_path: Path,
+) -> None:
     report = status(*synthetic_lake(tmp_path, DAYS))
     assert report.days == DayRange(START, START + ONE_DAY * DAYS)
     assert report.frontier == end_of(DAYS)
@@ -64,8 +66,12 @@ def reload(lake: Lake, pipeline: Pipeline, day: date) -> None:
     """Load a raw day as the lake's settings are now, and name it in the ledger."""
     build(lake, pipeline, "raw", {day: 3})
     version = len(versions(lake.table_place("raw"))) - 1
-    said = Receipt("a", "arrivals", "manual", {}, inputs={"raw": version}, frontier=lake.settings.as_of)
-    make_commit(lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said)
+    said = Receipt(
+        "a", "arrivals", "manual", {}, inputs={"raw": version}, frontier=lake.settings.as_of
+    )
+    make_commit(
+        lake.table_place("arrivals").local(), len(versions(lake.table_place("arrivals"))), said
+    )
 
 
 def why_raw(lake: Lake, pipeline: Pipeline, day: date) -> str:
@@ -74,14 +80,18 @@ def why_raw(lake: Lake, pipeline: Pipeline, day: date) -> str:
     return found.reason
 
 
-CHANGED = "its landed files, as_of or what `replay-late` released changed since: {} file(s) name it now"
+CHANGED = (
+    "its landed files, as_of or what `replay-late` released changed since: {} file(s) name it now"
+)
 
 
 def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     tags = {"event_days_from": str(START), "event_days_to": str(START), "arrival_days": str(START)}
     make_commit(
-        lake.table_place("too_late").local(), 0, Receipt("r", "too_late", "replay-late", {}, note="n", tags=tags)
+        lake.table_place("too_late").local(),
+        0,
+        Receipt("r", "too_late", "replay-late", {}, note="n", tags=tags),
     )
     assert why_raw(lake, pipeline, START) == CHANGED.format(1)
     last = START + ONE_DAY * (DAYS - 1)
@@ -91,25 +101,36 @@ def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_p
     reload(stopped, pipeline, last)
     assert why_raw(lake, pipeline, last) == CHANGED.format(1)
     more = {**landed(START + ONE_DAY, NOW), "path": "more.jsonl", "sha256": "more"}
-    write_rows(lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    write_rows(
+        lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {})
+    )
     assert why_raw(lake, pipeline, START + ONE_DAY) == CHANGED.format(2)
 
 
-def test_what_every_sensor_of_every_instance_found_stands_there_until_it_is_over(tmp_path: Path) -> None:
+def test_what_every_sensor_of_every_instance_found_stands_there_until_it_is_over(
+    tmp_path: Path,
+) -> None:
     keep_attention(tmp_path, "home-1", "landing", {"altered files": "a is altered"})
-    keep_attention(tmp_path, "home-2", "landing", {"altered files": "a is altered", "scan": "in vain"})
+    keep_attention(
+        tmp_path, "home-2", "landing", {"altered files": "a is altered", "scan": "in vain"}
+    )
     assert attention(tmp_path) == ["a is altered", "in vain"]
     keep_attention(tmp_path, "home-2", "landing", {})
     assert attention(tmp_path) == ["a is altered"]
 
 
-def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_until_it_does_not() -> None:
+def test_days_that_were_others_before_are_named_until_a_newer_receipt_says_otherwise() -> None:
     receipt = DayReceipt(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
     latest = {day(n): replace(receipt, irreproducible=n != 2) for n in range(4)}
-    view = replace(Story().view(), tables={"staging": TableView(1, latest), "labels": TableView(1, {day(0): receipt})})
+    view = replace(
+        Story().view(),
+        tables={"staging": TableView(1, latest), "labels": TableView(1, {day(0): receipt})},
+    )
     ((name, told),) = irreproducible_days(view)
     assert name == "staging"
-    assert told.startswith(f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings")
+    assert told.startswith(
+        f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings"
+    )
 
 
 @pytest.mark.slow
@@ -120,11 +141,16 @@ def test_a_tick_of_the_sensor_is_enough_for_status_to_say_what_needs_a_person(
     name = f"{START}.jsonl"
     (lake.root / "landing" / name).unlink()
     sensors = {s.name: s for s in assemble(lake.root, tables).sensors or ()}
-    with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance=instance) as context:
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_sensor_context(instance=instance) as context,
+    ):
         sensors["landing"].evaluate_tick(context)
     shown = CliRunner().invoke(app, ["status", "--lake", str(lake.root)])
     assert f"needs a person: 1 landed file(s) missing: {name}" in shown.output
-    told = json.loads(CliRunner().invoke(app, ["status", "--json", "--lake", str(lake.root)]).output)
+    told = json.loads(
+        CliRunner().invoke(app, ["status", "--json", "--lake", str(lake.root)]).output
+    )
     assert len(told["needs_a_person"]) == 1
 
 
@@ -159,7 +185,10 @@ def test_a_table_as_its_contract_says_and_one_not_made_yet_change_nothing() -> N
 def test_what_is_gained_lost_and_cannot_be_is_told_by_name() -> None:
     country = Column("country", "STRING", "where", nullable=True)
     other = replace(
-        STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=(), inputs=()
+        STAGING,
+        columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]),
+        key=(),
+        inputs=(),
     )
     assert column_changes(other, THERE) == (
         "gets country STRING",

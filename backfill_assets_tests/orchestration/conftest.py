@@ -1,6 +1,6 @@
 """Fixtures that several tests of this room share.
-Here: lakes without an engine, and what takes alerts. Not here: what is asked of them (`ticking`). A module that needs a
-lake of other days says how many: `DAYS`."""
+Here: lakes without an engine, and what takes alerts. Not here: what is asked of them (`ticking`). A
+module that needs a lake of other days says how many: `DAYS`."""
 
 from collections.abc import Iterator
 from pathlib import Path

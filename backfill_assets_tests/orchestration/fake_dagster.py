@@ -1,6 +1,7 @@
-"""Dagster's runs in memory, as far as ticks look at them: statuses, tags, run keys that are dropped for ever.
-Here: storage of runs and what a daemon does with a request. Not here: what a run makes (`test_simulation`). Fast
-enough for ten thousand ticks; that it answers like Dagster is tested beside it."""
+"""Dagster's runs in memory, as far as ticks look at them: statuses, tags, run keys that are dropped
+for ever. Here: storage of runs and what a daemon does with a request. Not here: what a run makes
+(`test_simulation`). Fast enough for ten thousand ticks; that it answers like Dagster is tested
+beside it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,13 +17,16 @@ from backfill_assets_tests.daemon import RUN_KEY
 
 @dataclass
 class FakeDagster:
-    """Runs by number of launch. `dropped` are the keys of requests that Dagster would have dropped without a word."""
+    """Runs by number of launch. `dropped` are the keys of requests that Dagster would have dropped
+    without a word."""
 
     kept: dict[str, dg.DagsterRun] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     _tagged: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     _values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _in: dict[dg.DagsterRunStatus, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _in: dict[dg.DagsterRunStatus, dict[str, None]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
 
     def launch(self, request: dg.RunRequest, sensor: str) -> dg.DagsterRun | None:
         """The run of a request, queued; None where its key was used."""
@@ -35,10 +39,13 @@ class FakeDagster:
         chosen = frozenset(request.asset_selection or ()) or None
         return self.add_run(
             dg.DagsterRun(
-                str(request.job_name), tags=tags, status=dg.DagsterRunStatus.NOT_STARTED, asset_selection=chosen,
+                str(request.job_name),
+                tags=tags,
+                status=dg.DagsterRunStatus.NOT_STARTED,
+                asset_selection=chosen,
                 run_config=dict(request.run_config),
             )
-        )  # fmt: skip
+        )
 
     def add_run(self, run: dg.DagsterRun) -> dg.DagsterRun:
         """Keep a run."""
@@ -86,7 +93,11 @@ class FakeDagster:
     def get_runs_count(self, filters: dg.RunsFilter) -> int:
         """How many; all of them were made just now."""
         if filters.tags and not filters.statuses and not filters.job_name:
-            return len(set[str].intersection(*(self._with(key, value) for key, value in filters.tags.items())))
+            return len(
+                set[str].intersection(
+                    *(self._with(key, value) for key, value in filters.tags.items())
+                )
+            )
         return len(self.get_runs(filters))
 
     def get_run_tags(self, keys: Sequence[str]) -> list[tuple[str, set[str]]]:

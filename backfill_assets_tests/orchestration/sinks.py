@@ -11,8 +11,8 @@ SECRET = "hook-s3cret"
 
 
 class Hook:
-    """A webhook that keeps what is posted and answers with `status`: at `to` the sender finds more, and where
-    there is a `piece` the answer goes on with it for ever."""
+    """A webhook that keeps what is posted and answers with `status`: at `to` the sender finds more,
+    and where there is a `piece` the answer goes on with it for ever."""
 
     def __init__(self, status: int = 200, to: str = "", piece: bytes = b"") -> None:
         kept: list[dict[str, Any]] = []

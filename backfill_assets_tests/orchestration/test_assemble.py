@@ -1,6 +1,8 @@
-"""The definitions of a lake: assets, checks and the job exist as Dagster's UI expects them, and no engine was started.
+"""The definitions of a lake: assets, checks and the job exist as Dagster's UI expects them, and no
+engine was started.
 
-Tested here: what `assemble` makes of our pipeline and of a toy. Not tested here: runs (`test_runs`).
+Tested here: what `assemble` makes of our pipeline and of a toy. Not tested here: runs
+(`test_runs`).
 """
 
 from dataclasses import replace
@@ -39,13 +41,19 @@ def assets_of(definitions: dg.Definitions) -> dict[str, dg.AssetsDefinition]:
     return {a.key.path[-1]: a for a in found}
 
 
-def test_every_table_is_an_asset_of_days_that_runs_ranges(definitions: dg.Definitions, tmp_path: Path) -> None:
+def test_every_table_is_an_asset_of_days_that_runs_ranges(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
     assets = assets_of(definitions)
     assert list(assets) == TABLES
     for name, asset in assets.items():
         days = asset.partitions_def
         assert isinstance(days, dg.DailyPartitionsDefinition)
-        assert (days.start.date(), days.end, days.timezone) == (date.fromisoformat(START), None, "UTC")
+        assert (days.start.date(), days.end, days.timezone) == (
+            date.fromisoformat(START),
+            None,
+            "UTC",
+        )
         assert asset.backfill_policy == dg.BackfillPolicy.single_run()
         (spec,) = asset.specs
         assert spec.code_version
@@ -58,7 +66,12 @@ def test_every_table_is_an_asset_of_days_that_runs_ranges(definitions: dg.Defini
 def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
     definitions: dg.Definitions, tmp_path: Path
 ) -> None:
-    specs = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
+    specs = [
+        s
+        for c in definitions.asset_checks or ()
+        if isinstance(c, dg.AssetsDefinition)
+        for s in c.check_specs
+    ]
     wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days")}
     tables = our_tables(look_at(tmp_path).settings)
     wanted |= {(table.name, rule.name) for table in tables for rule in table.contract.rules}
@@ -67,7 +80,9 @@ def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
     assert not any(asset.check_specs for asset in assets_of(definitions).values())
 
 
-def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(definitions: dg.Definitions) -> None:
+def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(
+    definitions: dg.Definitions,
+) -> None:
     job = definitions.resolve_job_def(REBUILD)
     assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == set(TABLES)
     assert {n.name for n in job.nodes} == {PLAIN.step(t) for t in TABLES}
@@ -93,13 +108,17 @@ def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(tmp_path
         return our_tables(settings)
 
     with dg.DagsterInstance.ephemeral() as instance:
-        result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"], counted)
+        result = run_rebuild(
+            lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"], counted
+        )
     assert result.success
     assert opened == [lake.settings]
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_code_server_that_loads_the_definitions_prints_no_warning_of_dagsters_own(tmp_path: Path) -> None:
+def test_a_code_server_that_loads_the_definitions_prints_no_warning_of_dagsters_own(
+    tmp_path: Path,
+) -> None:
     make_lake(tmp_path, [], START)
     code = """
 import warnings

@@ -1,7 +1,8 @@
-"""The Dagster face of a table and of its ledgers: what a run shows of itself, and what is told of rows set aside.
+"""The Dagster face of a table and of its ledgers: what a run shows of itself, and what is told of
+rows set aside.
 
-Tested here: `orchestration.assets` on settled days, so that no engine is needed. Not tested here: definitions
-(`test_assemble`), and runs that make rows (`test_runs`).
+Tested here: `orchestration.assets` on settled days, so that no engine is needed. Not tested here:
+definitions (`test_assemble`), and runs that make rows (`test_runs`).
 """
 
 from collections import Counter
@@ -47,12 +48,18 @@ def test_a_run_of_one_day_shows_its_data_version(lake: Made, instance: dg.Dagste
 
 def events_of_days(instance: dg.DagsterInstance, result: Any) -> Counter[str]:
     """How many events of each kind the run recorded."""
-    events = (e for r in instance.get_records_for_run(result.run_id).records if (e := r.event_log_entry.dagster_event))
+    events = (
+        e
+        for r in instance.get_records_for_run(result.run_id).records
+        if (e := r.event_log_entry.dagster_event)
+    )
     return Counter(e.event_type_value for e in events)
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_every_run_records_its_days_and_checks_once(lake: Made, instance: dg.DagsterInstance, before: int) -> None:
+def test_every_run_records_its_days_and_checks_once(
+    lake: Made, instance: dg.DagsterInstance, before: int
+) -> None:
     for _ in range(before + 1):
         done = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
     counted = events_of_days(instance, done)
@@ -61,10 +68,16 @@ def test_every_run_records_its_days_and_checks_once(lake: Made, instance: dg.Dag
     assert counted["ASSET_CHECK_EVALUATION_PLANNED"] == 0
     target = newest_target(instance, dg.AssetKey("staging"))
     for check in CHECKS:
-        record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(dg.AssetKey("staging"), check))
+        record = instance.get_latest_asset_check_evaluation_record(
+            dg.AssetCheckKey(dg.AssetKey("staging"), check)
+        )
         assert record is not None
         assert isinstance(record.evaluation, dg.AssetCheckEvaluation)
-        assert (record.run_id, record.partition, record.evaluation.passed) == (done.run_id, None, True)
+        assert (record.run_id, record.partition, record.evaluation.passed) == (
+            done.run_id,
+            None,
+            True,
+        )
         assert record.evaluation.target_materialization_data == target
 
 
@@ -89,7 +102,9 @@ def refuse(opened: Opened, day: date, *reasons: str) -> None:
 def told(instance: dg.DagsterInstance, name: str) -> list[dict[str, Any]]:
     records = instance.fetch_materializations(dg.AssetKey(name), limit=9).records
     return [
-        {k: v.value for k, v in r.asset_materialization.metadata.items()} for r in records if r.asset_materialization
+        {k: v.value for k, v in r.asset_materialization.metadata.items()}
+        for r in records
+        if r.asset_materialization
     ]
 
 
@@ -104,7 +119,9 @@ def test_they_are_external_assets_beside_raw_that_nobody_can_materialize(opened:
     assert not {k.path[-1] for k in job.asset_layer.executable_asset_keys} & set(BESIDE)
 
 
-def test_a_load_tells_rows_and_reasons_where_something_moved(opened: Opened, instance: dg.DagsterInstance) -> None:
+def test_a_load_tells_rows_and_reasons_where_something_moved(
+    opened: Opened, instance: dg.DagsterInstance
+) -> None:
     refuse(opened, START, "not JSON", "not JSON", "the event date lies before the lake's first day")
     refuse(opened, START + ONE_DAY, "no key")
     report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-7")
@@ -116,7 +133,10 @@ def test_a_load_tells_rows_and_reasons_where_something_moved(opened: Opened, ins
     assert lines[2:4] == [f"| {START + ONE_DAY} | 1 | `no key` |", f"| {START} | 2 | `not JSON` |"]
     assert said["loaded by"] == "run-7"
     (arrivals,) = told(instance, "arrivals")
-    assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
+    assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (
+        3,
+        str(START + ONE_DAY * 2),
+    )
     assert told(instance, "too_late") == [], "it was never written"
     refuse(opened, START + ONE_DAY * 2, "no key")
     report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-9")
@@ -124,5 +144,7 @@ def test_a_load_tells_rows_and_reasons_where_something_moved(opened: Opened, ins
 
 
 def test_what_a_file_says_of_itself_is_no_markdown() -> None:
-    line = markdown_table(["day", "rows", "reason"], [(str(START), "1", "a|b <img> [x](y) `c`\nd http://e.f")]).value
+    line = markdown_table(
+        ["day", "rows", "reason"], [(str(START), "1", "a|b <img> [x](y) `c`\nd http://e.f")]
+    ).value
     assert (line or "").splitlines()[-1] == f"| {START} | 1 | `a¦b <img> [x](y) 'c' d http://e.f` |"

@@ -1,4 +1,5 @@
-"""Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor hides anything else.
+"""Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor
+hides anything else.
 
 Tested here: `orchestration.backfill_requests` through ticks. Not tested here: first requests
 (`test_ticks`), and a long life of them (`test_simulation`).
@@ -38,12 +39,16 @@ from backfill_assets_tests.orchestration.ticking import (
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_a_day_whose_runs_end_in_vain_is_given_up_and_shown(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_day_whose_runs_end_in_vain_is_given_up_and_shown(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     stale(lake, 2, 3)
     keys = set()
     for attempt in range(3):
         tick = late(lake, instance)
-        assert len(tick.requests) == (1 if attempt == 0 else 2), "after the first failure each day is alone"
+        assert len(tick.requests) == (1 if attempt == 0 else 2), (
+            "after the first failure each day is alone"
+        )
         keys |= {r.run_key for r in tick.requests}
         for request in tick.requests:
             ran(instance, request, dg.DagsterRunStatus.FAILURE)
@@ -78,7 +83,9 @@ def ruled(settings: LakeSettings) -> tuple[Table, ...]:
 
 
 @pytest.mark.parametrize("what", ["gates", "code", "rule"])
-def test_a_given_up_day_is_asked_for_again_by_other_code(lake: Made, instance: dg.DagsterInstance, what: str) -> None:
+def test_a_given_up_day_is_asked_for_again_by_other_code(
+    lake: Made, instance: dg.DagsterInstance, what: str
+) -> None:
     stale(lake, 2)
     gates(lake, "max_rows = 2")
     all_fail(lake, instance)
@@ -89,7 +96,9 @@ def test_a_given_up_day_is_asked_for_again_by_other_code(lake: Made, instance: d
         path.write_text(path.read_text().replace("max_rows = 2", "max_rows = 3"))
     else:
         made_of = corrected if what == "code" else ruled
-    assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
+    assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [
+        f"staging {day(2)}"
+    ]
 
 
 def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_day_busy(
@@ -106,7 +115,9 @@ def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_d
     assert asked(late(other, instance)) == [f"staging {day(5)}"]
 
 
-def test_a_given_up_day_is_an_alarm_and_fails_its_check(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_given_up_day_is_an_alarm_and_fails_its_check(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     stale(lake, 2)
     all_fail(lake, instance)
     tick = late(lake, instance)
@@ -114,14 +125,18 @@ def test_a_given_up_day_is_an_alarm_and_fails_its_check(lake: Made, instance: dg
     (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
     assert (verdict.passed, str(day(2)) in str(verdict.metadata["given up"].value)) == (False, True)
     instance.report_runless_asset_event(verdict)
-    assert "staging" not in {v.asset_key.path[-1] for v in late(lake, instance).verdicts}, "told once"
+    assert "staging" not in {v.asset_key.path[-1] for v in late(lake, instance).verdicts}, (
+        "told once"
+    )
     gates(lake, "max_rows = 3")
     tick = late(lake, instance)
     (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
     assert (tick.alarms, "given up" in verdict.metadata) == ({}, False)
 
 
-def test_an_arrival_day_that_was_given_up_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_an_arrival_day_that_was_given_up_hides_no_new_file(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
     for _ in range(3):
         for request in landing(lake, instance).requests:
@@ -133,16 +148,22 @@ def test_an_arrival_day_that_was_given_up_hides_no_new_file(lake: Made, instance
     assert str(day(2)) in tick.alarms["given up raw"]
 
 
-def test_a_load_that_is_tried_again_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_load_that_is_tried_again_hides_no_new_file(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
     (load,) = landing(lake, instance).requests
     drop(lake, "new.jsonl", age_seconds=60)
-    assert [r.job_name for r in landing(lake, instance).requests] == [runs.REBUILD], "a load scans first, by itself"
+    assert [r.job_name for r in landing(lake, instance).requests] == [runs.REBUILD], (
+        "a load scans first, by itself"
+    )
     ran(instance, load, dg.DagsterRunStatus.FAILURE)
     assert [r.job_name for r in landing(lake, instance).requests] == [SCAN, runs.REBUILD]
 
 
-def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(empty: Made, instance: dg.DagsterInstance) -> None:
+def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
+    empty: Made, instance: dg.DagsterInstance
+) -> None:
     drop(empty, "new.jsonl", age_seconds=60)
     for _ in range(3):
         (request,) = landing(empty, instance).requests

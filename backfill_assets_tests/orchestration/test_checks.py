@@ -1,7 +1,7 @@
 """Checks as people see them: what their specs say, and what their buttons do.
 
-Tested here: `orchestration.checks` without an engine: buttons, and `no_stale_days` by ticks and runs. Not tested here:
-the evaluations (`test_verdicts`), the rules (`lake.test_gates`).
+Tested here: `orchestration.checks` without an engine: buttons, and `no_stale_days` by ticks and
+runs. Not tested here: the evaluations (`test_verdicts`), the rules (`lake.test_gates`).
 """
 
 from dataclasses import replace
@@ -30,16 +30,26 @@ def made(tmp_path: Path) -> Planned:
     return Planned(tmp_path / "lake")
 
 
-def button(made: Planned, instance: dg.DagsterInstance, only: str = "") -> dict[str, tuple[bool, str]]:
-    """What the button of all checks of staging gives, or that of one: per check whether it passed, and its words."""
+def button(
+    made: Planned, instance: dg.DagsterInstance, only: str = ""
+) -> dict[str, tuple[bool, str]]:
+    """What the button of all checks of staging gives, or that of one: per check whether it passed,
+    and its words."""
     checks = day_checks(Opened(made.lake, made.pipeline), made.contract("staging"))
     wanted = [k for k in checks.check_keys if only in k.name]
-    defs = dg.Definitions(asset_checks=[checks], jobs=[dg.define_asset_job("j", dg.AssetSelection.checks(*wanted))])
+    defs = dg.Definitions(
+        asset_checks=[checks], jobs=[dg.define_asset_job("j", dg.AssetSelection.checks(*wanted))]
+    )
     done = defs.resolve_job_def("j").execute_in_process(instance=instance)
-    return {e.check_name: (e.passed, str(e.metadata["verdict"].value)) for e in done.get_asset_check_evaluations()}
+    return {
+        e.check_name: (e.passed, str(e.metadata["verdict"].value))
+        for e in done.get_asset_check_evaluations()
+    }
 
 
-def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, instance: dg.DagsterInstance) -> None:
+def test_the_buttons_judge_every_written_day_by_its_receipt(
+    made: Planned, instance: dg.DagsterInstance
+) -> None:
     assert button(made, instance) == dict.fromkeys(CHECKS, (True, "no written day fails"))
     gates = GateSettings(tables={"staging": TableGate(min_rows=2)})
     made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"gates": gates}))
@@ -49,7 +59,8 @@ def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, insta
 
 
 def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, object]]:
-    """What one tick tells, kept by the instance as the daemon would: per table passed, and the number of stale days."""
+    """What one tick tells, kept by the instance as the daemon would: per table passed, and the
+    number of stale days."""
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     for verdict in tick.verdicts:
         assert verdict.check_name == STANDING
@@ -62,7 +73,9 @@ def make_stale(lake: Made, *numbers: int) -> None:
     build(*lake, "staging", dict.fromkeys(days, 3), digests=dict.fromkeys(days, "older"))
 
 
-def test_a_table_that_becomes_stale_or_recovers_is_told_once(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_table_that_becomes_stale_or_recovers_is_told_once(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     told(lake, instance)
     make_stale(lake, 2)
     assert told(lake, instance)["staging"] == (False, 1)
@@ -80,7 +93,9 @@ def test_a_verdict_of_an_older_materialization_is_told_again_because_dagster_no_
     assert told(lake, instance) == {}
 
 
-def test_a_run_tells_the_verdicts_of_its_tables_and_of_others(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_run_tells_the_verdicts_of_its_tables_and_of_others(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     make_stale(lake, 2)  # staging, and so what is made of its content
     last = START + ONE_DAY * (DAYS - 1)
     result = run_rebuild(lake[0], last, last, instance, ["features", "features_as_known"])

@@ -8,7 +8,9 @@ import dagster as dg
 from backfill_assets.orchestration import dagster_private
 
 
-def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table(instance: dg.DagsterInstance) -> None:
+def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table(
+    instance: dg.DagsterInstance,
+) -> None:
     table = dg.AssetKey("t")
     assert dagster_private.newest_target(instance, table) is None
     for partition in ("b", "a"):
@@ -16,10 +18,16 @@ def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table(instan
     (newest,) = instance.fetch_materializations(table, limit=1).records
     target = dagster_private.newest_target(instance, table)
     assert target is not None
-    assert (target.storage_id, target.run_id, target.timestamp) == (newest.storage_id, "", newest.timestamp)
+    assert (target.storage_id, target.run_id, target.timestamp) == (
+        newest.storage_id,
+        "",
+        newest.timestamp,
+    )
 
 
-def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(instance: dg.DagsterInstance) -> None:
+def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(
+    instance: dg.DagsterInstance,
+) -> None:
     @dg.asset
     def t() -> None:
         """A table."""
@@ -29,7 +37,9 @@ def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(
         """Passes."""
         return dg.AssetCheckResult(passed=True)
 
-    defs = dg.Definitions([t], asset_checks=[c], jobs=[dg.define_asset_job("j")], executor=dg.in_process_executor)
+    defs = dg.Definitions(
+        [t], asset_checks=[c], jobs=[dg.define_asset_job("j")], executor=dg.in_process_executor
+    )
     check = dg.AssetCheckKey(dg.AssetKey("t"), "c")
     assert dagster_private.newest_evaluation(instance, check) is None
     instance.report_runless_asset_event(
@@ -44,7 +54,9 @@ def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(
     assert not found.passed
 
 
-def test_the_newest_materializations_are_those_of_the_partitions_asked_for(instance: dg.DagsterInstance) -> None:
+def test_the_newest_materializations_are_those_of_the_partitions_asked_for(
+    instance: dg.DagsterInstance,
+) -> None:
     for partition in ("a", "b", "a"):
         instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
     found = dagster_private.newest_materializations(instance, dg.AssetKey("t"), ["a", "c"])
@@ -53,7 +65,9 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for(insta
     assert dagster_private.newest_materializations(instance, dg.AssetKey("t"), []) == {}
 
 
-def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs(instance: dg.DagsterInstance) -> None:
+def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs(
+    instance: dg.DagsterInstance,
+) -> None:
     days = dg.DailyPartitionsDefinition("2024-03-01", end_date="2024-03-04")
     whole, cut = days.get_partition_keys(), ["2024-03-01", "2024-03-03"]
 
@@ -74,8 +88,13 @@ def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs
     def b() -> int:
         return 1
 
-    tags = {"dagster/asset_partition_range_start": whole[0], "dagster/asset_partition_range_end": whole[-1]}
-    result = dg.materialize([a, b], instance=instance, tags=tags, resources={"io_manager": Cutting()})
+    tags = {
+        "dagster/asset_partition_range_start": whole[0],
+        "dagster/asset_partition_range_end": whole[-1],
+    }
+    result = dg.materialize(
+        [a, b], instance=instance, tags=tags, resources={"io_manager": Cutting()}
+    )
     made = [(e.asset_key, e.partition) for e in result.get_asset_materialization_events()]
     assert [p for key, p in made if key == dg.AssetKey("a")] == cut
     assert [p for key, p in made if key == dg.AssetKey("b")] == whole

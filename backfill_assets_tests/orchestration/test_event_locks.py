@@ -1,7 +1,8 @@
-"""Interrupts while an event of Dagster is written: none leaves a file locked, and none waits for a lock.
+"""Interrupts while an event of Dagster is written: none leaves a file locked, and none waits for a
+lock.
 
-Tested here: `orchestration.event_storage` under interrupts. Not tested here: its rows (`test_event_storage`), and whole
-commands (`end_to_end.test_interrupts`).
+Tested here: `orchestration.event_storage` under interrupts. Not tested here: its rows
+(`test_event_storage`), and whole commands (`end_to_end.test_interrupts`).
 """
 
 import contextlib
@@ -35,9 +36,10 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 class StopAt:
-    """A trace of what the storage and its libraries run: at the line number `line` an interrupt comes, as a signal does
-    or, `raised`, as an exception that no handler can keep back. None of these comes within SQLAlchemy's pool: half of
-    its own bookkeeping gives a connection to two, and signals, which are kept back, never come there."""
+    """A trace of what the storage and its libraries run: at the line number `line` an interrupt
+    comes, as a signal does or, `raised`, as an exception that no handler can keep back. None of
+    these comes within SQLAlchemy's pool: half of its own bookkeeping gives a connection to two, and
+    signals, which are kept back, never come there."""
 
     PARTS = ("sqlalchemy", "contextlib", "event_storage.py", "event_log", "interrupts.py")
     POOL = "sqlalchemy/pool"
@@ -48,7 +50,9 @@ class StopAt:
     def __call__(self, frame: FrameType, kind: str, _: Any) -> Any:
         if kind == "call":
             file = frame.f_code.co_filename
-            is_traced = any(part in file for part in self.PARTS) and not (self.raised and self.POOL in file)
+            is_traced = any(part in file for part in self.PARTS) and not (
+                self.raised and self.POOL in file
+            )
             return self if is_traced else None
         self.seen += kind == "line"
         if kind == "line" and self.seen == self.line:
@@ -60,7 +64,8 @@ class StopAt:
 
 
 def stored(instance: dg.DagsterInstance, trace: StopAt) -> None:
-    """Store an event of a day, what the buffer holds, and a materialization of no run, under the trace."""
+    """Store an event of a day, what the buffer holds, and a materialization of no run, under the
+    trace."""
     storage, event, before = instance.event_log_storage, step_event("2024-03-01"), sys.gettrace()
     sys.settrace(trace)
     try:
@@ -76,14 +81,17 @@ def counts(home: Path) -> tuple[int, ...]:
     found = []
     for name in (RUN, "index"):
         with contextlib.closing(sqlite3.connect(home / "history" / "runs" / f"{name}.db")) as file:
-            found += file.execute("SELECT count(*) FROM event_logs WHERE run_id = ?", (RUN,)).fetchone()
+            found += file.execute(
+                "SELECT count(*) FROM event_logs WHERE run_id = ?", (RUN,)
+            ).fetchone()
     return tuple(found)
 
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """INT means an interrupt, also where tests were begun with it ignored (`nohup … &`). An exception that no handler
-    keeps back may leave handlers of `interrupts_held` in place, by which the next test would hold nothing back."""
+    """INT means an interrupt, also where tests were begun with it ignored (`nohup … &`). An
+    exception that no handler keeps back may leave handlers of `interrupts_held` in place, by which
+    the next test would hold nothing back."""
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -103,7 +111,9 @@ def test_an_interrupt_at_any_line_of_a_write_locks_no_later_event_out(
     for line in range(1, whole.seen, 67):
         try:
             stored(instance, StopAt(line, raised))
-        except kinds:  # the traceback keeps each cursor alive, as it does while Dagster reports the failure
+        except (
+            kinds
+        ):  # the traceback keeps each cursor alive, as it does while Dagster reports the failure
             instance.report_engine_event("the run was interrupted", run_id=RUN, job_name="job")
             reported += 1  # in the file of the run alone
             stored(instance, StopAt(-1, raised))
@@ -122,16 +132,22 @@ sys.stdin.read()
 
 
 @pytest.mark.usefixtures("processes", "interruptible")
-def test_an_interrupt_ends_the_wait_for_a_lock_of_another_process(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_wait_for_a_lock_of_another_process(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
     instance.store_event(step_event("2024-03-01"))
     instance.event_log_storage.flush()  # type: ignore[attr-defined]
     file = tmp_path / "history" / "runs" / f"{RUN}.db"
     command = [sys.executable, "-c", HOLDER, str(file)]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
         began = time.monotonic()
-        threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        threading.Timer(
+            0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        ).start()
         with pytest.raises(KeyboardInterrupt):
             instance.report_engine_event("waits", run_id=RUN, job_name="job")
         assert time.monotonic() - began < 10

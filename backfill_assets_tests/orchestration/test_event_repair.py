@@ -1,7 +1,9 @@
-"""Event repair: after runs that ended without an event, Dagster shows each day as its receipt says; nothing else moves.
+"""Event repair: after runs that ended without an event, Dagster shows each day as its receipt says;
+nothing else moves.
 
-Tested here: `orchestration.reconcile` by ticks and starts of runs, on lakes of logs with Dagster's own storage. Not
-tested here: runs that are really killed (`end_to_end.test_late_data`) and what a page shows (`browser`).
+Tested here: `orchestration.reconcile` by ticks and starts of runs, on lakes of logs with Dagster's
+own storage. Not tested here: runs that are really killed (`end_to_end.test_late_data`) and what a
+page shows (`browser`).
 """
 
 import time
@@ -19,7 +21,11 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.dagster_private import newest_materializations, newest_target, planned_partitions
+from backfill_assets.orchestration.dagster_private import (
+    newest_materializations,
+    newest_target,
+    planned_partitions,
+)
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.orchestration.verdicts import RunFindings, Verdicts
@@ -43,8 +49,11 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInst
         yield made
 
 
-def planned(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]) -> dg.DagsterRun:
-    """A run of some days of some tables as Dagster stores it before its first step: all is planned, nothing is told."""
+def planned(
+    lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]
+) -> dg.DagsterRun:
+    """A run of some days of some tables as Dagster stores it before its first step: all is planned,
+    nothing is told."""
     job = assemble(lake[0].root, tables, named).resolve_job_def(runs.REBUILD)
     span = {runs.RANGE_START: str(day(numbers[0])), runs.RANGE_END: str(day(numbers[-1]))}
     run = instance.create_run_for_job(job, tags=span, status=STARTED)
@@ -59,7 +68,9 @@ def ended(instance: dg.DagsterInstance, run: dg.DagsterRun, status: dg.DagsterRu
         instance.report_run_canceled(run)
 
 
-def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]) -> None:
+def made(
+    lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]
+) -> None:
     """Days as a good run leaves them."""
     run = planned(lake, instance, numbers, named)
     ended(instance, run, FAILURE)
@@ -69,7 +80,11 @@ def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
     """How many days of a table Dagster shows as made, and as failed."""
     run_of = planned_partitions(instance, dg.AssetKey(table))
-    failed = instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE])) if run_of else []
+    failed = (
+        instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE]))
+        if run_of
+        else []
+    )
     ids = {r.run_id for r in failed}
     counted = {
         "made": len(instance.get_materialized_partitions(dg.AssetKey(table))),
@@ -79,10 +94,17 @@ def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
 
 
 def checked(instance: dg.DagsterInstance, table: str) -> dict[str, bool]:
-    """Which checks of a table passed; those whose newest row is no evaluation of the table as it is are left out."""
+    """Which checks of a table passed; those whose newest row is no evaluation of the table as it is
+    are left out."""
     key = dg.AssetKey(table)
-    found = (instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, c)) for c in CHECKS)
-    evaluations = [r.evaluation for r in found if r is not None and isinstance(r.evaluation, dg.AssetCheckEvaluation)]
+    found = (
+        instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, c)) for c in CHECKS
+    )
+    evaluations = [
+        r.evaluation
+        for r in found
+        if r is not None and isinstance(r.evaluation, dg.AssetCheckEvaluation)
+    ]
     target = newest_target(instance, key)
     return {e.check_name: e.passed for e in evaluations if e.target_materialization_data == target}
 
@@ -103,7 +125,9 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     assert shown(instance, "staging") == ({"failed": DAYS} if status is FAILURE else {})
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     assert shown(instance, "staging") == shown(instance, "features") == {"made": DAYS}
-    assert checked(instance, "staging") == checked(instance, "features") == dict.fromkeys(CHECKS, True)
+    assert (
+        checked(instance, "staging") == checked(instance, "features") == dict.fromkeys(CHECKS, True)
+    )
     assert f"staging: {DAYS} day(s) shown again from their receipts" in tick.notes
     (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(1))]).values()
     assert record.asset_materialization is not None
@@ -124,7 +148,9 @@ def test_days_of_a_run_that_died_after_the_clock_was_set_back_are_healed_as_well
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
-def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
     known: dict[str, int] = {}
     told = [reconcile.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
@@ -132,12 +158,16 @@ def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, 
     assert shown(instance, "staging") == shown(instance, "features") == {"made": DAYS}
 
 
-def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_stale_days_and_days_without_a_receipt_stay_as_they_are(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     made(lake, instance, [0, 1], ["staging"])
     build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
     follow_receipts(instance, *seen(*lake))
-    assert set(planned_partitions(instance, dg.AssetKey("staging"))) == {str(day(n)) for n in (1, 2, DAYS)}
+    assert set(planned_partitions(instance, dg.AssetKey("staging"))) == {
+        str(day(n)) for n in (1, 2, DAYS)
+    }
     assert shown(instance, "staging") == {"made": 3, "failed": 3}
 
 
@@ -154,7 +184,9 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
     assert checked(instance, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
 
 
-def test_facts_of_computing_are_told_again_of_the_same_content(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_facts_of_computing_are_told_again_of_the_same_content(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     made(lake, instance, [0], ["staging"])
     (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(0))]).values()
     assert record.asset_materialization is not None
@@ -182,12 +214,17 @@ def test_after_no_failure_hardly_anything_is_asked(
     assert asked == []
 
 
-def test_checks_of_days_put_back_are_told_anew_of_what_stands(lake: Made, on_disk: dg.DagsterInstance) -> None:
+def test_checks_of_days_put_back_are_told_anew_of_what_stands(
+    lake: Made, on_disk: dg.DagsterInstance
+) -> None:
     made(lake, on_disk, range(DAYS), ["staging"])
     there, pipeline = lake
     receipt = pipeline.states(read_view(there, pipeline.contracts)).latest("staging", day(1))
     assert receipt
-    path, back = there.table_place("staging").local(), replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD)
+    path, back = (
+        there.table_place("staging").local(),
+        replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD),
+    )
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
     follow_receipts(on_disk, *seen(*lake))
     assert shown(on_disk, "staging") == {"made": DAYS}

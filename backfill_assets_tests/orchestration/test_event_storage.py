@@ -1,6 +1,8 @@
-"""Our storage of Dagster's events: the rows of Dagster's own, batched, and complete for every reader.
+"""Our storage of Dagster's events: the rows of Dagster's own, batched, and complete for every
+reader.
 
-Tested here: `orchestration.event_storage`. Not tested here: which events a run reports (`test_assets`).
+Tested here: `orchestration.event_storage`. Not tested here: which events a run reports
+(`test_assets`).
 """
 
 import sqlite3
@@ -25,21 +27,24 @@ TABLES = {
     "asset_keys": "asset_key, last_run_id, last_materialization",
     "asset_event_tags": "event_id, asset_key, key, value",
     "asset_check_executions": (
-        "asset_key, check_name, partition, run_id, execution_status, evaluation_event, evaluation_event_storage_id, "
+        "asset_key, check_name, partition, run_id, execution_status, evaluation_event, "
+        "evaluation_event_storage_id, "
         "materialization_event_storage_id"
     ),
 }
 OURS = {
     "event_log_storage": {
-        "module": "backfill_assets.orchestration.event_storage", "class": "BatchedEventLogStorage",
+        "module": "backfill_assets.orchestration.event_storage",
+        "class": "BatchedEventLogStorage",
         "config": {"home": {"env": "DAGSTER_HOME"}},
     }
-}  # fmt: skip
+}
 
 
 @contextmanager
 def opened(home: Path, overrides: dict[str, Any] = OURS) -> Iterator[dg.DagsterInstance]:
-    """An instance in a folder, as `dagster.yaml` makes it with our storage or, without `overrides`, Dagster's."""
+    """An instance in a folder, as `dagster.yaml` makes it with our storage or, without `overrides`,
+    Dagster's."""
     home.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", str(home))
@@ -59,11 +64,13 @@ def evaluation(passed: bool) -> dg.AssetCheckEvaluation:
 
 
 @dg.asset(
-    partitions_def=dg.DailyPartitionsDefinition("2024-03-01"), backfill_policy=dg.BackfillPolicy.single_run(),
+    partitions_def=dg.DailyPartitionsDefinition("2024-03-01"),
+    backfill_policy=dg.BackfillPolicy.single_run(),
     check_specs=[dg.AssetCheckSpec("planned", asset="a")],
-)  # fmt: skip
+)
 def a(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-    """Days with metadata and tags, a check that a run plans for each of them, and one that it only logs, twice."""
+    """Days with metadata and tags, a check that a run plans for each of them, and one that it only
+    logs, twice."""
     yield dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
     for passed in (False, True):
         context.log_event(evaluation(passed))
@@ -71,24 +78,37 @@ def a(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]
 
 def tell(instance: dg.DagsterInstance) -> None:
     """A run over days, then events without a run."""
-    run_tags = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[-1]}
+    run_tags = {
+        "dagster/asset_partition_range_start": DAYS[0],
+        "dagster/asset_partition_range_end": DAYS[-1],
+    }
     job = dg.Definitions(assets=[a], jobs=[dg.define_asset_job("job", "*")]).resolve_job_def("job")
     assert job.execute_in_process(instance=instance, tags=run_tags, run_id=RUN).success
     instance.report_runless_asset_event(evaluation(passed=True))
-    instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[3], metadata={"n": 1}))
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization("a", partition=DAYS[3], metadata={"n": 1})
+    )
 
 
 def rows(home: Path) -> dict[str, list[Any]]:
     """What the index of all runs holds, times and the numbers of processes left out."""
     with sqlite3.connect(home / "history" / "runs" / "index.db") as index:
-        found = {t: index.execute(f"SELECT {c} FROM {t} ORDER BY 1, 2, 3").fetchall() for t, c in TABLES.items()}
+        found = {
+            t: index.execute(f"SELECT {c} FROM {t} ORDER BY 1, 2, 3").fetchall()
+            for t, c in TABLES.items()
+        }
     return {t: [tuple(map(_timeless, row)) for row in told] for t, told in found.items()}
 
 
 def _timeless(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith("{"):
         return value
-    kinds = ("AssetMaterialization", "AssetCheckEvaluationPlanned", "AssetCheckEvaluation", "EventLogRecord")
+    kinds = (
+        "AssetMaterialization",
+        "AssetCheckEvaluationPlanned",
+        "AssetCheckEvaluation",
+        "EventLogRecord",
+    )
     return [value.count(f'"{kind}"') for kind in kinds]
 
 
@@ -97,9 +117,14 @@ def test_the_rows_are_those_of_dagsters_own_storage(tmp_path: Path) -> None:
     for name, overrides in (("dagster", {}), ("ours", OURS)):
         with opened(tmp_path / name, overrides) as instance:
             tell(instance)
-            told = [str(r.event_log_entry.dagster_event_type) for r in instance.get_records_for_run(RUN).records]
+            told = [
+                str(r.event_log_entry.dagster_event_type)
+                for r in instance.get_records_for_run(RUN).records
+            ]
         found.append((rows(tmp_path / name), told))
-    assert len([row for row in found[0][0]["asset_check_executions"] if row[1] == "planned"]) > len(DAYS)
+    assert len([row for row in found[0][0]["asset_check_executions"] if row[1] == "planned"]) > len(
+        DAYS
+    )
     assert found[1] == found[0]
 
 
@@ -117,26 +142,36 @@ def step_event(day: str) -> dg.EventLogEntry:
     made = told.dagster_event.event_specific_data
     data = made._replace(materialization=dg.AssetMaterialization("a", partition=day))
     step = told.dagster_event._replace(step_key="make_a", job_name="job", event_specific_data=data)
-    event: dg.EventLogEntry = told._replace(run_id=RUN, step_key="make_a", job_name="job", dagster_event=step)
+    event: dg.EventLogEntry = told._replace(
+        run_id=RUN, step_key="make_a", job_name="job", dagster_event=step
+    )
     return event
 
 
-def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days(instance: dg.DagsterInstance) -> None:
+def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days(
+    instance: dg.DagsterInstance,
+) -> None:
     committed: list[str] = []
     storage: Any = instance.event_log_storage
     for shard in (RUN, "index"):
         with storage._connect(shard):
             pass
-        event.listen(storage._engines[shard], "commit", lambda _, shard=shard: committed.append(shard))
+        event.listen(
+            storage._engines[shard], "commit", lambda _, shard=shard: committed.append(shard)
+        )
     for day in DAYS:
         instance.store_event(step_event(day))
     assert committed == []
-    assert instance.get_materialized_partitions(dg.AssetKey("a")) == set(DAYS), "a read sees what was buffered"
+    assert instance.get_materialized_partitions(dg.AssetKey("a")) == set(DAYS), (
+        "a read sees what was buffered"
+    )
     assert committed[:2] == [RUN, "index"]
     assert committed.count(RUN) == 1
 
 
-def test_a_page_that_watches_a_runs_file_sees_each_event_in_it(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+def test_a_page_that_watches_a_runs_file_sees_each_event_in_it(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
     file, sizes = tmp_path / "history" / "runs" / f"{RUN}.db", []
     for number in range(3):
         instance.report_engine_event("x" * 5000, run_id=RUN, job_name=f"job {number}")
@@ -144,14 +179,20 @@ def test_a_page_that_watches_a_runs_file_sees_each_event_in_it(instance: dg.Dags
     assert sizes[0] < sizes[1] < sizes[2], "not only in the write-ahead log"
 
 
-def test_the_buffer_is_written_before_any_other_event_of_the_run(instance: dg.DagsterInstance) -> None:
+def test_the_buffer_is_written_before_any_other_event_of_the_run(
+    instance: dg.DagsterInstance,
+) -> None:
     instance.store_event(step_event(DAYS[0]))
     dg.DagsterInstance.report_engine_event(instance, "something else", run_id=RUN, job_name="job")
-    kinds = [r.event_log_entry.dagster_event_type for r in instance.get_records_for_run(RUN).records]
+    kinds = [
+        r.event_log_entry.dagster_event_type for r in instance.get_records_for_run(RUN).records
+    ]
     assert kinds == [dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ENGINE_EVENT]
 
 
-def test_an_event_outside_of_a_step_is_written_at_once(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+def test_an_event_outside_of_a_step_is_written_at_once(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
     """Nothing of the same process need follow it."""
     instance.report_runless_asset_event(evaluation(passed=True))
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0]))
@@ -160,7 +201,9 @@ def test_an_event_outside_of_a_step_is_written_at_once(instance: dg.DagsterInsta
     assert len(found["event_logs"]) == 2
 
 
-def test_no_more_than_the_stated_number_of_events_is_buffered(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+def test_no_more_than_the_stated_number_of_events_is_buffered(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
     days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(event_storage.BUFFERED_EVENTS)]
     for day in days[:-1]:
         instance.store_event(step_event(day))
@@ -182,7 +225,9 @@ def test_few_files_stay_open_however_many_runs_are_read(instance: dg.DagsterInst
     assert len(storage._engines) <= event_storage.OPEN_FILES
 
 
-def test_the_first_tags_that_a_process_writes_are_those_of_an_event_without_a_run(instance: dg.DagsterInstance) -> None:
+def test_the_first_tags_that_a_process_writes_are_those_of_an_event_without_a_run(
+    instance: dg.DagsterInstance,
+) -> None:
     """Dagster looks for their table inside of its transaction."""
     tags = {"dagster/data_version": "1", "dagster/data_version_is_user_provided": "true"}
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0], tags=tags))

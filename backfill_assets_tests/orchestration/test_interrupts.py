@@ -1,7 +1,8 @@
-"""Interrupts that somebody drops on the way: repeated, and in the end obeyed without the one who drops them.
+"""Interrupts that somebody drops on the way: repeated, and in the end obeyed without the one who
+drops them.
 
-Tested here: the insisting, in processes of their own. Not tested here: a whole backfill that is interrupted
-(`end_to_end.test_interrupts`).
+Tested here: the insisting, in processes of their own. Not tested here: a whole backfill that is
+interrupted (`end_to_end.test_interrupts`).
 """
 
 import re
@@ -41,8 +42,8 @@ except interrupts.Interrupted as interrupt:
 """
 
 
-# Obeys, and then hangs where no handler of Python's runs any more. The alarm that another thread sets is awaited, and
-# brought forward: a busy machine may take long to come here.
+# Obeys, and then hangs where no handler of Python's runs any more. The alarm that another thread
+# sets is awaited, and brought forward: a busy machine may take long to come here.
 STUCK = (
     DEAF
     + """
@@ -60,10 +61,14 @@ atexit.register(hang)
 )
 
 
-def interrupted(times: str, number: signal.Signals, code: str = DEAF, longest: int = 600) -> tuple[int, str, str]:
+def interrupted(
+    times: str, number: signal.Signals, code: str = DEAF, longest: int = 600
+) -> tuple[int, str, str]:
     """Exit code, what was printed, and what came on stderr."""
     command = [sys.executable, "-c", code, times, str(longest)]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
@@ -108,7 +113,8 @@ def test_the_signals_mean_afterwards_what_they_meant_before() -> None:
 
 @pytest.fixture
 def heard() -> Iterator[list[int]]:
-    """The interrupts that this process hears, in order: the first of them is raised, as Python does."""
+    """The interrupts that this process hears, in order: the first of them is raised, as Python
+    does."""
     found: list[int] = []
 
     def handler(number: int, _: object) -> None:

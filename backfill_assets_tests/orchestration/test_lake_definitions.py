@@ -1,6 +1,8 @@
-"""What stands beside the tables and the job `rebuild`, the standing proof and controls too; no command imports it.
+"""What stands beside the tables and the job `rebuild`, the standing proof and controls too; no
+command imports it.
 
-Not tested here: what jobs, sensors and schedules do, and the days of a proof (`operations.test_standing`).
+Not tested here: what jobs, sensors and schedules do, and the days of a proof
+(`operations.test_standing`).
 """
 
 import shutil
@@ -40,7 +42,9 @@ pytestmark = pytest.mark.usefixtures("storages")
 START = "2024-03-01"
 
 
-def test_a_candidate_has_jobs_and_no_schedule_that_would_do_the_lakes_work_again(tmp_path: Path) -> None:
+def test_a_candidate_has_jobs_and_no_schedule_that_would_do_the_lakes_work_again(
+    tmp_path: Path,
+) -> None:
     lake = make_lake(tmp_path, [], START)
     folder = lake.root / ".candidates" / "v2"
     folder.mkdir(parents=True)
@@ -81,7 +85,9 @@ def defs(tmp_path: Path) -> dg.Definitions:
     return dg.Definitions.merge(assemble(lake.root, tables), dg.Definitions(jobs=[not_asking]))
 
 
-def test_an_own_op_that_does_not_ask_for_a_session_starts_none(defs: dg.Definitions, tmp_path: Path) -> None:
+def test_an_own_op_that_does_not_ask_for_a_session_starts_none(
+    defs: dg.Definitions, tmp_path: Path
+) -> None:
     assert defs.resolve_job_def("not_asking").execute_in_process().success
     assert sorted(p.name for p in (tmp_path / "lake").iterdir()) == ["lake.toml"]
 
@@ -104,7 +110,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg.DagsterInstance) -> None:
+def test_a_day_that_differs_is_an_alarm_and_a_red_check(
+    root: Path, instance: dg.DagsterInstance
+) -> None:
     job = proof_job(LakeContext(root, tables), prove)
     schedule = proof_schedule(LakeContext(root, tables), job, 5)
     asked = dg.build_schedule_context(instance=instance, scheduled_execution_time=utc_now())
@@ -112,7 +120,9 @@ def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg
     assert job.execute_in_process(instance=instance).success
     lake = open_lake(root)
     [line] = proof_alarms(lake, chosen_pipeline(lake)).values()
-    record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(dg.AssetKey(line.split()[0]), PROVEN))
+    record = instance.get_latest_asset_check_evaluation_record(
+        dg.AssetCheckKey(dg.AssetKey(line.split()[0]), PROVEN)
+    )
     assert record is not None
     evaluation = record.evaluation
     assert isinstance(evaluation, dg.AssetCheckEvaluation)
@@ -124,7 +134,12 @@ def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg
 def test_job_schedule_and_check_are_there_only_where_the_lake_asks_for_them(root: Path) -> None:
     def there() -> tuple[bool, bool, bool]:
         found = assemble(root, tables)
-        keys = {k for c in found.asset_checks or () if isinstance(c, dg.AssetChecksDefinition) for k in c.check_keys}
+        keys = {
+            k
+            for c in found.asset_checks or ()
+            if isinstance(c, dg.AssetChecksDefinition)
+            for k in c.check_keys
+        }
         jobs = {getattr(j, "name", "") for j in found.jobs or ()}
         crons = {getattr(s, "cron_schedule", "") for s in found.schedules or ()}
         return KEY in keys, STANDING_PROOF in jobs, "0 5 * * *" in crons
@@ -168,13 +183,19 @@ def test_a_doubled_table_is_an_alarm_and_a_red_check_at_the_next_tick(controlled
     assert "2024-03-01: 4, expected 2" in found.alarms["control versions"]
     [verdict] = found.verdicts
     assert (verdict.check_name, verdict.asset_key, verdict.passed) == (
-        "control_versions", dg.AssetKey(TABLE), False,
-    )  # fmt: skip
+        "control_versions",
+        dg.AssetKey(TABLE),
+        False,
+    )
 
 
-def test_an_alarm_of_the_sensor_is_kept_once_for_status(controlled: Path, instance: dg.DagsterInstance) -> None:
+def test_an_alarm_of_the_sensor_is_kept_once_for_status(
+    controlled: Path, instance: dg.DagsterInstance
+) -> None:
     double(controlled)
-    result = controls_sensor(LakeContext(controlled, tables))(dg.build_sensor_context(instance=instance))
+    result = controls_sensor(LakeContext(controlled, tables))(
+        dg.build_sensor_context(instance=instance)
+    )
     assert "control versions" in str(getattr(result, "cursor", ""))
     opened = LakeContext(controlled, tables).open()
     kept = (*attention(controlled), *broken_controls(*opened))
@@ -182,4 +203,6 @@ def test_an_alarm_of_the_sensor_is_kept_once_for_status(controlled: Path, instan
     (controlled / "totals.csv").write_text("day,value\n2024-03-01,4\n2024-03-02,4\n")
     lake = open_lake(controlled)
     judge_controls(lake, chosen_pipeline(lake))
-    assert [*attention(controlled), *broken_controls(*opened)] == [], "the command alone ends what the sensor found"
+    assert [*attention(controlled), *broken_controls(*opened)] == [], (
+        "the command alone ends what the sensor found"
+    )

@@ -1,7 +1,7 @@
 """What is told of a day: documented states, news before identities, every fact once.
 
-Tested here: `orchestration.metadata`: what is told of a day, in plain values, and what a run did, as Markdown. Not
-tested here: what Dagster stores of it (`test_runs`).
+Tested here: `orchestration.metadata`: what is told of a day, in plain values, and what a run did,
+as Markdown. Not tested here: what Dagster stores of it (`test_runs`).
 """
 
 from datetime import date
@@ -41,22 +41,32 @@ def test_the_state_that_is_told_is_one_of_the_documented_ones(built: Built) -> N
     assert state == {Built.COMPLETE: "fresh", Built.MERGED: "outdated"}.get(built, built.value)
 
 
-def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_runs(tmp_path: Path) -> None:
+def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_runs(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 4)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     features, last = states.contracts["features"], START + ONE_DAY * 3
     tags = {"plan": "20240301-a", "chunk": "2", "by": "ann@host"}
-    told = origin(features, last, states, {"staging": 7}, Provenance("plan", note="the bug of May", tags=tags))
+    told = origin(
+        features, last, states, {"staging": 7}, Provenance("plan", note="the bug of May", tags=tags)
+    )
     assert told["backfill_assets/why"] == "plan 20240301-a, chunk 2, by ann@host: the bug of May"
     assert told["backfill_assets/inputs"] == f"staging {START + ONE_DAY}..{last} at version 7"
     assert told["backfill_assets/plan_runs"].value == "../runs?q[]=tag:plan=20240301-a"
     days = f"view=partitions&partition={last}&default_range=[{START + ONE_DAY}...{last}]"
     assert told["backfill_assets/from_staging"].value == f"../assets/staging?{days}"
-    by_hand = origin(states.contracts["raw"], START, states, {}, Provenance("manual", tags={"by": "ann@host"}))
-    assert by_hand == {"backfill_assets/why": "manual, by ann@host"}, "the files of a day of raw are listed one by one"
+    by_hand = origin(
+        states.contracts["raw"], START, states, {}, Provenance("manual", tags={"by": "ann@host"})
+    )
+    assert by_hand == {"backfill_assets/why": "manual, by ann@host"}, (
+        "the files of a day of raw are listed one by one"
+    )
 
 
-def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(tmp_path: Path) -> None:
+def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(
+    tmp_path: Path,
+) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 1)
     column = {"name": "spent", "agg": "sum", "of": "value * 2", "where": "flag = 1", "days": 28}
     made = {t.name: t for t in tables(lake_settings(features={"columns": [column]}))}
@@ -65,7 +75,11 @@ def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(tmp
     origins = {(dep.asset_key.to_user_string(), dep.column_name) for dep in found}
     assert origins == {("staging", "value"), ("staging", "flag")}
     (spent,) = [c for c in said["features"]["dagster/column_schema"].columns if c.name == "spent"]
-    assert (spent.tags["aggregation"], spent.tags["filter"], spent.tags["window"]) == ("sum", "flag = 1", "28 days")
+    assert (spent.tags["aggregation"], spent.tags["filter"], spent.tags["window"]) == (
+        "sum",
+        "flag = 1",
+        "28 days",
+    )
     assert "dagster/column_lineage" not in said["raw"]
 
 
@@ -87,8 +101,11 @@ def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
     ]
 
 
-def test_a_run_that_changed_nothing_says_so_and_other_ways_of_fingerprinting_are_no_other_content() -> None:
-    assert summary({}, entries(d0=1), Published(4, "")) == "Nothing changed: 1 day(s) hold what they held."
+def test_a_run_that_changed_nothing_says_so_whatever_the_way_of_fingerprinting() -> None:
+    assert (
+        summary({}, entries(d0=1), Published(4, ""))
+        == "Nothing changed: 1 day(s) hold what they held."
+    )
     receipted = Published(4, "w", receipted=frozenset({day(0)}))
     assert summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
     before = {day(0): DayEntry(5, "F", "d", scheme=1)}
@@ -120,10 +137,15 @@ def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:
 
 def test_internals_are_one_entry_and_are_read_as_earlier_releases_wrote_them() -> None:
     flat = {
-        "backfill_assets/fingerprint": dg.MetadataValue.text("F"), "backfill_assets/bytes": dg.MetadataValue.int(3),
+        "backfill_assets/fingerprint": dg.MetadataValue.text("F"),
+        "backfill_assets/bytes": dg.MetadataValue.int(3),
         "backfill_assets/figures": dg.MetadataValue.json({"repeats": 0}),
         "backfill_assets/summary": dg.MetadataValue.md("1 day(s) changed"),
-    }  # fmt: skip
+    }
     shown = folded(flat)
-    assert list(shown) == ["backfill_assets/summary", "backfill_assets/bytes", "backfill_assets/internals"]
+    assert list(shown) == [
+        "backfill_assets/summary",
+        "backfill_assets/bytes",
+        "backfill_assets/internals",
+    ]
     assert unfolded(shown) == unfolded(flat) == flat

@@ -1,7 +1,8 @@
-"""The job `backfill_range`: what its launchpad refuses, and chunks at once, each in a process of the command `run`.
+"""The job `backfill_range`: what its launchpad refuses, and chunks at once, each in a process of
+the command `run`.
 
-Tested here: the job's settings and the ticks of its sensor, on lakes without an engine. Not tested here: its runs
-(`end_to_end`).
+Tested here: the job's settings and the ticks of its sensor, on lakes without an engine. Not tested
+here: its runs (`end_to_end`).
 """
 
 from collections.abc import Collection
@@ -20,10 +21,23 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS, chunk_maker, plans_tick
+from backfill_assets.orchestration.plan_job import (
+    BACKFILL_RANGE,
+    RUN_CHUNKS,
+    chunk_maker,
+    plans_tick,
+)
 from backfill_assets.orchestration.ticks import Tick
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import FINISHED, held_back, keep_plan, mark, only_runner, resume, unmark
+from backfill_assets.plans.files import (
+    FINISHED,
+    held_back,
+    keep_plan,
+    mark,
+    only_runner,
+    resume,
+    unmark,
+)
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned, versions_of
@@ -53,7 +67,9 @@ def run(root: Path, **config: Any) -> str:
         ({"expect": ["staging.size ±0"]}, "size is no figure of a table"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_in_one_line(tmp_path: Path, config: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_planned_is_refused_in_one_line(
+    tmp_path: Path, config: dict[str, Any], told: str
+) -> None:
     lake, _ = synthetic_lake(tmp_path, 5)
     assert told in run(lake.root, **config)
     assert not (lake.root / ".plans").exists()
@@ -81,26 +97,34 @@ def at_once(lake: Made, home: Path) -> list[str]:
 
     with dg.DagsterInstance.local_temp(str(home)) as instance:
         run = dg.DagsterRun("backfill_range", run_id="run")
-        return chunk_maker(instance, LakeContext(lake[0].root, tables), rebuild_of, run, print).make(works)
+        return chunk_maker(
+            instance, LakeContext(lake[0].root, tables), rebuild_of, run, print
+        ).make(works)
 
 
 @pytest.mark.usefixtures("processes")
-def test_processes_find_lake_tables_and_plan_by_what_the_parent_says_and_other_tables_are_refused_by_their_pins(
+def test_processes_find_lake_tables_and_plan_by_their_parent_and_refuse_others_by_their_pins(
     lake: Made, tmp_path: Path
 ) -> None:
     assert at_once(lake, tmp_path) == ["", ""]
     there, pipeline = lake
     other = replace(pipeline.codes["staging"], code_digest="other")
-    causes = at_once((there, replace(pipeline, codes={**pipeline.codes, "staging": other})), tmp_path)
+    causes = at_once(
+        (there, replace(pipeline, codes={**pipeline.codes, "staging": other})), tmp_path
+    )
     assert len(causes) == 2
-    assert all("its pins hold no longer: the code of staging was other, is " in cause for cause in causes)
+    assert all(
+        "its pins hold no longer: the code of staging was other, is " in cause for cause in causes
+    )
 
 
 def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
     return plans_tick(instance, LakeContext(lake[0].root, tables))
 
 
-def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     plan = planned(*lake)
     assert ticked(lake, instance).requests == []  # nobody asked for it
     activate(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
@@ -110,7 +134,9 @@ def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(lake: Made, instance
     assert request.tags[PLAN_TAG] == plan.id
 
 
-def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     plan = planned(*lake)
     activate(*lake, plan)
     (request,) = ticked(lake, instance).requests
@@ -143,7 +169,10 @@ def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_look
         with pytest.raises(BackfillError, match="the server is gone"):
             run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
     tick = ticked(lake, instance)
-    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} {word}": held_back(lake[0])[plan.id]})
+    assert (tick.requests, tick.alarms) == (
+        [],
+        {f"plan {plan.id} {word}": held_back(lake[0])[plan.id]},
+    )
     assert ("the server is gone" in tick.alarms[f"plan {plan.id} {word}"]) == (word == "stopped")
     if word == "waiting":
         resume(lake[0], plan, "looked")
@@ -152,7 +181,9 @@ def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_look
     assert len(ticked(lake, instance).requests) == 1
 
 
-def test_a_plan_whose_process_dies_before_it_writes_is_given_up(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_plan_whose_process_dies_before_it_writes_is_given_up(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     plan: Plan = planned(*lake)
     activate(*lake, plan)
     for _ in range(3):

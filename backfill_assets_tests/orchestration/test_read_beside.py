@@ -1,7 +1,7 @@
 """What a step read from lakes by other ways than its parameters.
 
-Tested here: that each step has a list of its own, which outside of steps nobody fills. Not tested here: which ways of
-reading fill it, and the state of the days (`dagster.test_resource`).
+Tested here: that each step has a list of its own, which outside of steps nobody fills. Not tested
+here: which ways of reading fill it, and the state of the days (`dagster.test_resource`).
 """
 
 import dagster as dg

@@ -1,8 +1,9 @@
-"""Records follow the tables: a commit whose run told nothing is told from its receipt, once, when its run has ended.
+"""Records follow the tables: a commit whose run told nothing is told from its receipt, once, when
+its run has ended.
 
-Tested here: `orchestration.reconcile` on logs alone; green days that no receipt names. Not tested here: healing days
-(`test_event_repair`), dead runs (`test_run_liveness`), and processes that are really killed
-(`end_to_end.test_late_data`).
+Tested here: `orchestration.reconcile` on logs alone; green days that no receipt names. Not tested
+here: healing days (`test_event_repair`), dead runs (`test_run_liveness`), and processes that are
+really killed (`end_to_end.test_late_data`).
 """
 
 from pathlib import Path
@@ -44,7 +45,9 @@ def commit(lake: Made, run_id: str, **facts: Any) -> int:
     """One more write of staging, by this run; its version."""
     path = lake[0].table_place("staging").local()
     version = len(versions(path))
-    make_commit(path, version, receipt(days=WRITTEN, run_id=run_id, write_id=f"w-{version}", **facts))
+    make_commit(
+        path, version, receipt(days=WRITTEN, run_id=run_id, write_id=f"w-{version}", **facts)
+    )
     return version
 
 
@@ -61,7 +64,9 @@ def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
     return str(instance.add_run(dg.DagsterRun(runs.REBUILD, status=status, tags=span)).run_id)
 
 
-def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     version = commit(lake, run(instance, FAILURE))
     assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(
         instance, *seen(*lake)
@@ -70,7 +75,9 @@ def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, 
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
-def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     going = run(instance, STARTED)
     first = commit(lake, going)
     second = commit(lake, run(instance, FAILURE))
@@ -88,7 +95,9 @@ def _run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun:
     return found
 
 
-def test_days_of_another_instances_run_are_told_by_newest_commits(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_days_of_another_instances_run_are_told_by_newest_commits(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
     done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
     assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
@@ -106,19 +115,25 @@ def silent_orders() -> dg.AssetsDefinition:
     return orders
 
 
-def test_days_of_an_asset_that_returned_nothing_are_named(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_days_of_an_asset_that_returned_nothing_are_named(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     lake, deliveries = tmp_path / "lake", Deliveries()
     materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
     assert attention(lake) == []
     materialize(lake, [silent_orders()], "2024-01-02", "2024-01-03", instance=instance)
     materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
     (line,) = attention(lake)
-    assert line.startswith("shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them")
+    assert line.startswith(
+        "shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them"
+    )
     materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
     assert attention(lake) == []
 
 
-def test_a_judged_day_of_others_is_observed_once_with_its_writer(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_a_judged_day_of_others_is_observed_once_with_its_writer(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     world = World(tmp_path, tables={"orders": {"others_may_write": True}})
     world.adopt()
     for amount in (9, 10):
@@ -126,7 +141,9 @@ def test_a_judged_day_of_others_is_observed_once_with_its_writer(tmp_path: Path,
     world.look()
     pipeline = chosen_pipeline(world.lake)
     for _ in range(2):
-        follow_observations(instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts)))
+        follow_observations(
+            instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts))
+        )
     (record,) = instance.fetch_observations(dg.AssetKey("orders"), limit=10).records
     assert record.asset_observation is not None
     facts = {name: value.value for name, value in record.asset_observation.metadata.items()}

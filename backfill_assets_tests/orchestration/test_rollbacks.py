@@ -1,4 +1,5 @@
-"""Rolling back from the browser's launchpad; the jobs `maintain` and `export`, which look until they may act. No JVM.
+"""Rolling back from the browser's launchpad; the jobs `maintain` and `export`, which look until
+they may act. No JVM.
 
 Not tested here: what is done (`operations.test_rollback`, `operations.test_maintain`).
 """
@@ -68,40 +69,65 @@ def states(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
     return found
 
 
-def test_the_launchpad_is_filled_in_and_looks_until_told_to_act(made: Planned, instance: dg.DagsterInstance) -> None:
+def test_the_launchpad_is_filled_in_and_looks_until_told_to_act(
+    made: Planned, instance: dg.DagsterInstance
+) -> None:
     [job] = (j for j in rollback_jobs(LakeContext(made.lake.root, tables)) if j.name == ROLLBACK)
     filled = job.run_config
     assert filled is not None
     assert filled["ops"][PUT_BACK]["config"] == {
-        "plan": "", "chunk": "", "table": "", "days": "", "note": "", "act": False, "to_version": -1,
+        "plan": "",
+        "chunk": "",
+        "table": "",
+        "days": "",
+        "note": "",
+        "act": False,
+        "to_version": -1,
         "over_newer": False,
-    }  # fmt: skip
+    }
     assert run(made, instance, ROLLBACK, plan="p1", chunk="4").success
     assert made.values("staging")[3] == 9
     assert states(instance, "staging") == {}
 
 
-def test_a_chunk_put_back_in_the_browser_is_held_until_released(made: Planned, instance: dg.DagsterInstance) -> None:
+def test_a_chunk_put_back_in_the_browser_is_held_until_released(
+    made: Planned, instance: dg.DagsterInstance
+) -> None:
     result = run(made, instance, ROLLBACK, plan="p1", chunk="4", act=True, note="wrong")
     assert result.success
     assert made.values("staging")[3:5] == made.values("features")[3:5] == [1, 1]
-    assert states(instance, "staging") == states(instance, "features") == {str(day(n)): "held" for n in (3, 4)}
+    assert (
+        states(instance, "staging")
+        == states(instance, "features")
+        == {str(day(n)): "held" for n in (3, 4)}
+    )
     assert made.view("staging").latest[day(3)].run_id == result.run_id
     assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == [], "its run told all"
-    assert run(made, instance, RELEASE, table="staging", days=f"{day(3)}..{day(4)}", act=True).success
+    assert run(
+        made, instance, RELEASE, table="staging", days=f"{day(3)}..{day(4)}", act=True
+    ).success
     assert states(instance, "staging") == {str(day(n)): "fresh" for n in (3, 4)}
 
 
-def test_what_the_command_line_put_back_is_told_to_dagster_once(made: Planned, instance: dg.DagsterInstance) -> None:
+def test_what_the_command_line_put_back_is_told_to_dagster_once(
+    made: Planned, instance: dg.DagsterInstance
+) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
-    release(made.lake, made.pipeline, RollbackRequest(table="staging", days=DayRange(day(4), day(5))), SAID)
+    release(
+        made.lake,
+        made.pipeline,
+        RollbackRequest(table="staging", days=DayRange(day(4), day(5))),
+        SAID,
+    )
     assert len(follow_receipts(instance, *seen(made.lake, made.pipeline))) == 3
     assert states(instance, "staging") == {str(day(3)): "held", str(day(4)): "fresh"}
     assert states(instance, "features") == {str(day(3)): "held", str(day(4)): "held"}
     assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == []
 
 
-def test_a_rollback_heard_of_after_a_newer_write_is_no_news(made: Planned, instance: dg.DagsterInstance) -> None:
+def test_a_rollback_heard_of_after_a_newer_write_is_no_news(
+    made: Planned, instance: dg.DagsterInstance
+) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
     release(made.lake, made.pipeline, ASKED, SAID)
     made.chunk(4, (3, 4), 5)
@@ -126,7 +152,9 @@ def test_what_cannot_be_put_back_fails_in_one_line_and_writes_nothing(
     result = run(made, instance, ROLLBACK, act=True, **config)
     assert not result.success
     failure = next(e for e in result.all_events if e.event_type == dg.DagsterEventType.STEP_FAILURE)
-    assert told in str(failure.step_failure_data.error or failure.step_failure_data.user_failure_data)
+    assert told in str(
+        failure.step_failure_data.error or failure.step_failure_data.user_failure_data
+    )
     assert made.view("staging").version == before
 
 
@@ -150,7 +178,9 @@ def test_runs_go_whose_days_were_all_made_again(instance: dg.DagsterInstance) ->
     assert superseded_runs(instance, "here", SOON) == sorted([old, only])
     assert elsewhere not in superseded_runs(instance, "here", SOON)
     assert newest not in superseded_runs(instance, "here", SOON)
-    assert superseded_runs(instance, "here", datetime.now(UTC) - timedelta(days=1)) == [], "they are too young"
+    assert superseded_runs(instance, "here", datetime.now(UTC) - timedelta(days=1)) == [], (
+        "they are too young"
+    )
 
 
 def upkeep(made: Planned, instance: dg.DagsterInstance, *, act: bool) -> str:
@@ -161,7 +191,9 @@ def upkeep(made: Planned, instance: dg.DagsterInstance, *, act: bool) -> str:
     return str(told.step_output_data.metadata["done"].value)
 
 
-def test_the_job_looks_until_told_to_act_and_prunes_runs(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_the_job_looks_until_told_to_act_and_prunes_runs(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     made = Planned(tmp_path / "lake")
     made.chunk(1, (1, 2), 2)
     with (made.lake.root / FILE_NAME).open("a") as toml:
@@ -176,7 +208,9 @@ def test_the_job_looks_until_told_to_act_and_prunes_runs(tmp_path: Path, instanc
     assert instance.get_run_by_id(again) is not None
 
 
-def test_the_job_of_exports_tells_what_each_of_them_brought(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_the_job_of_exports_tells_what_each_of_them_brought(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     made = Planned(tmp_path / "lake")
     job = export_job(LakeContext(made.lake.root, tables))
     with (made.lake.root / FILE_NAME).open("a") as toml:

@@ -1,7 +1,8 @@
-"""Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep out of each other's.
+"""Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep
+out of each other's.
 
-Tested here: `orchestration.runs` and what the reconcile remembers per instance. Not tested here: recording
-commits (`test_runs`), and processes that are really killed (`end_to_end.test_late_data`).
+Tested here: `orchestration.runs` and what the reconcile remembers per instance. Not tested here:
+recording commits (`test_runs`), and processes that are really killed (`end_to_end.test_late_data`).
 """
 
 import json
@@ -29,12 +30,22 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.operations.synthetic import START
-from backfill_assets_tests.orchestration.ticking import Made, all_fail, asked, day, late, seen, stale
+from backfill_assets_tests.orchestration.ticking import (
+    Made,
+    all_fail,
+    asked,
+    day,
+    late,
+    seen,
+    stale,
+)
 
 pytestmark = pytest.mark.usefixtures("storages")
 STARTED, FAILURE, SUCCESS = (
-    dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS,
-)  # fmt: skip
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.SUCCESS,
+)
 DAYS = 2
 
 
@@ -76,8 +87,14 @@ def test_a_run_whose_process_is_gone_is_ended_once_and_no_living_one_whatever_st
     assert (status(instance, dead), status(instance, living)) == (FAILURE, STARTED)
 
 
-def test_a_living_run_is_not_dead_while_its_steps_mark_it(instance: dg.DagsterInstance, lake: Made) -> None:
-    run_id, markers, done = begun(instance, lake[0]), markers_of(instance, lake[0]), threading.Event()
+def test_a_living_run_is_not_dead_while_its_steps_mark_it(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id, markers, done = (
+        begun(instance, lake[0]),
+        markers_of(instance, lake[0]),
+        threading.Event(),
+    )
 
     def steps() -> None:
         while not done.is_set():
@@ -97,7 +114,9 @@ def test_a_living_run_is_not_dead_while_its_steps_mark_it(instance: dg.DagsterIn
 def test_a_run_that_run_monitoring_ended_is_waited_for_no_longer_wherever_its_process_is(
     instance: dg.DagsterInstance, lake: Made
 ) -> None:
-    run_id = begun(instance, lake[0], replace(PlacedProcess.this(), host="elsewhere", boot="another"))
+    run_id = begun(
+        instance, lake[0], replace(PlacedProcess.this(), host="elsewhere", boot="another")
+    )
     assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset({run_id}))
     run = instance.get_run_by_id(run_id)
     assert run is not None
@@ -153,7 +172,9 @@ def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
     run_id = begun(instance, lake[0])
 
     def ends_now(_marked: PlacedProcess, _here: PlacedProcess) -> bool:
-        instance.report_dagster_event(dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, runs.REBUILD), run_id)
+        instance.report_dagster_event(
+            dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, runs.REBUILD), run_id
+        )
         return True
 
     monkeypatch.setattr(PlacedProcess, "is_gone", ends_now)
@@ -162,14 +183,18 @@ def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
     assert not lake[0].place.names(markers_of(instance, lake[0]).folder)
 
 
-def test_a_marker_that_a_power_cut_left_empty_ends_its_run(instance: dg.DagsterInstance, lake: Made) -> None:
+def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
     run_id = begun(instance, lake[0])
     lake[0].place.local(f"{markers_of(instance, lake[0]).folder}/{run_id}").write_text("")
     assert end_dead_runs(instance, lake[0])
     assert status(instance, run_id) is FAILURE
 
 
-def test_files_that_a_link_leads_to_are_no_markers(instance: dg.DagsterInstance, lake: Made, tmp_path: Path) -> None:
+def test_files_that_a_link_leads_to_are_no_markers(
+    instance: dg.DagsterInstance, lake: Made, tmp_path: Path
+) -> None:
     folder, theirs = lake[0].place.local(markers_of(instance, lake[0]).folder), tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "thesis").touch()

@@ -1,8 +1,10 @@
-"""Ten thousand ticks in a world that fails: what can be made is asked for, what cannot is not asked for for ever.
+"""Ten thousand ticks in a world that fails: what can be made is asked for, what cannot is not asked
+for for ever.
 
-Tested here: the decisions of `orchestration.ticks` over a long life, with real states and a simulated Dagster. Not
-tested here: single decisions (`test_ticks`). In this world files land, deliveries come late, days cannot be made, runs
-are cancelled and forgotten, the clock jumps by hours and years, gates are relaxed, and other people's runs pile up.
+Tested here: the decisions of `orchestration.ticks` over a long life, with real states and a
+simulated Dagster. Not tested here: single decisions (`test_ticks`). In this world files land,
+deliveries come late, days cannot be made, runs are cancelled and forgotten, the clock jumps by
+hours and years, gates are relaxed, and other people's runs pile up.
 """
 
 from collections import Counter
@@ -35,9 +37,15 @@ from backfill_assets_tests.strategies import examples
 pytestmark = pytest.mark.usefixtures("storages")
 TICKS, DAYS, ATTEMPTS, LOOKED_AT_EVERY = 10_000, 5, 3, 10
 CHAIN = CONTRACTS[:3]  # raw, staging, features: a table to wait for and one that waits
-PATIENCE_TICKS = 200  # from being makeable to being asked for, behind retries, caps and runs that are not over
+PATIENCE_TICKS = (
+    200  # from being makeable to being asked for, behind retries, caps and runs that are not over
+)
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-SUCCESS, FAILURE, CANCELED = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED
+SUCCESS, FAILURE, CANCELED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
 Request = tuple[str, str, str]  # table, day, identity
 
 
@@ -66,14 +74,21 @@ class World:
         most = {c.name: {"max_rows": self.chance.randrange(10**9)} for c in CHAIN}
         lateness = {"runs_per_tick": 3, "runs_per_day": 100_000, "attempts": ATTEMPTS}
         source = {"files": "landing/*.jsonl", "format": "jsonl", "select": "seq"}
-        body = {"start_date": str(START), "source": source, "lateness": lateness, "gates": {"tables": most}}
+        body = {
+            "start_date": str(START),
+            "source": source,
+            "lateness": lateness,
+            "gates": {"tables": most},
+        }
         self.settings = LakeSettings.model_validate(body)
 
     def look(self) -> TickState:
         lake: Any = SimpleNamespace(root=Path("lake"), address="lake", settings=self.settings)
         dagster: Any = self.dagster
         busy = runs.busy_days(dagster, str(lake.root), [c.name for c in CHAIN])
-        return TickState(dagster, lake, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump())
+        return TickState(
+            dagster, lake, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump()
+        )
 
     def tick(self) -> None:
         """What happens in five seconds: a tick of one of the sensors, runs that end."""
@@ -164,7 +179,9 @@ class World:
         elif what < 0.08 and self.dagster.kept:
             self.forget()
         elif what < 0.2:
-            self.dagster.add_run(dg.DagsterRun(SCAN, tags={runs.SENSOR_TAG: LANDING}, status=SUCCESS))
+            self.dagster.add_run(
+                dg.DagsterRun(SCAN, tags={runs.SENSOR_TAG: LANDING}, status=SUCCESS)
+            )
 
     def forget(self) -> None:
         """Somebody deletes a run that ended."""

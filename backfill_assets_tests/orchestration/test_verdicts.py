@@ -1,7 +1,9 @@
-"""A check's page fails while any day of the table stands failed, says which and why, and recovers when they pass.
+"""A check's page fails while any day of the table stands failed, says which and why, and recovers
+when they pass.
 
-Tested here: `orchestration.verdicts` on lakes of logs. Not tested here: the runs that log evaluations (`test_runs`,
-`end_to_end.test_fault_refusals`), what a tick records (`test_event_repair`).
+Tested here: `orchestration.verdicts` on lakes of logs. Not tested here: the runs that log
+evaluations (`test_runs`, `end_to_end.test_fault_refusals`), what a tick records
+(`test_event_repair`).
 """
 
 from collections.abc import Sequence
@@ -27,13 +29,19 @@ DAYS = 20
 
 
 def judged(
-    lake: Made, instance: dg.DagsterInstance, run: RunFindings | None = None, *, afresh: bool = False
+    lake: Made,
+    instance: dg.DagsterInstance,
+    run: RunFindings | None = None,
+    *,
+    afresh: bool = False,
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """The evaluations of staging after a run, recorded as they come."""
     made, pipeline = open_lake(lake[0].root), lake[1]
     states = pipeline.states(read_view(made, pipeline.contracts))
     found = {}
-    for verdict in Verdicts(instance, made, states).of(states.contracts["staging"], run, afresh=afresh):
+    for verdict in Verdicts(instance, made, states).of(
+        states.contracts["staging"], run, afresh=afresh
+    ):
         instance.report_runless_asset_event(verdict)
         found[verdict.check_name] = verdict
     return found
@@ -68,7 +76,9 @@ def facts(evaluation: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: value.value for name, value in evaluation.metadata.items()}
 
 
-def test_a_refused_day_fails_its_check_alone_and_says_what_to_do(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_refused_day_fails_its_check_alone_and_says_what_to_do(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     found = judged(lake, instance, RunFindings(rows([3]), samples=["k1", "k2"]))
     assert {name for name, e in found.items() if not e.passed} == {"row_count"}
     refused = found["row_count"]
@@ -77,29 +87,43 @@ def test_a_refused_day_fails_its_check_alone_and_says_what_to_do(lake: Made, ins
     assert said["verdict"] == f"1 day(s) refused: {day(3)}; {day(3)}: 0 rows"
     assert f"| {day(3)} | refused | `0 rows` |" in said["days"]
     assert said["next"].startswith(f"Look with `backfill-assets show staging {day(3)}")
-    assert f"backfill-assets backfill --from {day(3)} --to {day(3)} --tables staging" in said["next"]
+    assert (
+        f"backfill-assets backfill --from {day(3)} --to {day(3)} --tables staging" in said["next"]
+    )
     assert said["sample_keys"] == {str(day(3)): ["k1", "k2"]}
     assert "sample_keys" not in facts(found["profile"])
 
 
-def test_days_that_pass_later_do_not_hide_one_that_stands_refused(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_days_that_pass_later_do_not_hide_one_that_stands_refused(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     judged(lake, instance, RunFindings(rows([3, 4])))
-    good = judged(lake, instance, RunFindings(rows([5], passed=True), written=[day(5)]))["row_count"]
+    good = judged(lake, instance, RunFindings(rows([5], passed=True), written=[day(5)]))[
+        "row_count"
+    ]
     assert not good.passed
     assert list(Standing.of(good).refused) == [day(3), day(4)]
-    half = judged(lake, instance, RunFindings(rows([3], passed=True), written=[day(3)]))["row_count"]
+    half = judged(lake, instance, RunFindings(rows([3], passed=True), written=[day(3)]))[
+        "row_count"
+    ]
     assert list(Standing.of(half).refused) == [day(4)]
-    assert judged(lake, instance, RunFindings(rows([4], passed=True), written=[day(4)]))["row_count"].passed
+    assert judged(lake, instance, RunFindings(rows([4], passed=True), written=[day(4)]))[
+        "row_count"
+    ].passed
 
 
-def test_a_refused_day_is_right_again_by_any_newer_write_of_it(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_refused_day_is_right_again_by_any_newer_write_of_it(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     judged(lake, instance, RunFindings(rows([3])))
     assert not judged(lake, instance)["row_count"].passed
     build(*lake, "staging", {day(3): 4})
     assert judged(lake, instance)["row_count"].passed
 
 
-def test_a_day_with_a_warning_stands_until_it_is_written_right(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_a_day_with_a_warning_stands_until_it_is_written_right(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     judged(lake, instance)
     build(*lake, "staging", {day(7): 0})
     warned = judged(lake, instance)["row_count"]
@@ -110,12 +134,18 @@ def test_a_day_with_a_warning_stands_until_it_is_written_right(lake: Made, insta
     assert judged(lake, instance)["row_count"].passed
 
 
-def test_a_warning_of_a_refused_run_is_not_about_the_rows_that_stand(lake: Made, instance: dg.DagsterInstance) -> None:
-    found = judged(lake, instance, RunFindings([*rows([3]), *rows([4], refuses=False)]))["row_count"]
+def test_a_warning_of_a_refused_run_is_not_about_the_rows_that_stand(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    found = judged(lake, instance, RunFindings([*rows([3]), *rows([4], refuses=False)]))[
+        "row_count"
+    ]
     assert list(Standing.of(found).days) == [day(3)]
 
 
-def test_days_are_judged_once_and_all_again_by_other_bounds(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_days_are_judged_once_and_all_again_by_other_bounds(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     judged(lake, instance)
     assert judged_days(lake, instance) == 0
     build(*lake, "staging", {day(1): 4, day(2): 4})
@@ -156,10 +186,16 @@ def test_checks_are_behind_an_unknown_write_and_a_newer_materialization(
     assert behind()
 
 
-def test_other_rows_of_the_same_inputs_are_a_warning_of_profile(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_other_rows_of_the_same_inputs_are_a_warning_of_profile(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
     states = lake[1].states(read_view(lake[0], lake[1].contracts))
     table = states.view.table("staging")
     latest = {**table.latest, day(2): replace(table.latest[day(2)], irreproducible=True)}
-    view = replace(states.view, tables={**states.view.tables, "staging": replace(table, latest=latest)})
+    view = replace(
+        states.view, tables={**states.view.tables, "staging": replace(table, latest=latest)}
+    )
     found = Verdicts(instance, lake[0], lake[1].states(view)).of(states.contracts["staging"])
-    assert [(e.check_name, Standing.of(e).warned) for e in found if not e.passed] == [("profile", {day(2): OTHER_ROWS})]
+    assert [(e.check_name, Standing.of(e).warned) for e in found if not e.passed] == [
+        ("profile", {day(2): OTHER_ROWS})
+    ]

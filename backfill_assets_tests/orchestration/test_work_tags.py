@@ -1,7 +1,8 @@
-"""Work as tags of runs and back: days, words, force, and whom receipts name; what the tags of a run say.
+"""Work as tags of runs and back: days, words, force, and whom receipts name; what the tags of a run
+say.
 
-Tested here: `Work` in `orchestration.backfill_requests` and the tags of `orchestration.runs`. Not tested here: what a
-step makes of them (`test_assets`, `dagster/test_io_manager`).
+Tested here: `Work` in `orchestration.backfill_requests` and the tags of `orchestration.runs`. Not
+tested here: what a step makes of them (`test_assets`, `dagster/test_io_manager`).
 """
 
 from dataclasses import replace
@@ -25,7 +26,9 @@ DAY = date(2024, 3, 1)
 SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
 
 
-@pytest.mark.parametrize("days", [SPAN, DayRange(DAY, DAY + ONE_DAY), some_days([DAY, DAY + ONE_DAY * 3])])
+@pytest.mark.parametrize(
+    "days", [SPAN, DayRange(DAY, DAY + ONE_DAY), some_days([DAY, DAY + ONE_DAY * 3])]
+)
 def test_work_that_became_tags_of_a_run_is_the_same_for_its_steps(days: DayRange) -> None:
     tags = {PLAN_TAG: "p", CHUNK_TAG: "1", ON_BAD_DAYS_TAG: KEEP_GOOD}
     work = Work(days, ("staging", "features"), "plan", "why", tags, frozenset({"features"}))
@@ -36,7 +39,7 @@ def test_work_that_became_tags_of_a_run_is_the_same_for_its_steps(days: DayRange
     assert step == replace(work, tables=("features",), tags={BY: "ada@desk", **tags})
 
 
-def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_whom_a_tag_names() -> None:
+def test_receipts_name_the_user_of_a_command_or_of_dagster_and_never_whom_a_tag_names() -> None:
     tags = {BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}
     found = work_of(tags, SPAN, "staging")
     assert found.tags == {BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing"}
@@ -45,11 +48,14 @@ def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_w
 
 def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(lake: Made) -> None:
     days = DayRange(DAY, DAY + ONE_DAY * 1000)
-    needed = Work(days, ("staging", "features"), needed=dict.fromkeys(map(str, days), "as it is"), attempt=2)
+    needed = Work(
+        days, ("staging", "features"), needed=dict.fromkeys(map(str, days), "as it is"), attempt=2
+    )
     request = as_request(needed, "late_data", lake[0])
     assert {name: value for name, value in request.tags.items() if str(days.start) in value} == {
-        ".dagster/asked.staging": str(days), RANGE_START: str(days.start),
-    }  # fmt: skip
+        ".dagster/asked.staging": str(days),
+        RANGE_START: str(days.start),
+    }
     assert len(request.tags) < 10
 
 
@@ -72,7 +78,9 @@ def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], day
     assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
 
 
-@pytest.mark.parametrize(("spelled", "file"), [("make_", "context"), ("dagster/asset_partition_range_start", "runs")])
+@pytest.mark.parametrize(
+    ("spelled", "file"), [("make_", "context"), ("dagster/asset_partition_range_start", "runs")]
+)
 def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str, file: str) -> None:
     spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
     assert spelling == {f"{PACKAGE}/orchestration/{file}.py"}

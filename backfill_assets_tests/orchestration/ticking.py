@@ -1,5 +1,6 @@
-"""Ticks of the sensors on a lake without an engine, for tests: making days stale, dropping files, runs as they ended.
-Here: the verbs of such tests and the fixtures' lakes. Not here: any assertion."""
+"""Ticks of the sensors on a lake without an engine, for tests: making days stale, dropping files,
+runs as they ended. Here: the verbs of such tests and the fixtures' lakes. Not here: any
+assertion."""
 
 import os
 from datetime import UTC, date, datetime
@@ -31,7 +32,12 @@ def day(number: int) -> date:
 
 def stale(lake: Made, *numbers: int) -> None:
     """Days of staging whose recorded inputs are not today's."""
-    build(*lake, "staging", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
+    build(
+        *lake,
+        "staging",
+        dict.fromkeys(map(day, numbers), 3),
+        digests=dict.fromkeys(map(day, numbers), "older"),
+    )
 
 
 def late(lake: Made, instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
@@ -48,18 +54,29 @@ def settings(lake: Made, *lines: str) -> None:
 
 
 def ran(
-    instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, began: bool = True, **more: Any
+    instance: dg.DagsterInstance,
+    request: dg.RunRequest,
+    status: dg.DagsterRunStatus,
+    began: bool = True,
+    **more: Any,
 ) -> None:
-    """A run of this request, in this status, as Dagster's storage would hold it; one that failed had begun before."""
-    tags = dict(request.tags) | ({runs.PARTITION: request.partition_key} if request.partition_key else {})
+    """A run of this request, in this status, as Dagster's storage would hold it; one that failed
+    had begun before."""
+    tags = dict(request.tags) | (
+        {runs.PARTITION: request.partition_key} if request.partition_key else {}
+    )
     tags |= {RUN_KEY: request.run_key} if request.run_key else {}
     chosen = frozenset(request.asset_selection or ())
     run = instance.add_run(
         dg.DagsterRun(
-            str(request.job_name), run_config=dict(request.run_config), tags=tags, status=status,
-            asset_selection=chosen or None, **more,
+            str(request.job_name),
+            run_config=dict(request.run_config),
+            tags=tags,
+            status=status,
+            asset_selection=chosen or None,
+            **more,
         )
-    )  # fmt: skip
+    )
     if began and status is dg.DagsterRunStatus.FAILURE:
         for kind in ("PIPELINE_START", "PIPELINE_FAILURE"):
             instance.report_dagster_event(dg.DagsterEvent(kind, run.job_name), run.run_id)

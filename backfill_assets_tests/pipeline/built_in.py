@@ -1,5 +1,5 @@
-"""The built-in tables: contracts, and transforms as functions of frames, of a lake that declares nothing.
-Not here: the right answers (`oracle`)."""
+"""The built-in tables: contracts, and transforms as functions of frames, of a lake that declares
+nothing. Not here: the right answers (`oracle`)."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,11 @@ def features_as_known(
 
 
 def labels(
-    staging: "DataFrame", known: "DataFrame", days: DayRange, outcome: Outcome, frontier: datetime | None
+    staging: "DataFrame",
+    known: "DataFrame",
+    days: DayRange,
+    outcome: Outcome,
+    frontier: datetime | None,
 ) -> "DataFrame":
     """Labels by measure and rule (`outcome_by_rule`)."""
     from backfill_assets.pipeline.transforms.declared import labels as declared_labels

@@ -1,7 +1,8 @@
-"""What the tables must hold, said once more and naively: DuckDB SQL after `golden.json: sql`, a join per day.
-Here: the SQL of every table, and its parameters. Not here: random deliveries (`worlds`), which deliveries of a lake
-count (`backfill_assets_tests.oracle`) and the comparison with Spark (`frames`). Nothing is shared with the
-transforms, so both cannot be wrong in the same way."""
+"""What the tables must hold, said once more and naively: DuckDB SQL after `golden.json: sql`, a
+join per day. Here: the SQL of every table, and its parameters. Not here: random deliveries
+(`worlds`), which deliveries of a lake count (`backfill_assets_tests.oracle`) and the comparison
+with Spark (`frames`). Nothing is shared with the transforms, so both cannot be wrong in the same
+way."""
 
 import atexit
 import os
@@ -20,7 +21,8 @@ Rule = Literal["any", "rise"]
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that reach the tables; `days` are the days asked for, `frontier` is naive and means UTC."""
+    """The settings that reach the tables; `days` are the days asked for, `frontier` is naive and
+    means UTC."""
 
     days: DayRange
     windows_days: tuple[int, int] = (2, 4)
@@ -32,8 +34,8 @@ class Rules:
     frontier: datetime = datetime(2100, 1, 1)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
 
 
-# A delivery wins if, at its arrival, it beats every delivery of its key that arrived before it. Of winners that say the
-# same in turn the first stays, as long as any of them.
+# A delivery wins if, at its arrival, it beats every delivery of its key that arrived before it. Of
+# winners that say the same in turn the first stays, as long as any of them.
 STAGING = """
 WITH o AS (SELECT *, row_number() OVER (PARTITION BY event_key ORDER BY version_ts, arrival_ts, seq) AS vrank FROM raw),
      w AS (SELECT *, max(vrank) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq
@@ -104,7 +106,8 @@ def _engine(_process: int) -> duckdb.DuckDBPyConnection:
 
 
 def staging_of(raw: Any) -> duckdb.DuckDBPyConnection:
-    """A connection with the tables raw (from an Arrow table with zone-less times) and staging, of all event days."""
+    """A connection with the tables raw (from an Arrow table with zone-less times) and staging, of
+    all event days."""
     answered = engine()
     answered.register("landed", raw)
     answered.execute("CREATE TEMP TABLE raw AS SELECT * FROM landed")
@@ -113,21 +116,29 @@ def staging_of(raw: Any) -> duckdb.DuckDBPyConnection:
 
 
 def answers(raw: Any, rules: Rules, *, waits_for_cut: bool = False) -> duckdb.DuckDBPyConnection:
-    """A connection with the tables raw (from an Arrow table with zone-less times), staging … training by their names.
+    """A connection with the tables raw (from an Arrow table with zone-less times), staging …
+    training by their names.
 
-    `staging` and `current` hold all event days, the others the days of the rules; with `waits_for_cut`, as a lake has
-    them, days whose cut the frontier has not reached are left out of what is as known at the cut.
+    `staging` and `current` hold all event days, the others the days of the rules; with
+    `waits_for_cut`, as a lake has them, days whose cut the frontier has not reached are left out of
+    what is as known at the cut.
     """
     answered = staging_of(raw)
     first, end = rules.days.start, rules.days.end
-    days = f"SELECT cast(range AS date) AS d FROM range(DATE '{first}', DATE '{end}', INTERVAL 1 DAY)"
+    days = (
+        f"SELECT cast(range AS date) AS d FROM range(DATE '{first}', DATE '{end}', INTERVAL 1 DAY)"
+    )
     known = "s.known_from < x.cut AND (s.known_until IS NULL OR s.known_until >= x.cut)"
     if waits_for_cut:
         known += f" AND x.cut <= TIMESTAMP '{rules.frontier}'"
     tables = {
-        "days": days, "current": CURRENT, "features": _features(rules, "current", "true"),
-        "features_as_known": _features(rules, "staging", known), "labels": _labels(rules), "training": TRAINING,
-    }  # fmt: skip
+        "days": days,
+        "current": CURRENT,
+        "features": _features(rules, "current", "true"),
+        "features_as_known": _features(rules, "staging", known),
+        "labels": _labels(rules),
+        "training": TRAINING,
+    }
     for name, sql in tables.items():
         answered.execute(f"CREATE TEMP TABLE {name} AS {sql}")
     return answered

@@ -1,6 +1,8 @@
-"""Which tables a lake has: those that its `lake.toml` names, or this product's; and what is told of a user's mistakes.
+"""Which tables a lake has: those that its `lake.toml` names, or this product's; and what is told of
+a user's mistakes.
 
-Tested here: `pipeline.chosen`. Not tested here: that a run makes the days of such tables (`end_to_end`).
+Tested here: `pipeline.chosen`. Not tested here: that a run makes the days of such tables
+(`end_to_end`).
 """
 
 import re
@@ -55,11 +57,15 @@ def test_a_file_beside_the_settings_gives_the_tables_in_an_order_that_works(tmp_
     assert names(tmp_path) == ["raw", "staging", "totals"]
     found = open_lake(tmp_path)
     pipeline = chosen_pipeline(found)
-    state = pipeline.states(read_view(found, pipeline.contracts)).of("totals", found.settings.start_date)
+    state = pipeline.states(read_view(found, pipeline.contracts)).of(
+        "totals", found.settings.start_date
+    )
     assert state is State.MISSING
 
 
-def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp_path: Path) -> None:
+def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(
+    tmp_path: Path,
+) -> None:
     def digest() -> str:
         return chosen_pipeline(open_lake(tmp_path)).codes["totals"].code_digest
 
@@ -67,7 +73,11 @@ def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp
     before = digest()
     lake(tmp_path, f"# why\n{OWN_PIPELINE}", tables="pipeline.py:tables")
     assert digest() == before
-    lake(tmp_path, OWN_PIPELINE.replace(".count()", ".distinct().count()"), tables="pipeline.py:tables")
+    lake(
+        tmp_path,
+        OWN_PIPELINE.replace(".count()", ".distinct().count()"),
+        tables="pipeline.py:tables",
+    )
     assert digest() != before
 
 
@@ -80,33 +90,60 @@ def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp
         ("other = 1\n", "it defines no tables"),
         ("tables = [1]\n", "it gives a int where a Table is meant"),
         ("tables = []\n", "no table that is loaded from landed files"),
-        (OWN_PIPELINE.replace('key=("entity",)', "key=()"), r"pipeline\.py, line \d+: .*totals: it has no key"),
-        (OWN_PIPELINE.replace('"whose"', '"whose", nullable=True'), r"line \d+: .*key may be NULL in entity"),
-        (OWN_PIPELINE.replace('Input("staging")', 'Input("stagin")'), "no such table is given: stagin"),
         (
-            OWN_PIPELINE.replace('Input("staging")', 'Input("staging", columns=("entity", "nope"))'),
+            OWN_PIPELINE.replace('key=("entity",)', "key=()"),
+            r"pipeline\.py, line \d+: .*totals: it has no key",
+        ),
+        (
+            OWN_PIPELINE.replace('"whose"', '"whose", nullable=True'),
+            r"line \d+: .*key may be NULL in entity",
+        ),
+        (
+            OWN_PIPELINE.replace('Input("staging")', 'Input("stagin")'),
+            "no such table is given: stagin",
+        ),
+        (
+            OWN_PIPELINE.replace(
+                'Input("staging")', 'Input("staging", columns=("entity", "nope"))'
+            ),
             "totals reads nope of staging, which has no such column",
         ),
         (
             RULED,
-            r"the rule paid of the table totals \(paid > 0\): the table has no column paid\. Nothing was done\. Write",
+            r"the rule paid of the table totals \(paid > 0\): the table has no column paid\. "
+            r"Nothing was done\. Write",
         ),
         (OWN_PIPELINE.replace('"totals",', '"arrivals",'), "'arrivals' cannot name a table"),
-        (OWN_PIPELINE.replace("return raw, staging, ", "return raw, raw, staging, "), "it gives raw more than once"),
+        (
+            OWN_PIPELINE.replace("return raw, staging, ", "return raw, raw, staging, "),
+            "it gives raw more than once",
+        ),
     ],
 )
-def test_a_mistake_in_the_file_is_told_by_its_name_and_line(tmp_path: Path, own: str, told: str) -> None:
+def test_a_mistake_in_the_file_is_told_by_its_name_and_line(
+    tmp_path: Path, own: str, told: str
+) -> None:
     assert re.search(told, refusal(lake(tmp_path, own, tables="pipeline.py:tables")))
 
 
-def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_the_sections(tmp_path: Path) -> None:
+def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_the_sections(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "lake.toml").write_text(TWO_SOURCES)
-    made = {t.name: [i.table for i in t.contract.inputs] for t in chosen_pipeline(open_lake(tmp_path)).tables}
+    made = {
+        t.name: [i.table for i in t.contract.inputs]
+        for t in chosen_pipeline(open_lake(tmp_path)).tables
+    }
     assert made == {
-        "raw_events": ["landing_events"], "staging_events": ["raw_events"], "raw_truth": ["landing_truth"],
-        "staging_truth": ["raw_truth"], "features": ["staging_events"], "features_as_known": ["staging_events"],
-        "labels": ["staging_truth", "features_as_known"], "training": ["features_as_known", "labels"],
-    }  # fmt: skip
+        "raw_events": ["landing_events"],
+        "staging_events": ["raw_events"],
+        "raw_truth": ["landing_truth"],
+        "staging_truth": ["raw_truth"],
+        "features": ["staging_events"],
+        "features_as_known": ["staging_events"],
+        "labels": ["staging_truth", "features_as_known"],
+        "training": ["features_as_known", "labels"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +155,12 @@ def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_t
     ],
 )
 def test_a_file_of_a_lake_in_a_bucket_is_named_by_its_address(
-    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, setting: dict[str, str], told: str
+    bucket_address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    setting: dict[str, str],
+    told: str,
 ) -> None:
     """Not by this machine's copy of it: whoever corrected that one would see it overwritten."""
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))

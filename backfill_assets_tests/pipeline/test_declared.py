@@ -1,6 +1,7 @@
 """Declared features and labels: what a declaration in lake.toml comes to, and how a column is told.
 
-Not tested here: expressions by themselves (`test_expressions.py`) and what is computed (`transforms.test_declared`).
+Not tested here: expressions by themselves (`test_expressions.py`) and what is computed
+(`transforms.test_declared`).
 """
 
 from typing import Any
@@ -15,13 +16,22 @@ from backfill_assets.pipeline.transforms.aggregation import Reach, built_in_colu
 from backfill_assets_tests.pipeline.built_in import contracts
 
 PAYLOAD = {
-    "customer_id": "STRING", "country": "STRING", "total": "DECIMAL(18,2)", "is_return": "BOOLEAN", "n": "BIGINT",
-    "k": "INT", "x": "DOUBLE", "xs": "ARRAY<INT>", "long": "DECIMAL(30,2)",
-}  # fmt: skip
+    "customer_id": "STRING",
+    "country": "STRING",
+    "total": "DECIMAL(18,2)",
+    "is_return": "BOOLEAN",
+    "n": "BIGINT",
+    "k": "INT",
+    "x": "DOUBLE",
+    "xs": "ARRAY<INT>",
+    "long": "DECIMAL(30,2)",
+}
 SOURCE = {"files": "landing/**", "format": "csv", "select": "seq", "payload": PAYLOAD}
 
 
-def orders(*columns: dict[str, Any], entity: tuple[str, ...] = ("customer_id",), **labels: Any) -> LakeSettings:
+def orders(
+    *columns: dict[str, Any], entity: tuple[str, ...] = ("customer_id",), **labels: Any
+) -> LakeSettings:
     """The settings of a lake of orders with these declared features."""
     features = {"entity": list(entity), "columns": list(columns)}
     return LakeSettings.model_validate(
@@ -53,7 +63,9 @@ def one(**said: Any) -> Declared:
         ({"agg": "first", "of": "xs"}, "ARRAY<INT>", True),
     ],
 )
-def test_the_type_follows_from_aggregation_and_values(said: dict[str, Any], kind: str, nullable: bool) -> None:
+def test_the_type_follows_from_aggregation_and_values(
+    said: dict[str, Any], kind: str, nullable: bool
+) -> None:
     column = one(**said).column("staging")
     assert (column.type, column.nullable) == (kind, nullable)
 
@@ -62,15 +74,20 @@ def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_fr
     made = one(agg="sum", of="total", where="NOT is_return AND country = 'DE'")
     column = made.column("staging")
     assert column.description == (
-        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day - 27 AND day; 0: none"
+        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day "
+        "- 27 AND day; 0: none"
     )
     assert dict(column.tags) == {
-        "role": "measure", "aggregation": "sum", "of": "total", "filter": "NOT is_return AND country = 'DE'",
+        "role": "measure",
+        "aggregation": "sum",
+        "of": "total",
+        "filter": "NOT is_return AND country = 'DE'",
         "window": "28 days",
-    }  # fmt: skip
+    }
     assert column.made_from == ("staging.total", "staging.is_return", "staging.country")
     assert made.sql == (
-        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day - 27 AND day"
+        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day "
+        "- 27 AND day"
     )
 
 
@@ -81,12 +98,20 @@ def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_fr
         ({"agg": "sum", "of": "long"}, r"sum of DECIMAL\(30,2\) may not fit 38 digits"),
         ({"agg": "min", "of": "xs"}, "min of ARRAY<INT>"),
         ({"agg": "distinct", "of": "xs"}, "distinct of ARRAY<INT>"),
-        ({"agg": "sum", "of": "try_divide(total, n)"}, r"the type of try_divide\(total, n\) is unknown"),
+        (
+            {"agg": "sum", "of": "try_divide(total, n)"},
+            r"the type of try_divide\(total, n\) is unknown",
+        ),
         ({"agg": "count", "where": "country"}, "country is STRING, not BOOLEAN"),
-        ({"agg": "count", "where": "rand() < 0.5"}, "f: where in lake.toml: rand is not decided by the row"),
+        (
+            {"agg": "count", "where": "rand() < 0.5"},
+            "f: where in lake.toml: rand is not decided by the row",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_key_that_says_it(said: dict[str, Any], culprit: str) -> None:
+def test_what_cannot_be_is_refused_with_the_key_that_says_it(
+    said: dict[str, Any], culprit: str
+) -> None:
     with pytest.raises(SettingsError, match=culprit):
         one(**said)
 
@@ -94,12 +119,16 @@ def test_what_cannot_be_is_refused_with_the_key_that_says_it(said: dict[str, Any
 def test_the_built_in_columns_are_declarations_too() -> None:
     said = [(c.name, c.agg, c.value.of, c.reach.days) for c in built_in_columns((7, 28))]
     contract = contracts()["features"]
-    assert [(c.name, c.type) for c in built_in_columns((7, 28))] == [(c.name, c.type) for c in contract.columns[1:-1]]
+    assert [(c.name, c.type) for c in built_in_columns((7, 28))] == [
+        (c.name, c.type) for c in contract.columns[1:-1]
+    ]
     assert said[2] == ("value_short", "sum", "value", 7)
 
 
 def test_each_aggregate_of_the_condition_is_a_column_and_the_rest_stays_as_it_was_written() -> None:
-    asked = orders(label="sum_ahead(total)  > 2 * sum_behind( total ) AND COUNT_AHEAD() > 0", horizon_days=14)
+    asked = orders(
+        label="sum_ahead(total)  > 2 * sum_behind( total ) AND COUNT_AHEAD() > 0", horizon_days=14
+    )
     terms, condition = declared_label(asked)
     assert condition == "sum_ahead  > 2 * sum_behind AND count_ahead > 0"
     assert [(t.name, t.type, t.reach) for t in (t.aggregation for t in terms)] == [

@@ -13,10 +13,14 @@ from backfill_assets.pipeline.expressions import read_expression
 COLUMNS = {
     name: read_type(kind)
     for name, kind in {
-        "total": "DECIMAL(18,2)", "n": "BIGINT", "country": "STRING", "is_return": "BOOLEAN", "xs": "ARRAY<INT>",
+        "total": "DECIMAL(18,2)",
+        "n": "BIGINT",
+        "country": "STRING",
+        "is_return": "BOOLEAN",
+        "xs": "ARRAY<INT>",
         "event_ts": "TIMESTAMP",
     }.items()
-}  # fmt: skip
+}
 WHERE = "[[features.columns]] spent: of"
 
 
@@ -59,11 +63,17 @@ def test_what_an_expression_may_not_hold_is_refused_by_name(text: str, culprit: 
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        ("total", ("total",)), ("TOTAL * 2", ("total",)), ("`country`", ("country",)),
-        ("NOT is_return AND country = 'rand()'", ("is_return", "country")), ("exists(xs, x -> x > n)", ("xs", "n")),
-        ("get(xs, 0)", ("xs",)), ("n / 2", ("n",)), ("hour(event_ts)", ("event_ts",)), ("1", ()),
+        ("total", ("total",)),
+        ("TOTAL * 2", ("total",)),
+        ("`country`", ("country",)),
+        ("NOT is_return AND country = 'rand()'", ("is_return", "country")),
+        ("exists(xs, x -> x > n)", ("xs", "n")),
+        ("get(xs, 0)", ("xs",)),
+        ("n / 2", ("n",)),
+        ("hour(event_ts)", ("event_ts",)),
+        ("1", ()),
     ],
-)  # fmt: skip
+)
 def test_an_expression_names_its_columns(text: str, columns: tuple[str, ...]) -> None:
     read = read_expression(text, COLUMNS, WHERE)
     assert (read.columns, read.text) == (columns, text)

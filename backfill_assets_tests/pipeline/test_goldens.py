@@ -1,7 +1,9 @@
-"""The known answers: deliveries to training rows, transform after transform, against the checksums of `golden.json`.
+"""The known answers: deliveries to training rows, transform after transform, against the checksums
+of `golden.json`.
 
-Tested here: all transforms in a row, and that the oracle of the other tests is right. Not tested here: the load path
-around them (`end_to_end`). The deliveries are read by the SQL of `golden.json` itself, with DuckDB.
+Tested here: all transforms in a row, and that the oracle of the other tests is right. Not tested
+here: the load path around them (`end_to_end`). The deliveries are read by the SQL of `golden.json`
+itself, with DuckDB.
 """
 
 import json
@@ -17,7 +19,13 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets_tests import by_hand, oracle
 from backfill_assets_tests.engines import DataFrame, SparkSession
-from backfill_assets_tests.pipeline.built_in import features, features_as_known, labels, outcome_by_rule, training
+from backfill_assets_tests.pipeline.built_in import (
+    features,
+    features_as_known,
+    labels,
+    outcome_by_rule,
+    training,
+)
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
 from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware
@@ -34,7 +42,8 @@ TEXTS = {
     "features_as_known": (FEATURES, "entity, feature_date"),
     "training": (f"{FEATURES}||'|'||label", "entity, feature_date"),
     "current": (
-        "event_key||'|'||strftime(event_ts, '%Y-%m-%d %H:%M:%S')||'|'||coalesce(entity, '')||'|'||value||'|'||flag",
+        "event_key||'|'||strftime(event_ts, '%Y-%m-%d %H:%M:%S')||'|'||coalesce(entity, "
+        "'')||'|'||value||'|'||flag",
         "event_key",
     ),
 }
@@ -48,7 +57,8 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class Known:
-    """A data set with known answers: its deliveries as of T (Arrow, zone-less times), its rules and its checksums."""
+    """A data set with known answers: its deliveries as of T (Arrow, zone-less times), its rules and
+    its checksums."""
 
     raw: Any
     rules: Rules
@@ -62,26 +72,37 @@ def open_set(shared: Path, name: str, at: str = "T") -> Known:
     read = duckdb.connect()  # the answers' own SQL makes views that are not temporary
     read.execute(told["sql"]["deliveries_view"].replace("$DATASETS", str(shared / "data")))
     raw = read.sql(
-        "SELECT seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value::bigint AS value, "
+        "SELECT seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value::bigint AS "
+        "value, "
         "flag::int AS flag, 'file' AS source_file, arrival_ts::date AS arrival_date "
         f"FROM d WHERE arrival_ts < TIMESTAMP '{params[at]}'"
     )
     rules = Rules(
         from_inclusive(date.fromisoformat(params["D0"]), date.fromisoformat(params["D1"])),
-        (params["w1"], params["w2"]), params["grace_h"], params["H"], params["M"],
-        "flag" if params.get("label_value") == "s.flag" else "events", params["label_rule"],
+        (params["w1"], params["w2"]),
+        params["grace_h"],
+        params["H"],
+        params["M"],
+        "flag" if params.get("label_value") == "s.flag" else "events",
+        params["label_rule"],
         datetime.fromisoformat(params[at]),
-    )  # fmt: skip
+    )
     staged = f"staging_as_of_{at}"
-    sums = {table: golden[staged if table == "current" else said]["checksum_md5"] for table, said in ANSWERS.items()}
+    sums = {
+        table: golden[staged if table == "current" else said]["checksum_md5"]
+        for table, said in ANSWERS.items()
+    }
     return Known(raw.to_arrow_table(), rules, sums)
 
 
 def md5(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> str:
-    """The checksum of a source (a table's name in the connection) by the text that `golden.json` gives for `table`."""
+    """The checksum of a source (a table's name in the connection) by the text that `golden.json`
+    gives for `table`."""
     text, order = TEXTS[table]
     return str(
-        connection.execute(f"SELECT md5(string_agg({text}, chr(10) ORDER BY {order})) FROM {source}").fetchall()[0][0]
+        connection.execute(
+            f"SELECT md5(string_agg({text}, chr(10) ORDER BY {order})) FROM {source}"
+        ).fetchall()[0][0]
     )
 
 
@@ -94,7 +115,9 @@ def test_the_oracle_gives_the_answers_reasoned_by_hand() -> None:
     assert oracle.expected(by_hand.DELIVERIES, by_hand.RULES) == by_hand.ANSWERS
 
 
-@pytest.mark.parametrize("name", ["trap_fixture", pytest.param("openstack_changes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["trap_fixture", pytest.param("openstack_changes", marks=pytest.mark.slow)]
+)
 def test_the_oracle_gives_the_known_answers(shared: Path, name: str) -> None:
     known = open_set(shared, name)
     answered = answers(known.raw, known.rules)
@@ -102,7 +125,9 @@ def test_the_oracle_gives_the_known_answers(shared: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_transforms_in_a_row_give_the_known_answers(spark: "SparkSession", shared: Path, name: str) -> None:
+def test_the_transforms_in_a_row_give_the_known_answers(
+    spark: "SparkSession", shared: Path, name: str
+) -> None:
     known = open_set(shared, name)
     rules, days = known.rules, known.rules.days
     staged = staging(to_spark(spark, known.raw), ALL_DAYS).cache()
@@ -123,7 +148,9 @@ def test_the_transforms_in_a_row_give_the_known_answers(spark: "SparkSession", s
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_staging_as_of_an_earlier_time_is_a_filter(spark: "SparkSession", shared: Path, name: str) -> None:
+def test_staging_as_of_an_earlier_time_is_a_filter(
+    spark: "SparkSession", shared: Path, name: str
+) -> None:
     earlier = open_set(shared, name, "T1")
     at = f"TIMESTAMP'{earlier.rules.frontier}'"
     staged = staging(to_spark(spark, open_set(shared, name).raw), ALL_DAYS)

@@ -1,7 +1,8 @@
-"""A user's file may import files beside it, which belong to its code, and to no other lake of the process.
+"""A user's file may import files beside it, which belong to its code, and to no other lake of the
+process.
 
-Tested here: `pipeline.own_files`, alone and through the digests of `chosen`. Not tested here: other mistakes in such
-files (`test_chosen`).
+Tested here: `pipeline.own_files`, alone and through the digests of `chosen`. Not tested here: other
+mistakes in such files (`test_chosen`).
 """
 
 import sys
@@ -27,7 +28,9 @@ select = "seq"
 [pipeline]
 tables = "pipeline.py:tables"
 """
-HELPED = OWN_PIPELINE.replace("from backfill_assets import tables as ours", "import helpers\nimport other")
+HELPED = OWN_PIPELINE.replace(
+    "from backfill_assets import tables as ours", "import helpers\nimport other"
+)
 HELPED = HELPED.replace("ours(settings)", "helpers.ours(settings)")
 HELPED = HELPED.replace("Table(TOTALS, totals)", "Table(TOTALS, totals), other.more()")
 HELPERS = "from backfill_assets import tables as ours\nfrom deep.down import LEAST\n"
@@ -42,14 +45,20 @@ def more():
     return Table(MORE, transform)
 """
 FILES = {
-    "pipeline.py": HELPED, "helpers.py": HELPERS, "other.py": OTHER, "late.py": "columns = ['entity']\n",
-    "deep/__init__.py": "", "deep/down.py": "from . import side\nfrom .side import LEAST\n",
-    "deep/side.py": "LEAST = 1\n", "unused.py": "",
-}  # fmt: skip
+    "pipeline.py": HELPED,
+    "helpers.py": HELPERS,
+    "other.py": OTHER,
+    "late.py": "columns = ['entity']\n",
+    "deep/__init__.py": "",
+    "deep/down.py": "from . import side\nfrom .side import LEAST\n",
+    "deep/side.py": "LEAST = 1\n",
+    "unused.py": "",
+}
 
 
 def write(root: Path, files: Mapping[str, str]) -> Path:
-    """The files below that folder, and a `lake.toml` that names pipeline.py; gives the path of the latter."""
+    """The files below that folder, and a `lake.toml` that names pipeline.py; gives the path of the
+    latter."""
     for name, text in {**files, "lake.toml": TOML}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -60,7 +69,9 @@ def codes(root: Path) -> dict[str, str]:
     return {name: c.code_digest for name, c in chosen_pipeline(open_lake(root)).codes.items()}
 
 
-def test_a_file_imports_files_and_packages_beside_it_and_the_process_is_as_before(tmp_path: Path) -> None:
+def test_a_file_imports_files_and_packages_beside_it_and_the_process_is_as_before(
+    tmp_path: Path,
+) -> None:
     path = write(tmp_path, FILES)
     before = list(sys.path), set(sys.modules)
     module = loaded(path)
@@ -71,12 +82,17 @@ def test_a_file_imports_files_and_packages_beside_it_and_the_process_is_as_befor
 
 
 def test_modules_of_one_name_in_two_lakes_are_two(tmp_path: Path) -> None:
-    made = [write(tmp_path / str(n), {"pipeline.py": "import helpers\n", "helpers.py": f"N = {n}\n"}) for n in (1, 2)]
+    made = [
+        write(tmp_path / str(n), {"pipeline.py": "import helpers\n", "helpers.py": f"N = {n}\n"})
+        for n in (1, 2)
+    ]
     first, second = (loaded(path) for path in made)
     assert (first.helpers.N, second.helpers.N) == (1, 2)
 
 
-def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp_path: Path) -> None:
+def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(
+    tmp_path: Path,
+) -> None:
     text = "def told():\n    from late import columns\n    return columns\n"
     assert loaded(write(tmp_path, FILES | {"pipeline.py": text})).told() == ["entity"]
 
@@ -91,7 +107,9 @@ def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp
         ("deep/side.py", "# why\nLEAST = 1\n", set()),
     ],
 )
-def test_a_change_outdates_tables_that_reach_it(tmp_path: Path, file: str, text: str, outdated: set[str]) -> None:
+def test_a_change_outdates_tables_that_reach_it(
+    tmp_path: Path, file: str, text: str, outdated: set[str]
+) -> None:
     write(tmp_path, FILES)
     before = codes(tmp_path)
     write(tmp_path, FILES | {file: text})
@@ -99,9 +117,13 @@ def test_a_change_outdates_tables_that_reach_it(tmp_path: Path, file: str, text:
     assert {name for name in before if before[name] != after[name]} == outdated
 
 
-def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_gives_them(tmp_path: Path) -> None:
+def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_gives_them(
+    tmp_path: Path,
+) -> None:
     other = f"from functools import partial\n{OTHER}".replace("chunk):", "chunk, least=0):")
-    other = other.replace("more():", "more(least):").replace("MORE, transform", "MORE, partial(transform, least=least)")
+    other = other.replace("more():", "more(least):").replace(
+        "MORE, transform", "MORE, partial(transform, least=least)"
+    )
     text = HELPED.replace("other.more()", "other.more(1)")
     write(tmp_path, FILES | {"other.py": other, "pipeline.py": text})
     before = codes(tmp_path)
@@ -115,11 +137,16 @@ def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_giv
         ({"helpers.py": "def f(:\n"}, r"helpers\.py, line 1: SyntaxError"),
         ({"deep/side.py": "LEAST = 1\nMORE = 1 / 0\n"}, r"side\.py, line 2: ZeroDivisionError"),
         ({"helpers.py": "from late import rows\n"}, r"helpers\.py, line 1: ImportError"),
-        ({"helpers.py": "import importlib\nimportlib.import_module('late')\n"}, "No module named 'late'"),
+        (
+            {"helpers.py": "import importlib\nimportlib.import_module('late')\n"},
+            "No module named 'late'",
+        ),
         ({"helpers.py": "__import__('unused')\n"}, "No module named 'unused'"),
     ],
 )
-def test_a_mistake_in_a_file_beside_is_told_by_line(tmp_path: Path, files: Mapping[str, str], told: str) -> None:
+def test_a_mistake_in_a_file_beside_is_told_by_line(
+    tmp_path: Path, files: Mapping[str, str], told: str
+) -> None:
     write(tmp_path, {**FILES, **files})
     with pytest.raises(SettingsError, match=told):
         chosen_pipeline(open_lake(tmp_path))
@@ -128,32 +155,47 @@ def test_a_mistake_in_a_file_beside_is_told_by_line(tmp_path: Path, files: Mappi
 def test_a_mistake_in_what_a_transform_calls_is_told_where_it_stands(tmp_path: Path) -> None:
     more = "    from late import columns\n    return columns(frames)\n"
     other = OTHER[: OTHER.index("    from late")] + more + OTHER[OTHER.index("def more") :]
-    write(tmp_path, FILES | {"other.py": other, "late.py": "def columns(frames):\n    return frames['nope']\n"})
+    write(
+        tmp_path,
+        FILES | {"other.py": other, "late.py": "def columns(frames):\n    return frames['nope']\n"},
+    )
     table = chosen_pipeline(open_lake(tmp_path)).table("more")
     assert table.transform is not None
-    with pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"), explaining_mistakes(table):
+    with (
+        pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"),
+        explaining_mistakes(table),
+    ):
         table.transform({}, None)  # type: ignore[arg-type]  # it looks at no days
 
 
 PACKAGED = {
-    "acme/__init__.py": "", "acme/pipelines/__init__.py": "SCALE = 1\n",
+    "acme/__init__.py": "",
+    "acme/pipelines/__init__.py": "SCALE = 1\n",
     "acme/pipelines/daily.py": OWN_PIPELINE.replace(
         "from backfill_assets import tables as ours",
-        "from backfill_assets import tables as ours\nfrom acme.rules import least\nfrom . import sums\nimport beside",
+        "from backfill_assets import tables as ours\nfrom acme.rules import least\nfrom . import "
+        "sums\nimport beside",
     ),
-    "acme/rules.py": "def least():\n    from acme import late\n    return late.LEAST\n", "acme/late.py": "LEAST = 1\n",
-    "acme/pipelines/sums.py": "", "acme/unused.py": "", "beside.py": "",
-}  # fmt: skip
+    "acme/rules.py": "def least():\n    from acme import late\n    return late.LEAST\n",
+    "acme/late.py": "LEAST = 1\n",
+    "acme/pipelines/sums.py": "",
+    "acme/unused.py": "",
+    "beside.py": "",
+}
 
 
 @pytest.mark.parametrize(
     ("changed", "outdates"),
     [
-        ("acme/pipelines/daily.py", True), ("acme/rules.py", True), ("acme/late.py", True),
-        ("acme/pipelines/sums.py", True), ("acme/pipelines/__init__.py", True), ("acme/unused.py", False),
+        ("acme/pipelines/daily.py", True),
+        ("acme/rules.py", True),
+        ("acme/late.py", True),
+        ("acme/pipelines/sums.py", True),
+        ("acme/pipelines/__init__.py", True),
+        ("acme/unused.py", False),
         ("beside.py", False),
     ],
-)  # fmt: skip
+)
 def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, outdates: bool
 ) -> None:
@@ -178,28 +220,37 @@ def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_re
 
 def test_a_file_that_is_saved_while_it_is_loaded_is_digested_as_it_was_run(tmp_path: Path) -> None:
     saves = (
-        "import helpers\nfrom pathlib import Path\nPath(__file__).with_name('helpers.py').write_text('LEAST = 2\\n')\n"
+        "import helpers\nfrom pathlib import "
+        "Path\nPath(__file__).with_name('helpers.py').write_text('LEAST = 2\\n')\n"
     )
     write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
     during, after = codes(tmp_path), codes(tmp_path)
-    assert during["totals"] != after["totals"], "the first one ran the file of before, the next one the new file"
+    assert during["totals"] != after["totals"], (
+        "the first one ran the file of before, the next one the new file"
+    )
     write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
     assert codes(tmp_path) == during
 
 
-def test_a_table_is_not_written_after_its_file_changed_and_the_file_is_named(tmp_path: Path) -> None:
+def test_a_table_is_not_written_after_its_file_changed_and_the_file_is_named(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, FILES)
     pipeline = chosen_pipeline(open_lake(tmp_path))
     write(tmp_path, FILES | {"helpers.py": HELPERS + "\n"})
     refuse_moved_code(pipeline.table("more"))
-    with pytest.raises(BackfillError, match=r"of totals: \S+helpers\.py changed after .* Start the command again"):
+    with pytest.raises(
+        BackfillError, match=r"of totals: \S+helpers\.py changed after .* Start the command again"
+    ):
         refuse_moved_code(pipeline.table("totals"))
     (tmp_path / "late.py").unlink()
     with pytest.raises(BackfillError, match=r"late\.py changed"):
         refuse_moved_code(pipeline.table("more"))
 
 
-@pytest.mark.parametrize("changed", [name for name in PACKAGED if name not in ("acme/unused.py", "beside.py")])
+@pytest.mark.parametrize(
+    "changed", [name for name in PACKAGED if name not in ("acme/unused.py", "beside.py")]
+)
 def test_an_imported_module_whose_file_changed_is_refused_and_never_signed_as_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
@@ -214,7 +265,8 @@ def test_an_imported_module_whose_file_changed_is_refused_and_never_signed_as_th
     text = (tmp_path / changed).read_text()
     (tmp_path / changed).write_text(text + "\nANOTHER = 2\n")
     with pytest.raises(
-        SettingsError, match=rf"acme\.pipelines\.daily: \S+{changed} changed .* Start the command again"
+        SettingsError,
+        match=rf"acme\.pipelines\.daily: \S+{changed} changed .* Start the command again",
     ):
         chosen_pipeline(open_lake(tmp_path))
     with pytest.raises(BackfillError, match=rf"{changed} changed"):

@@ -1,6 +1,8 @@
-"""Tables written as SQL: the header becomes a contract, the query a pure transform; mistakes are told by file and line.
+"""Tables written as SQL: the header becomes a contract, the query a pure transform; mistakes are
+told by file and line.
 
-Tested here: `pipeline.sql_tables`. Not tested here: that a run makes their days (`end_to_end.test_own_tables`).
+Tested here: `pipeline.sql_tables`. Not tested here: that a run makes their days
+(`end_to_end.test_own_tables`).
 """
 
 from datetime import UTC, date, datetime
@@ -35,10 +37,19 @@ FROM staging LATERAL VIEW explode(sequence(event_date, date_add(event_date, 1)))
 WHERE known_until IS NULL AND value >= :least
 GROUP BY ALL;
 """
-KNOWN = SPENDING.replace("before = 1", "before = 1, as_known = true").replace(
-    "LATERAL VIEW explode(sequence(event_date, date_add(event_date, 1))) t AS d\nWHERE known_until IS NULL AND", "WHERE"
-).replace("d AS day", "known_on AS day")  # fmt: skip
-SCHEMA = "event_key string, entity string, value bigint, known_from timestamp, known_until timestamp, event_date date"
+KNOWN = (
+    SPENDING.replace("before = 1", "before = 1, as_known = true")
+    .replace(
+        "LATERAL VIEW explode(sequence(event_date, date_add(event_date, 1))) t AS d\nWHERE "
+        "known_until IS NULL AND",
+        "WHERE",
+    )
+    .replace("d AS day", "known_on AS day")
+)
+SCHEMA = (
+    "event_key string, entity string, value bigint, known_from timestamp, known_until timestamp, "
+    "event_date date"
+)
 
 
 def written(folder: Path, text: str = SPENDING) -> Table:
@@ -53,8 +64,10 @@ def test_the_header_is_the_contract(tmp_path: Path) -> None:
     assert (contract.name, contract.day_column, contract.key) == ("spending", "day", ("customer",))
     assert contract.inputs == (Input("staging", before=1),)
     assert [(c.name, c.type, c.nullable, c.description) for c in contract.columns] == [
-        ("customer", "STRING", False, "whose"), ("day", "DATE", False, "day"), ("spent", "BIGINT", True, "how much"),
-    ]  # fmt: skip
+        ("customer", "STRING", False, "whose"),
+        ("day", "DATE", False, "day"),
+        ("spent", "BIGINT", True, "how much"),
+    ]
     assert table.settings == {"least": 2}
     assert table.brings_code
     known = written(tmp_path, KNOWN).contract
@@ -86,7 +99,9 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
     assert digest(SPENDING.replace("{not a placeholder}", "another\n")) == before
     assert digest(SPENDING.replace("sum(value)", "max(value)")) != before
     assert digest(SPENDING.replace("before = 1", "before = 2")) != before
-    assert digest(SPENDING.replace("*/", 'rules = { paid = "spent >= 0" }\n*/', 1)) == before  # rules judge, not make
+    assert (
+        digest(SPENDING.replace("*/", 'rules = { paid = "spent >= 0" }\n*/', 1)) == before
+    )  # rules judge, not make
 
 
 @pytest.mark.parametrize(
@@ -106,13 +121,27 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
             r"the rule paid of .* has no column gone\. Nothing was done\. Write",
         ),
         ("*/", "rules = { paid = 'spent >' }\n*/", "the rule paid of .*: it is no expression"),
-        ("*/", "rules = { paid = { per = ['day'] } }\n*/", "rules.paid._Rule.expression: Field required"),
-        ("before = 1", "joined = { staging = {} }", "inputs.staging: `joined` names other inputs, and `by`"),
+        (
+            "*/",
+            "rules = { paid = { per = ['day'] } }\n*/",
+            "rules.paid._Rule.expression: Field required",
+        ),
+        (
+            "before = 1",
+            "joined = { staging = {} }",
+            "inputs.staging: `joined` names other inputs, and `by`",
+        ),
         ("before = 1", "salt = 2", "input staging: .* a choice against skew needs `by`"),
-        ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
+        (
+            "before = 1",
+            "before = -1",
+            "inputs.staging.before: Input should be greater than or equal to 0",
+        ),
     ],
 )
-def test_a_mistake_in_the_header_is_told_with_the_file(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_in_the_header_is_told_with_the_file(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     assert old in SPENDING
     with pytest.raises(SettingsError, match=rf"spending\.sql: .*{told}"):
         written(tmp_path, SPENDING.replace(old, new, 1))
@@ -122,15 +151,23 @@ def test_a_mistake_in_the_header_is_told_with_the_file(tmp_path: Path, old: str,
 def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> None:
     """Spark Connect takes frames or parameters with a query, not both."""
     asked: list[str] = []
-    session = SimpleNamespace(sql=lambda text, _, **frames: asked.append(text.format(**dict.fromkeys(frames, "F"))))
-    query = (
-        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=:least AND d=:first_day AND t<:frontier AND n=:name"
+    session = SimpleNamespace(
+        sql=lambda text, _, **frames: asked.append(text.format(**dict.fromkeys(frames, "F")))
     )
-    text = SPENDING.partition("SELECT")[0].replace("least = 2", """least = 2, name = "it's" """) + query
+    query = (
+        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=:least AND d=:first_day AND "
+        "t<:frontier AND n=:name"
+    )
+    text = (
+        SPENDING.partition("SELECT")[0].replace("least = 2", """least = 2, name = "it's" """)
+        + query
+    )
     transform = written(tmp_path, text).transform
     assert transform is not None
     chunk = Chunk(day_range("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
-    transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session, dtypes=[]))}, chunk)
+    transform(
+        {"staging": cast("DataFrame", SimpleNamespace(sparkSession=session, dtypes=[]))}, chunk
+    )
     assert (
         "SELECT x:least, ':least', '{}' FROM staging WHERE value>=2 AND d=DATE '2024-03-02' AND "
         r"t<TIMESTAMP '2024-04-01 00:00:00.000000Z' AND n='it\'s'"
@@ -149,10 +186,18 @@ def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> No
         ("upper(`current_catalog`) <> entity", "no column of its inputs is named current_catalog"),
     ],
 )
-def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Path, expression: str, why: str) -> None:
+def test_nothing_of_the_session_enters_a_row(
+    spark: "SparkSession", tmp_path: Path, expression: str, why: str
+) -> None:
     moment = datetime(2024, 3, 1, 12, tzinfo=UTC)
-    rows = [(key, "A", 2, moment, None, date(2024, 3, 1)) for key in ("10:30:00", "${env:HOME}", "${system:user.name}")]
-    query = f"SELECT entity AS customer, event_date AS day, value AS spent FROM staging WHERE {expression}"
+    rows = [
+        (key, "A", 2, moment, None, date(2024, 3, 1))
+        for key in ("10:30:00", "${env:HOME}", "${system:user.name}")
+    ]
+    query = (
+        "SELECT entity AS customer, event_date AS day, value AS spent FROM staging WHERE "
+        f"{expression}"
+    )
     transform = written(tmp_path, SPENDING.partition("SELECT")[0] + query).transform
     assert transform is not None
     frames = {"staging": spark.createDataFrame(rows, SCHEMA)}
@@ -164,7 +209,9 @@ def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Pa
         assert transform(frames, chunk).count() == ("HOME" in expression)
 
 
-def test_the_query_sees_inputs_parameters_and_days_and_gives_no_others(spark: "SparkSession", tmp_path: Path) -> None:
+def test_the_query_sees_inputs_parameters_and_days_and_gives_no_others(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     at = [datetime(2024, 3, n, 12, tzinfo=UTC) for n in range(1, 8)]
     rows = [
         ("a", "A", 2, at[0], None, date(2024, 3, 1)),
@@ -196,8 +243,12 @@ SELECT coalesce(rank, 'none') AS rank, event_date AS day, sum(value) AS spent FR
 """
 
 
-@pytest.mark.parametrize("choice", ["salt = 1", "isolate_nulls = true", "isolate_nulls = true, salt = 16"])
-def test_a_header_joins_inputs_and_no_choice_changes_rows(spark: "SparkSession", tmp_path: Path, choice: str) -> None:
+@pytest.mark.parametrize(
+    "choice", ["salt = 1", "isolate_nulls = true", "isolate_nulls = true, salt = 16"]
+)
+def test_a_header_joins_inputs_and_no_choice_changes_rows(
+    spark: "SparkSession", tmp_path: Path, choice: str
+) -> None:
     rows = [("k", e, 1, None, None, date(2024, 3, 2)) for e in ("A", "A", "A", None, None, "B")]
     told = [("A", "gold", 2), (None, "never", 2), ("A", "of another day", 1)]
     ranks = spark.createDataFrame(
@@ -206,6 +257,7 @@ def test_a_header_joins_inputs_and_no_choice_changes_rows(spark: "SparkSession",
     table = written(tmp_path, RANKS.replace("CHOICE", choice))
     assert table.transform is not None
     made = table.transform(
-        {"staging": spark.createDataFrame(rows, SCHEMA), "ranks": ranks}, Chunk(day_range("2024-03-02"), None)
+        {"staging": spark.createDataFrame(rows, SCHEMA), "ranks": ranks},
+        Chunk(day_range("2024-03-02"), None),
     )
     assert sorted((r["rank"], r["spent"]) for r in made.collect()) == [("gold", 3), ("none", 3)]

@@ -1,7 +1,8 @@
-"""The tables of a lake: which settings reach which content, so that a change makes outdated only what it reaches.
+"""The tables of a lake: which settings reach which content, so that a change makes outdated only
+what it reaches.
 
-Tested here: `pipeline.tables` without an engine, also what a user's `tables(settings)` reads. Not tested here: what the
-transforms compute (`transforms`).
+Tested here: `pipeline.tables` without an engine, also what a user's `tables(settings)` reads. Not
+tested here: what the transforms compute (`transforms`).
 """
 
 import gc
@@ -28,7 +29,9 @@ ORDERS = {"name": "orders", "agg": "count", "days": 7}
 
 def moved_by(**sections: Any) -> list[str]:
     """The tables whose settings digest another setting moves."""
-    before, after = (make_pipeline(tables(s)).codes for s in (lake_settings(), lake_settings(**sections)))
+    before, after = (
+        make_pipeline(tables(s)).codes for s in (lake_settings(), lake_settings(**sections))
+    )
     return [n for n in NAMES if before[n].settings_digest != after[n].settings_digest]
 
 
@@ -51,31 +54,43 @@ def test_each_table_is_made_from_those_before_it() -> None:
         ({"lateness": {"runs_per_day": 7}}, []),
     ],
 )
-def test_a_setting_makes_outdated_what_it_reaches_and_nothing_else(sections: dict[str, Any], moved: list[str]) -> None:
+def test_a_setting_makes_outdated_what_it_reaches_and_nothing_else(
+    sections: dict[str, Any], moved: list[str]
+) -> None:
     assert moved_by(**sections) == moved
 
 
 PAYLOAD = {"entity": "STRING", "value": "BIGINT NOT NULL", "flag": "INT NOT NULL"}
 
 
-@pytest.mark.parametrize("payload", [{"customer": "STRING"}, PAYLOAD | {"value": "BIGINT"}, PAYLOAD | {"flag": "INT"}])
-def test_the_built_in_features_are_refused_over_a_payload_that_lacks_their_columns(payload: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "payload", [{"customer": "STRING"}, PAYLOAD | {"value": "BIGINT"}, PAYLOAD | {"flag": "INT"}]
+)
+def test_the_built_in_features_are_refused_over_a_payload_that_lacks_their_columns(
+    payload: dict[str, str],
+) -> None:
     entity = ["customer"] if "customer" in payload else ["entity"]
     settings = lake_settings(source={**SOURCE, "payload": payload}, features={"entity": entity})
     with pytest.raises(SettingsError, match="value BIGINT NOT NULL, flag INT NOT NULL"):
         tables(settings)
-    assert [t.name for t in delivered(settings)] == NAMES[:2], "tables of one's own can be made from these"
+    assert [t.name for t in delivered(settings)] == NAMES[:2], (
+        "tables of one's own can be made from these"
+    )
 
 
 def test_a_payload_stands_in_raw_and_staging_where_the_three_columns_stood() -> None:
-    made = tables(lake_settings(source={**SOURCE, "payload": {**PAYLOAD, "total": "DECIMAL(18,2)"}}))
+    made = tables(
+        lake_settings(source={**SOURCE, "payload": {**PAYLOAD, "total": "DECIMAL(18,2)"}})
+    )
     before = tables(lake_settings())
     for now, then in zip(made[:2], before[:2], strict=True):
         added = [c for c in now.contract.columns if c not in then.contract.columns]
         assert [(c.name, c.type, c.nullable, dict(c.tags)) for c in added] == [
             ("total", "DECIMAL(18,2)", True, {"role": "measure"})
         ]
-    assert [replace(t.contract, inputs=()) for t in made[2:]] == [replace(t.contract, inputs=()) for t in before[2:]]
+    assert [replace(t.contract, inputs=()) for t in made[2:]] == [
+        replace(t.contract, inputs=()) for t in before[2:]
+    ]
     read = {i.columns for t in made[2:] for i in t.contract.inputs if i.table == "staging"}
     assert read == {before[1].contract.column_names}, "the column is read by none of them"
     assert {i.columns for t in before for i in t.contract.inputs} == {None}
@@ -84,7 +99,7 @@ def test_a_payload_stands_in_raw_and_staging_where_the_three_columns_stood() -> 
 
 
 @pytest.mark.usefixtures("processes")
-def test_neither_spark_nor_a_parser_is_imported_to_know_the_tables_of_a_lake_that_declares_nothing() -> None:
+def test_neither_spark_nor_a_parser_is_imported_to_know_tables_of_a_plain_lake() -> None:
     from backfill_assets_tests.processes import run_python
 
     code = """
@@ -118,24 +133,35 @@ GIVEN = "    raw, staging, *_ = ours(settings)\n"
 READS = {
     "nothing": ("", set()),
     "a value": ("    horizon = settings.labels.horizon_days\n", {"horizon"}),
-    "a value of a section held by a name": ("    l = settings.labels\n    l = l.horizon_days\n", {"horizon"}),
+    "a value of a section held by a name": (
+        "    l = settings.labels\n    l = l.horizon_days\n",
+        {"horizon"},
+    ),
     "all of a section": ("    given = settings.labels.model_dump()\n", {"horizon", "maturity"}),
     "all of the settings": ("    given = settings.model_dump()\n", {"horizon", "maturity"}),
-    "a value by its name": ("    given = getattr(settings.labels, 'maturity_days')\n", {"maturity"}),
+    "a value by its name": (
+        "    given = getattr(settings.labels, 'maturity_days')\n",
+        {"maturity"},
+    ),
     "pairs": ("    given = dict(settings.labels)\n", {"horizon", "maturity"}),
     "a text": ("    given = str(settings.labels)\n", {"horizon", "maturity"}),
     "a comparison": ("    given = settings.labels == settings.labels\n", {"horizon", "maturity"}),
     "another section": ("    given = settings.features.windows_days\n", set()),
     "a section that a function keeps": (
-        "    l = settings.labels\n    tables.later = lambda: l.horizon_days\n", {"horizon", "maturity"}
+        "    l = settings.labels\n    tables.later = lambda: l.horizon_days\n",
+        {"horizon", "maturity"},
     ),
-    "the settings as a function keeps them": ("    tables.later = lambda: settings\n", {"horizon", "maturity"}),
-}  # fmt: skip
+    "the settings as a function keeps them": (
+        "    tables.later = lambda: settings\n",
+        {"horizon", "maturity"},
+    ),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _little_garbage() -> None:
-    """What a section that is kept costs is a search for garbage, else among all that tests made until now."""
+    """What a section that is kept costs is a search for garbage, else among all that tests made
+    until now."""
     gc.freeze()
 
 
@@ -148,10 +174,19 @@ def codes(root: Path, reads: str, horizon: int = 7, maturity: int = 7) -> dict[s
 @pytest.mark.parametrize(("reads", "counted"), READS.values(), ids=READS.keys())
 def test_a_value_counts_where_it_is_read(tmp_path: Path, reads: str, counted: set[str]) -> None:
     before = codes(tmp_path, reads)
-    others = {"horizon": codes(tmp_path, reads, horizon=30), "maturity": codes(tmp_path, reads, maturity=30)}
-    assert {n for n, c in others.items() if c["totals"].settings_digest != before["totals"].settings_digest} == counted
+    others = {
+        "horizon": codes(tmp_path, reads, horizon=30),
+        "maturity": codes(tmp_path, reads, maturity=30),
+    }
+    assert {
+        n
+        for n, c in others.items()
+        if c["totals"].settings_digest != before["totals"].settings_digest
+    } == counted
     for after in others.values():
-        assert (after["raw"], after["staging"]) == (before["raw"], before["staging"]), "their settings are their own"
+        assert (after["raw"], after["staging"]) == (before["raw"], before["staging"]), (
+            "their settings are their own"
+        )
         assert after["totals"].code_digest == before["totals"].code_digest
     assert codes(tmp_path, reads) == before
 
@@ -162,7 +197,11 @@ def test_what_is_given_is_settings_to_whoever_asks(tmp_path: Path) -> None:
 
     def tables(given: LakeSettings) -> tuple[object, ...]:
         assert isinstance(given, LakeSettings)
-        assert (given.labels.horizon_days, given.grace, given.source_of("labels")) == (7, settings.grace, "")
+        assert (given.labels.horizon_days, given.grace, given.source_of("labels")) == (
+            7,
+            settings.grace,
+            "",
+        )
         assert len({given, given}) == 1
         with pytest.raises(AttributeError, match="nope"):
             _ = given.labels.nope  # type: ignore[attr-defined]
@@ -171,7 +210,10 @@ def test_what_is_given_is_settings_to_whoever_asks(tmp_path: Path) -> None:
     assert recorded(tables, settings)[0] == (1,)
 
 
-INPUTS = 'Table(TOTALS, totals, code_inputs=("model.json", "env:BACKFILL_TEST_FACTOR", "package:helper_lib"))'
+INPUTS = (
+    'Table(TOTALS, totals, code_inputs=("model.json", "env:BACKFILL_TEST_FACTOR", '
+    '"package:helper_lib"))'
+)
 
 
 def test_a_named_input_counts_as_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +229,12 @@ def test_a_named_input_counts_as_code(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("BACKFILL_TEST_FACTOR", factor)
         return chosen_pipeline(open_lake(tmp_path)).codes["totals"]
 
-    found = [made(), made("2"), made(**{"model.json": "2"}), made(**{"lib/helper_lib.py": "RATE = 2\n"})]
+    found = [
+        made(),
+        made("2"),
+        made(**{"model.json": "2"}),
+        made(**{"lib/helper_lib.py": "RATE = 2\n"}),
+    ]
     assert len({c.code_digest for c in found}) == len(found)
     assert made() == found[0]
     assert {replace(c, code_digest="") for c in found} == {replace(found[0], code_digest="")}
@@ -200,7 +247,9 @@ def test_a_named_file_that_changes_while_a_table_is_computed_is_refused(tmp_path
     (tmp_path / "model.json").write_text("1")
     table = chosen_pipeline(open_lake(tmp_path)).table("totals")
     refuse_moved_code(table)
-    assert source_files(table) == ((tmp_path / "pipeline.py").resolve(),), "a named file is no source"
+    assert source_files(table) == ((tmp_path / "pipeline.py").resolve(),), (
+        "a named file is no source"
+    )
     (tmp_path / "model.json").write_text("2")
     with pytest.raises(BackfillError, match=r"model\.json changed after"):
         refuse_moved_code(table)

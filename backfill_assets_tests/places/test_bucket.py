@@ -15,7 +15,9 @@ from backfill_assets_tests.core import test_place
 
 SERVERS = [stores.moto, stores.versitygw, stores.azurite]
 # The same tests, which take the fixture `place` of this module.
-globals().update({name: test for name, test in vars(test_place).items() if name.startswith("test_")})
+globals().update(
+    {name: test for name, test in vars(test_place).items() if name.startswith("test_")}
+)
 
 
 @pytest.fixture(scope="module", params=SERVERS, ids=lambda s: s.__name__)
@@ -36,7 +38,8 @@ def place(server: stores.StoreServer, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_write_a_look_and_a_listing_give_equal_tokens_also_where_a_bucket_keeps_versions(
     bucket_address: str, moto_server: stores.StoreServer, tmp_path: Path
 ) -> None:
-    """A listing does not tell versions. Moto lists the folders of deleted objects there, so the suite does without."""
+    """A listing does not tell versions. Moto lists the folders of deleted objects there, so the
+    suite does without."""
     moto_server.keep_versions(bucket_address.removesuffix("/lake"))
     place = Bucket(bucket_address, str(tmp_path))
     written = place.write("a", b"1")
@@ -45,7 +48,9 @@ def test_a_write_a_look_and_a_listing_give_equal_tokens_also_where_a_bucket_keep
     assert written != place.tokens()["a"] == place.token("a")
 
 
-def test_what_is_prepared_is_seen_by_this_machine_alone_until_it_is_sent(place: Place, tmp_path: Path) -> None:
+def test_what_is_prepared_is_seen_by_this_machine_alone_until_it_is_sent(
+    place: Place, tmp_path: Path
+) -> None:
     assert isinstance(place, Bucket)
     other = Bucket(place.address, str(tmp_path / "another machine"))
     prepared = place.prepared("t/writes/1/day=2026-01-01") / "part-0.parquet"
@@ -55,7 +60,11 @@ def test_what_is_prepared_is_seen_by_this_machine_alone_until_it_is_sent(place: 
     assert (place.at("t/writes").names(), place.at("t").names("writes")) == (["1"], ["1"])
     assert (other.below(), exists(other, name)) == ([], False)
     place.sync_new([name])
-    assert (other.below(), read(other, name), other.local(name).read_bytes()) == ([name], b"rows", b"rows")
+    assert (other.below(), read(other, name), other.local(name).read_bytes()) == (
+        [name],
+        b"rows",
+        b"rows",
+    )
     assert (place.below(), place.local(name), prepared.read_bytes()) == ([name], prepared, b"rows")
     other.delete(name)
     assert (place.below(), exists(place, name)) == ([], False)
@@ -92,7 +101,11 @@ def test_a_large_object_is_read_in_ranges_of_one_content(place: Place) -> None:
     content = bytes(range(256)) * (READ_BYTES // 256 + 1)
     place.write("a", content)
     with place.open("a") as opened:
-        assert (opened.read(3), opened.seek(-5, 2), opened.read()) == (content[:3], len(content) - 5, content[-5:])
+        assert (opened.read(3), opened.seek(-5, 2), opened.read()) == (
+            content[:3],
+            len(content) - 5,
+            content[-5:],
+        )
         opened.seek(0)
         assert opened.read() == content
     with place.open("a") as opened:

@@ -1,5 +1,6 @@
-"""A folder as a place: syncing, locks that death frees, rights, links; and who still touches files without a place.
-Not here: power cuts (`test_commit_steps`), and the hour after which a waiter gives up."""
+"""A folder as a place: syncing, locks that death frees, rights, links; and who still touches files
+without a place. Not here: power cuts (`test_commit_steps`), and the hour after which a waiter gives
+up."""
 
 import ast
 import errno
@@ -69,7 +70,10 @@ def _is_free(lock: Path) -> bool:
 def test_two_processes_exclude_each_other(tmp_path: Path, kind: str) -> None:
     counter = tmp_path / "counter"
     counter.write_text("0")
-    with _process(COUNT, tmp_path, kind, counter) as one, _process(COUNT, tmp_path, kind, counter) as other:
+    with (
+        _process(COUNT, tmp_path, kind, counter) as one,
+        _process(COUNT, tmp_path, kind, counter) as other,
+    ):
         for process in (one, other):
             assert process.stdin is not None
             print("go", file=process.stdin, flush=True)
@@ -87,14 +91,18 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("many", [3, SYNC_ALL_FROM])
-def test_files_are_synced_with_folders_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+def test_files_are_synced_with_folders_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
     files = [tmp_path / "a" / f"{n}.parquet" for n in range(many)]
     files[0].parent.mkdir()
     for file in files:
         file.touch()
     synced: list[str] = []
     monkeypatch.setattr(
-        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        os,
+        "fsync",
+        lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())),
     )
     monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
     Folder(str(tmp_path)).sync_new([file.relative_to(tmp_path).as_posix() for file in files])
@@ -102,8 +110,11 @@ def test_files_are_synced_with_folders_many_at_once(tmp_path: Path, monkeypatch:
     assert sorted(synced) == sorted(each if many == 3 else ["all"])
 
 
-def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(tmp_path: Path) -> None:
-    """A commit once named the size 0, and was refused by every reader, because one `stat` had met an error."""
+def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(
+    tmp_path: Path,
+) -> None:
+    """A commit once named the size 0, and was refused by every reader, because one `stat` had met
+    an error."""
     place = Folder(str(tmp_path))
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert size(place, "gone") is None
@@ -141,7 +152,11 @@ def test_what_a_condition_is_named_for_is_on_the_disk_before_it_has_its_name(
 
     def sync(descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        synced.append("the folder" if path.is_dir() else path.read_bytes() + str(path == tmp_path / "a").encode())
+        synced.append(
+            "the folder"
+            if path.is_dir()
+            else path.read_bytes() + str(path == tmp_path / "a").encode()
+        )
 
     before = place.write("a", b"1") if condition == "if_unchanged" else None
     monkeypatch.setattr(os, "fsync", sync)
@@ -155,19 +170,26 @@ def test_a_finished_file_is_on_the_disk_before_it_has_its_name_unless_many_are_s
 ) -> None:
     place, synced = Folder(str(tmp_path)), list[str]()
     (finished := tmp_path / "scratch").write_bytes(b"1")
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name))
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
     place.put("a", finished, is_synced=is_synced)
     assert (place.names(), synced) == (["a"], ["scratch", tmp_path.name] if is_synced else [])
 
 
-def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_place(tmp_path: Path) -> None:
+def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_place(
+    tmp_path: Path,
+) -> None:
     place, before = Folder(str(tmp_path / "lake")), os.umask(0o022)
     try:
         for name in ("a", "b"):
             place.write(name, b"", is_private=name == "b")
     finally:
         os.umask(before)
-    assert [(tmp_path / "lake" / name).stat().st_mode & 0o077 == 0 for name in "ab"] == [False, True]
+    assert [(tmp_path / "lake" / name).stat().st_mode & 0o077 == 0 for name in "ab"] == [
+        False,
+        True,
+    ]
     (tmp_path / "lake" / "theirs").symlink_to(tmp_path)
     (tmp_path / "lake" / "c").symlink_to(tmp_path / "lake" / "a")
     assert place.below() == ["a", "b"]
@@ -176,35 +198,115 @@ def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_plac
         place.refuse_link("theirs")
 
 
-# Modules that touch files without a place. `places.folder` alone opens, lists, links and syncs a lake's content:
-# these calls are left, and each list may only become shorter. A new module is written against `Lake.place`.
-CONTENT: dict[str, int] = {"landing/content_store": 2}  # its scratch, and its local copy that is proven
+# Modules that touch files without a place. `places.folder` alone opens, lists, links and syncs a
+# lake's content: these calls are left, and each list may only become shorter. A new module is
+# written against `Lake.place`.
+CONTENT: dict[str, int] = {
+    "landing/content_store": 2
+}  # its scratch, and its local copy that is proven
 LEFT, MODULES_ELSEWHERE = 2, 33
-# What users own (code, landing folders, exports, tables of others), scratch of engines, Dagster's home.
+# What users own (code, landing folders, exports, tables of others), scratch of engines, Dagster's
+# home.
 ELSEWHERE = [
-    "backfill/code", "backfill/expect", "dagster/contracts", "landing/declared", "landing/files",
-    "landing/limited_decoding", "landing/listing", "landing/tasks", "lake/code", "lake/embedded",
-    "lake/engine_paths", "lake/folder", "lake/forgotten", "lake/home", "lake/model", "lake/settings",
-    "lake/source_log", "lake/traces", "lake/writing", "load/forget", "load/recompute", "operations/candidates",
-    "operations/prove", "operations/reconcile", "operations/doctor", "operations/example_lakes",
-    "operations/export", "operations/first_lake", "operations/first_source", "operations/reconcile_sides",
-    "operations/sql", "pipeline/chosen", "pipeline/own_files",
-]  # fmt: skip
+    "backfill/code",
+    "backfill/expect",
+    "dagster/contracts",
+    "landing/declared",
+    "landing/files",
+    "landing/limited_decoding",
+    "landing/listing",
+    "landing/tasks",
+    "lake/code",
+    "lake/embedded",
+    "lake/engine_paths",
+    "lake/folder",
+    "lake/forgotten",
+    "lake/home",
+    "lake/model",
+    "lake/settings",
+    "lake/source_log",
+    "lake/traces",
+    "lake/writing",
+    "load/forget",
+    "load/recompute",
+    "operations/candidates",
+    "operations/prove",
+    "operations/reconcile",
+    "operations/doctor",
+    "operations/example_lakes",
+    "operations/export",
+    "operations/first_lake",
+    "operations/first_source",
+    "operations/reconcile_sides",
+    "operations/sql",
+    "pipeline/chosen",
+    "pipeline/own_files",
+]
 OF_PATHS = (
-    "exists", "is_file", "is_dir", "is_symlink", "mkdir", "unlink", "rmdir", "rename", "read_text", "read_bytes",
-    "write_text", "write_bytes", "open", "glob", "rglob", "iterdir", "stat", "lstat", "touch", "symlink_to",
-    "hardlink_to", "chmod",
-)  # fmt: skip
+    "exists",
+    "is_file",
+    "is_dir",
+    "is_symlink",
+    "mkdir",
+    "unlink",
+    "rmdir",
+    "rename",
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "open",
+    "glob",
+    "rglob",
+    "iterdir",
+    "stat",
+    "lstat",
+    "touch",
+    "symlink_to",
+    "hardlink_to",
+    "chmod",
+)
 OF_MODULES: dict[str, tuple[str, ...]] = {
-    "os": ("open", "listdir", "scandir", "stat", "lstat", "unlink", "remove", "rename", "replace", "makedirs", "mkdir",
-           "rmdir", "fsync", "sync", "link", "symlink", "access", "utime", "fdopen", "walk"),
+    "os": (
+        "open",
+        "listdir",
+        "scandir",
+        "stat",
+        "lstat",
+        "unlink",
+        "remove",
+        "rename",
+        "replace",
+        "makedirs",
+        "mkdir",
+        "rmdir",
+        "fsync",
+        "sync",
+        "link",
+        "symlink",
+        "access",
+        "utime",
+        "fdopen",
+        "walk",
+    ),
     "shutil": ("rmtree", "copyfile", "copytree", "copy", "move"),
-    "tempfile": ("mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"), "glob": ("glob", "iglob"),
-}  # fmt: skip
+    "tempfile": ("mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"),
+    "glob": ("glob", "iglob"),
+}
 NO_FILE = re.compile(
     r"(\w+\.)*((store|F|self)\.exists|(place|content\.store|file\.store|lake_context|tarfile|packed)\.open)"
 )
-TOUCHING = ("backfill", "dagster", "lake", "landing", "load", "operations", "orchestration", "pipeline", "plans")
+TOUCHING = (
+    "backfill",
+    "dagster",
+    "lake",
+    "landing",
+    "load",
+    "operations",
+    "orchestration",
+    "pipeline",
+    "plans",
+)
 
 
 def _touches_files(call: ast.Call) -> bool:
@@ -216,18 +318,24 @@ def _touches_files(call: ast.Call) -> bool:
     on, name = ast.unparse(call.func.value), call.func.attr
     if on in OF_MODULES:
         return name in OF_MODULES[on]
-    is_replace = name == "replace" and len(call.args) == 1 and not call.keywords  # of a path; of a text it has two
+    is_replace = (
+        name == "replace" and len(call.args) == 1 and not call.keywords
+    )  # of a path; of a text it has two
     return (name in OF_PATHS or is_replace) and not NO_FILE.fullmatch(f"{on}.{name}")
 
 
 def test_a_lakes_content_is_touched_by_one_room_and_who_else_does_becomes_fewer() -> None:
     room = {f"{PACKAGE}/lake/{name}.py" for name in ("files", "bucket", "local_copies")}
     counted = {
-        f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py"): sum(map(_touches_files, f.of(ast.Call)))
+        f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py"): sum(
+            map(_touches_files, f.of(ast.Call))
+        )
         for f in sources(PACKAGE)
         if f.room in TOUCHING and f.place not in room
     }
-    offences = {n: count for n, count in counted.items() if count > CONTENT.get(n, 0) and n not in ELSEWHERE}
+    offences = {
+        n: count for n, count in counted.items() if count > CONTENT.get(n, 0) and n not in ELSEWHERE
+    }
     assert not offences, "go through `Lake.place`"
     assert sum(CONTENT.values()) <= LEFT, "it only becomes less"
     assert len(ELSEWHERE) <= MODULES_ELSEWHERE, "it only becomes less"
@@ -235,6 +343,13 @@ def test_a_lakes_content_is_touched_by_one_room_and_who_else_does_becomes_fewer(
 
 def test_the_search_for_touched_files_finds_them_and_nothing_else() -> None:
     found = ("(lake.root / 'x').exists()", "path.replace(target)", "os.scandir(path)", "open(path)")
-    others = ("text.replace('a', 'b')", "replace(receipt, day=1)", "lake.store.exists('raw')", "place.open('x')")
+    others = (
+        "text.replace('a', 'b')",
+        "replace(receipt, day=1)",
+        "lake.store.exists('raw')",
+        "place.open('x')",
+    )
     calls = {code: ast.parse(code, mode="eval").body for code in (*found, *others)}
-    assert {code for code, call in calls.items() if isinstance(call, ast.Call) and _touches_files(call)} == {*found}
+    assert {
+        code for code, call in calls.items() if isinstance(call, ast.Call) and _touches_files(call)
+    } == {*found}

@@ -1,5 +1,5 @@
-"""Leases: taken over once their time is over, never from one who renews, and a write that is dead commits nothing.
-Not here: many histories of writers and sweepers (`test_write_states`)."""
+"""Leases: taken over once their time is over, never from one who renews, and a write that is dead
+commits nothing. Not here: many histories of writers and sweepers (`test_write_states`)."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def left(place: Folder, name: str, age: float, **body: object) -> None:
 
 
 @pytest.mark.parametrize("wrong_by", [timedelta(minutes=-10), timedelta(), timedelta(minutes=10)])
-def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_before_whatever_this_machines_clock_says(
+def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_clock_here_says(
     place: Folder, wrong_by: timedelta
 ) -> None:
     with set_to(Clock(wrong_by)):
@@ -42,7 +42,10 @@ def test_the_lock_of_a_process_that_died_is_anothers_after_its_time_and_not_befo
         left(place, "x.lock", 40)
         with leases.lease(place, "x.lock", "the table x", 0):
             held = read_json(place, "x.lock")
-            assert (held["owner"] != "another", held["seconds"]) == (True, leases.LOCK_LEASE_SECONDS)
+            assert (held["owner"] != "another", held["seconds"]) == (
+                True,
+                leases.LOCK_LEASE_SECONDS,
+            )
         assert place.token("x.lock") is None, "it is released"
 
 
@@ -65,7 +68,9 @@ def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> 
         assert read_json(place, "x.lock")["owner"] == "another"
 
 
-def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(place: Folder) -> None:
+def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(
+    place: Folder,
+) -> None:
     renewed = f"{LOCKS}/renewed.lock"
     for name, age in {"dead": 40, "held": 20, "renewed": 40}.items():
         left(place, f"{LOCKS}/{name}.lock", age)
@@ -75,7 +80,9 @@ def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_
     assert read_json(place, renewed)["owner"] == "another"
 
 
-def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(place: Folder) -> None:
+def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(
+    place: Folder,
+) -> None:
     held = leases.hold(place, "m/1")
     assert [*leases.abandoned(place, "m", lambda *_: True)] == []
     left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
@@ -85,7 +92,9 @@ def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits
     assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"], "until its files are gone"
 
 
-def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(place: Folder) -> None:
+def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(
+    place: Folder,
+) -> None:
     held = leases.hold(place, "m/1")
     held.committing(7)
     held()

@@ -1,5 +1,5 @@
-"""Files of a bucket on this machine: what waits to be sent, what is a copy, and what is deleted when there is too much.
-Not here: sending and fetching (`test_bucket`)."""
+"""Files of a bucket on this machine: what waits to be sent, what is a copy, and what is deleted
+when there is too much. Not here: sending and fetching (`test_bucket`)."""
 
 import errno
 import os
@@ -25,9 +25,17 @@ def test_a_prepared_file_waits_until_it_is_sent_and_its_path_stays(local: LocalC
     path = local.prepared("t/1/a")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"1")
-    assert (local.waiting_below("t"), local.found("t/1/a"), local.waiting("t/1")) == (["t/1/a"], path, None)
+    assert (local.waiting_below("t"), local.found("t/1/a"), local.waiting("t/1")) == (
+        ["t/1/a"],
+        path,
+        None,
+    )
     local.sent("t/1/a")
-    assert (local.waiting_below(""), local.found("t/1/a"), local.copied("t/1/a").read_bytes()) == ([], path, b"1")
+    assert (local.waiting_below(""), local.found("t/1/a"), local.copied("t/1/a").read_bytes()) == (
+        [],
+        path,
+        b"1",
+    )
     assert local.forget("t/1/a") is False, "it is an object"
     assert local.found("t/1/a") is None
     local.prune("t/1")
@@ -43,7 +51,8 @@ def test_what_arrives_cut_off_is_no_copy(local: LocalCopies) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"), [("the disk is full", "no space is left"), ("the folder goes", "somebody deleted the folder")]
+    ("reason", "words"),
+    [("the disk is full", "no space is left"), ("the folder goes", "somebody deleted the folder")],
 )
 def test_a_copy_that_cannot_be_kept_names_the_folder_and_the_next_one_is_whole(
     local: LocalCopies, reason: str, words: str
@@ -83,13 +92,17 @@ def test_a_copy_that_lost_bytes_as_by_a_power_cut_is_no_copy(local: LocalCopies,
     assert found.read_bytes() == b"123"
 
 
-def test_looking_for_what_to_delete_never_fails_where_the_folder_is_gone(local: LocalCopies) -> None:
+def test_looking_for_what_to_delete_never_fails_where_the_folder_is_gone(
+    local: LocalCopies,
+) -> None:
     shutil.rmtree(local.folder)
     local.trim()
     assert not Path(local.folder).exists()
 
 
-def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(local: LocalCopies) -> None:
+def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(
+    local: LocalCopies,
+) -> None:
     for n, name in enumerate("abcd"):
         local.receive(name, [b"12345"], 5)
         os.utime(local.copied(name), (time.time() - 9000 + n * 1000, 5))
@@ -122,7 +135,9 @@ def test_copies_are_closed_to_others_whatever_the_umask_is(tmp_path: Path, is_th
     assert copy.stat().st_mode & 0o077 == 0
     (tmp_path / "copies").chmod(0o755)
     assert local.found("t/a") == copy
-    assert (tmp_path / "copies").stat().st_mode & 0o077 == 0, "closed again where somebody opened it"
+    assert (tmp_path / "copies").stat().st_mode & 0o077 == 0, (
+        "closed again where somebody opened it"
+    )
 
 
 def test_what_another_user_prepared_is_neither_read_nor_sent(
@@ -136,6 +151,12 @@ def test_what_another_user_prepared_is_neither_read_nor_sent(
             os.chown(path, 65534, 65534)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: stranger)
-    for look in (local.found, local.waiting, local.waiting_below, local.forget, lambda n: local.receive(n, [b""], 0)):
+    for look in (
+        local.found,
+        local.waiting,
+        local.waiting_below,
+        local.forget,
+        lambda n: local.receive(n, [b""], 0),
+    ):
         with pytest.raises(SettingsError, match=r"belongs to .*BACKFILL_ASSETS_STATE"):
             look("t/a")

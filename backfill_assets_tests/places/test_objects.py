@@ -1,5 +1,5 @@
-"""Requests to an object store: a lost answer is decided by the nonce, a busy name is tried again, an end comes alone.
-Not here: the port's promises (`test_bucket`)."""
+"""Requests to an object store: a lost answer is decided by the nonce, a busy name is tried again,
+an end comes alone. Not here: the port's promises (`test_bucket`)."""
 
 import os
 import warnings
@@ -39,10 +39,14 @@ def test_a_write_without_answer_knows_its_object(
         objects.write("a", b"1", seen is None, seen)
 
 
-def test_a_fork_of_a_process_that_used_a_store_is_refused_and_does_not_hang(objects: Objects) -> None:
+def test_a_fork_of_a_process_that_used_a_store_is_refused_and_does_not_hang(
+    objects: Objects,
+) -> None:
     objects.write("a", b"1", True, None)
     read, write = os.pipe()
-    with warnings.catch_warnings(action="ignore"):  # of threads, as of Python 3.12: that is what the test is about
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # of threads, as of Python 3.12: that is what the test is about
         child = os.fork()
     if child == 0:
         try:
@@ -68,7 +72,8 @@ def test_a_name_of_another_request_is_tried_again_then_given_up(
         asked.append(1)
         if len(asked) < 3:
             raise AlreadyExistsError(
-                "Server returned non-2xx status code: 409 Conflict: <Code>ConditionalRequestConflict</Code>"
+                "Server returned non-2xx status code: 409 Conflict: "
+                "<Code>ConditionalRequestConflict</Code>"
             )
         return put(*args, **more)
 

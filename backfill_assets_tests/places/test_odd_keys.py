@@ -1,4 +1,5 @@
-"""Beside keys that are no paths the other objects of a bucket are listed, with the tokens that the client gives them.
+"""Beside keys that are no paths the other objects of a bucket are listed, with the tokens that the
+client gives them.
 
 Not here: what a scan says of such keys (`landing.test_object_listing`).
 """
@@ -15,7 +16,13 @@ from backfill_assets.places.odd_keys import list_all, signed
 from backfill_assets.places.store_errors import OddKeys
 from backfill_assets_tests.stores import StoreServer
 
-ODD = ["landing//x.csv", "landing/a/../x.csv", "landing/./x.csv", "landing/x\ry.csv", "landing/x\x7fy.csv"]
+ODD = [
+    "landing//x.csv",
+    "landing/a/../x.csv",
+    "landing/./x.csv",
+    "landing/x\ry.csv",
+    "landing/x\x7fy.csv",
+]
 
 
 def put_key(server: StoreServer, bucket: str, key: str) -> None:
@@ -36,7 +43,9 @@ def test_beside_an_odd_key_all_others_are_listed_with_their_tokens(
         place.write(name, name.encode())
     before = place.tokens()
     put_key(moto_server, bucket, odd)
-    with pytest.raises(OddKeys, match="an object below it has a name that no path can have") as told:
+    with pytest.raises(
+        OddKeys, match="an object below it has a name that no path can have"
+    ) as told:
         place.tokens()
     assert told.value.odd == (odd.removeprefix("landing/"),)
     assert told.value.good == before
@@ -48,10 +57,14 @@ def test_a_listing_of_several_pages_begins_behind_a_key(bucket_address: str) -> 
     place = prefix_at(f"{bucket}/landing")
     for number in range(1_002):
         place.write(f"{number:04d}.csv", b"")
-    assert list_all(bucket, "landing/", "landing/0000.csv") == Objects(bucket).tokens("landing", "landing/0000.csv")
+    assert list_all(bucket, "landing/", "landing/0000.csv") == Objects(bucket).tokens(
+        "landing", "landing/0000.csv"
+    )
 
 
-def test_without_a_key_to_sign_with_the_refusal_stands(bucket_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_to_sign_with_the_refusal_stands(
+    bucket_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = bucket_address.rpartition("/")[0]
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     assert list_all(bucket, "", "") is None
@@ -59,17 +72,36 @@ def test_without_a_key_to_sign_with_the_refusal_stands(bucket_address: str, monk
 
 
 @pytest.mark.parametrize("token", ["", "TOKEN"])
-def test_a_request_is_signed_as_the_client_of_aws_signs_it(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
-    auth, request_of = pytest.importorskip("botocore.auth"), pytest.importorskip("botocore.awsrequest")
-    credentials = pytest.importorskip("botocore.credentials").Credentials("KEY", "SECRET", token or None)
-    named = {"AWS_ACCESS_KEY_ID": "KEY", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_SESSION_TOKEN": token}
+def test_a_request_is_signed_as_the_client_of_aws_signs_it(
+    monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    auth, request_of = (
+        pytest.importorskip("botocore.auth"),
+        pytest.importorskip("botocore.awsrequest"),
+    )
+    credentials = pytest.importorskip("botocore.credentials").Credentials(
+        "KEY", "SECRET", token or None
+    )
+    named = {
+        "AWS_ACCESS_KEY_ID": "KEY",
+        "AWS_SECRET_ACCESS_KEY": "SECRET",
+        "AWS_SESSION_TOKEN": token,
+    }
     for name, value in named.items():
         monkeypatch.setenv(name, value)
     query = "encoding-type=url&list-type=2&prefix=a%20b%2F%C3%A9%2B&start-after=x~y"
-    headers = signed("s3.eu-west-1.amazonaws.com", "/bucket", query, "eu-west-1", datetime(2024, 3, 1, 9, tzinfo=UTC))
+    headers = signed(
+        "s3.eu-west-1.amazonaws.com",
+        "/bucket",
+        query,
+        "eu-west-1",
+        datetime(2024, 3, 1, 9, tzinfo=UTC),
+    )
     signer = auth.S3SigV4Auth(credentials, "s3", "eu-west-1")
     asked = request_of.AWSRequest("GET", f"https://s3.eu-west-1.amazonaws.com/bucket?{query}")
     asked.context["timestamp"] = headers["x-amz-date"]
     signer._modify_request_before_signing(asked)
-    signature = signer.signature(signer.string_to_sign(asked, signer.canonical_request(asked)), asked)
+    signature = signer.signature(
+        signer.string_to_sign(asked, signer.canonical_request(asked)), asked
+    )
     assert headers["Authorization"].endswith(f"Signature={signature}")

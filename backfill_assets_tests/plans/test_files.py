@@ -1,6 +1,8 @@
-"""The files of plans: written once, marks that stay, locks, and the days that are left to active plans.
+"""The files of plans: written once, marks that stay, locks, and the days that are left to active
+plans.
 
-Not tested here: what a plan says (`plans/test_model.py`), locks across processes (`places.test_folder`).
+Not tested here: what a plan says (`plans/test_model.py`), locks across processes
+(`places.test_folder`).
 """
 
 import json
@@ -62,13 +64,21 @@ def test_a_second_runner_is_refused_and_looking_takes_nothing_away(tmp_path: Pat
     assert not is_running(lake, plan)
     with only_runner(lake, plan):
         assert is_running(lake, plan)
-        with pytest.raises(BackfillError, match="another process is running it"), only_runner(lake, plan):
+        with (
+            pytest.raises(BackfillError, match="another process is running it"),
+            only_runner(lake, plan),
+        ):
             raise AssertionError("two runners")
     assert not is_running(lake, plan)
 
 
-def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(bucket_address: str, tmp_path: Path) -> None:
-    lake, plan = bare_bucket(bucket_address, tmp_path / "state"), planned(*bare_staging(tmp_path / "folder"))
+def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(
+    bucket_address: str, tmp_path: Path
+) -> None:
+    lake, plan = (
+        bare_bucket(bucket_address, tmp_path / "state"),
+        planned(*bare_staging(tmp_path / "folder")),
+    )
     lease = {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"}
     write_json(lake.place, f"{LOCKS}/plan-{plan.id}.lock", lease)
     assert is_running(lake, plan)
@@ -78,7 +88,9 @@ def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(bucket_address
 
 def test_an_end_says_why_where_the_store_takes_no_mark(tmp_path: Path) -> None:
     plan, silent = planned(*bare_staging(tmp_path)), Mock()
-    silent.place.token.side_effect = silent.place.write.side_effect = lost("s3://bucket/lake/.plans")
+    silent.place.token.side_effect = silent.place.write.side_effect = lost(
+        "s3://bucket/lake/.plans"
+    )
     with pytest.raises(BackfillError, match="the gate"), marking_stops(silent, plan):
         raise BackfillError("the gate", "it refused", "Nothing", "Look")
 
@@ -98,23 +110,36 @@ def old_plan(root: Path) -> tuple[Lake, Plan]:
     """A plan as its file was written in November 2026; it has prices that plans have no more."""
     lake = bare_staging(root)[0]
     (lake.root / ".plans").mkdir(exist_ok=True)
-    (lake.root / ".plans" / f"{OLD_ID}.json").write_text(Path(__file__).with_name("plan_of_before.json").read_text())
+    (lake.root / ".plans" / f"{OLD_ID}.json").write_text(
+        Path(__file__).with_name("plan_of_before.json").read_text()
+    )
     return lake, find_plan(lake, OLD_ID)
 
 
 def test_an_older_plan_file_says_what_it_said_then_and_can_be_active(tmp_path: Path) -> None:
     lake, plan = old_plan(tmp_path)
     assert [(c.number, c.days, c.kind.value) for c in plan.chunks] == [
-        (1, DayRange(WEEK.last, WEEK.end), "canary"), (2, DayRange(WEEK.start, WEEK.last), "chunk"), (3, WEEK, "seams"),
-    ]  # fmt: skip
+        (1, DayRange(WEEK.last, WEEK.end), "canary"),
+        (2, DayRange(WEEK.start, WEEK.last), "chunk"),
+        (3, WEEK, "seams"),
+    ]
     assert (plan.created, plan.days) == (datetime(2026, 11, 24, 3, tzinfo=UTC), WEEK)
     assert impact_on(plan, "staging").write == {"forced": (WEEK,)}
     move = DayMove("staging", date(2024, 2, 29), 2, 1, 4)
-    assert plan.look == PlanLook((move,), {"features": (DayRange(date(2024, 2, 29), date(2024, 3, 2)),)})
+    assert plan.look == PlanLook(
+        (move,), {"features": (DayRange(date(2024, 2, 29), date(2024, 3, 2)),)}
+    )
     body = json.loads(Path(__file__).with_name("plan_of_before.json").read_text())
-    assert set(body.pop("besides")) == {"opening the engine", "between runs"}, "which plans have no more"
+    assert set(body.pop("besides")) == {"opening the engine", "between runs"}, (
+        "which plans have no more"
+    )
     now = json.loads(plan_json(plan))
-    later: dict[str, object] = {"stop_after": "", "expect": [], "canary_days": None, "keep_good_days": False}
+    later: dict[str, object] = {
+        "stop_after": "",
+        "expect": [],
+        "canary_days": None,
+        "keep_good_days": False,
+    }
     assert (now.pop("parallel"), {key: now["policy"].pop(key) for key in later}) == ("", later)
     assert now == body
     assert active_plans(lake) == []

@@ -14,7 +14,9 @@ from backfill_assets.plans.policy import Policy
 
 @pytest.mark.parametrize("wrong", [{"canary": -1}, {"max_parallel": 0}, {"retries": -1}])
 def test_numbers_below_their_bound_make_no_policy(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="canary and retries are at least 0, max_parallel at least 1"):
+    with pytest.raises(
+        ValueError, match="canary and retries are at least 0, max_parallel at least 1"
+    ):
         Policy(**wrong)
 
 

@@ -1,4 +1,5 @@
-"""How far a plan is, read from a lake or from receipts: its marks in a word, its chunks with price and truth.
+"""How far a plan is, read from a lake or from receipts: its marks in a word, its chunks with price
+and truth.
 
 Tested here: `plans.progress`. Not tested here: whole runs (`backfill/test_run.py`).
 """
@@ -49,8 +50,12 @@ def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Pat
 def test_a_plan_of_a_table_that_is_gone_says_so_and_how_it_ends(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 4)
     plan = planned(lake, pipeline)
-    without = Pipeline(tuple(t for t in pipeline.tables if t.name not in plan.tables), pipeline.codes)
-    with pytest.raises(BackfillError, match=rf"no table .*staging.* any more.*plan cancel {plan.id}"):
+    without = Pipeline(
+        tuple(t for t in pipeline.tables if t.name not in plan.tables), pipeline.codes
+    )
+    with pytest.raises(
+        BackfillError, match=rf"no table .*staging.* any more.*plan cancel {plan.id}"
+    ):
         progress(lake, without, plan)
 
 
@@ -61,8 +66,16 @@ DAYS = DayRange(START, START + ONE_DAY * 6)
 def plan(most: int = 1) -> Plan:
     """Six days, one by one."""
     policy = Policy(chunk="1d", canary=1, max_parallel=most)
-    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, Policy(chunk="1d")),
-                policy, Pins({}, {}, {}, {}))  # fmt: skip
+    return Plan(
+        "P",
+        datetime(2024, 4, 1, tzinfo=UTC),
+        "me@here",
+        DAYS,
+        ("staging",),
+        cut(DAYS, Policy(chunk="1d")),
+        policy,
+        Pins({}, {}, {}, {}),
+    )
 
 
 def wrote(
@@ -73,12 +86,22 @@ def wrote(
     entry = DayEntry(1, fingerprint, "digest")
     day = START + ONE_DAY * number
     return version, Receipt(
-        f"w{version}", "staging", reason if chunk else "manual", {day: entry}, tags=tags, seconds=2.0
+        f"w{version}",
+        "staging",
+        reason if chunk else "manual",
+        {day: entry},
+        tags=tags,
+        seconds=2.0,
     )
 
 
 def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> None:
-    log = [wrote(1, 0, "old"), wrote(2, 0, "new", chunk=1), wrote(3, 0, "again", chunk=1), wrote(4, 1, "other")]
+    log = [
+        wrote(1, 0, "old"),
+        wrote(2, 0, "new", chunk=1),
+        wrote(3, 0, "again", chunk=1),
+        wrote(4, 1, "other"),
+    ]
     found = plan_writes("P", [*log, wrote(5, 0, "last", chunk=4), wrote(6, 1, "its own", chunk=4)])
     chunk = found.chunks[1]
     assert chunk.ids == {"w2", "w3"}
@@ -90,7 +113,9 @@ def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> N
 
 
 @pytest.mark.slow
-def test_writes_of_a_plan_are_found_in_a_table_that_was_moved_away_and_made_anew(tmp_path: Path) -> None:
+def test_writes_of_a_plan_are_found_in_a_table_that_was_moved_away_and_made_anew(
+    tmp_path: Path,
+) -> None:
     made = Planned(tmp_path / "lake")
     pins = Pins({}, {}, {}, {"staging": made.view("staging").version})
     since = replace(plan(), pins=pins, created=utc_now())
@@ -114,12 +139,22 @@ def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_ma
     [
         ([wrote(1, 1, "a", chunk=2)], 1, False),
         ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3)], 1, True),
-        ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3)], 3, False),  # of one wave: it ran beside it
+        (
+            [wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3)],
+            3,
+            False,
+        ),  # of one wave: it ran beside it
         ([wrote(1, 1, "a", chunk=2), wrote(2, 4, "a", chunk=5)], 3, True),
-        ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3), wrote(3, 1, "b", chunk=2)], 1, False),
+        (
+            [wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3), wrote(3, 1, "b", chunk=2)],
+            1,
+            False,
+        ),
     ],
 )
-def test_a_gate_is_proven_by_a_later_wave(log: list[tuple[int, Receipt]], most: int, passed: bool) -> None:
+def test_a_gate_is_proven_by_a_later_wave(
+    log: list[tuple[int, Receipt]], most: int, passed: bool
+) -> None:
     made = plan(most)
     now = Progress(made, "active", loaded(1).states(), {"staging": plan_writes("P", log)})
     assert now.gate_is_passed(made.chunk(2)) is passed
@@ -127,7 +162,8 @@ def test_a_gate_is_proven_by_a_later_wave(log: list[tuple[int, Receipt]], most: 
 
 @pytest.mark.parametrize("force", [True, False])
 def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: bool) -> None:
-    """A run that was killed between raw and its ledger: what is made from the ledger would lack the day."""
+    """A run that was killed between raw and its ledger: what is made from the ledger would lack the
+    day."""
     story = loaded(3).land(day(3), "new").load(day(3), finish=False)
     days = DayRange(day(3), day(4))
     asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy(chunk="1d")))

@@ -1,6 +1,8 @@
-"""A plan names the greatest key of the days it reads, what it costs, and days whose receipts counted none.
+"""A plan names the greatest key of the days it reads, what it costs, and days whose receipts
+counted none.
 
-Tested here: `plans.skew` on tables written by hand. Not tested here: the preflight (`backfill/test_preflight.py`).
+Tested here: `plans.skew` on tables written by hand. Not tested here: the preflight
+(`backfill/test_preflight.py`).
 """
 
 from dataclasses import replace
@@ -27,7 +29,8 @@ def skewed(day: date) -> list[dict[str, Any]]:
     """Of 30 rows 15 of E0 on the first day, 20 on the second; 5 without an entity."""
     most = 15 if day == TWO.start else 20
     return [
-        {**row, "entity": "E0" if n < most else None if n >= 25 else f"E{n}"} for n, row in enumerate(good_rows(day))
+        {**row, "entity": "E0" if n < most else None if n >= 25 else f"E{n}"}
+        for n, row in enumerate(good_rows(day))
     ]
 
 
@@ -40,7 +43,9 @@ def shares(tmp_path: Path, **choice: Any) -> KeyShare:
 
 def _reading(pipeline: Pipeline, **choice: Any) -> Pipeline:
     def chosen(contract: Contract) -> Contract:
-        return replace(contract, inputs=tuple(replace(i, **choice) if i.by else i for i in contract.inputs))
+        return replace(
+            contract, inputs=tuple(replace(i, **choice) if i.by else i for i in contract.inputs)
+        )
 
     return make_pipeline(replace(t, contract=chosen(t.contract)) for t in pipeline.tables)
 
@@ -49,7 +54,8 @@ def test_the_day_with_the_greatest_key_is_named_with_what_it_costs(tmp_path: Pat
     share = shares(tmp_path)
     assert "even share" not in str(replace(share, tasks=2)), "1.3 times says nothing"
     assert str(share) == (
-        f"staging by entity (features; NULL apart): 67% of the 30 rows of {TWO.last} have one key, 17% none; so one of "
+        f"staging by entity (features; NULL apart): 67% of the 30 rows of {TWO.last} have one "
+        "key, 17% none; so one of "
         "8 task(s) has up to 5.3 times an even share"
     )
 
@@ -59,7 +65,9 @@ def test_a_salt_divides_the_greatest_group(tmp_path: Path) -> None:
     assert (share.group, share.most, share.choice) == (5, 20, "NULL apart, salt 4")
 
 
-def test_days_of_before_are_unknown_and_no_plan_without_a_known_day_says_anything(tmp_path: Path) -> None:
+def test_days_of_before_are_unknown_and_no_plan_without_a_known_day_says_anything(
+    tmp_path: Path,
+) -> None:
     lake, pipeline = synthetic_lake(tmp_path, len(DAYS))  # its receipts count no keys
     assert make_plan(lake, pipeline, ASKED).shares == ()
     write_by_hand(lake, pipeline, DayRange(TWO.start, TWO.start + ONE_DAY), skewed)
@@ -71,4 +79,7 @@ def test_days_of_before_are_unknown_and_no_plan_without_a_known_day_says_anythin
 def test_tasks_are_those_that_the_engine_spreads_keys_over() -> None:
     assert (tasks(EngineSettings("local[3]")), tasks(EngineSettings("sail", cores=4))) == (3, 4)
     assert tasks(EngineSettings("spark://host:7077")) == 200
-    assert tasks(EngineSettings("spark://host:7077", confs={"spark.sql.shuffle.partitions": "64"})) == 64
+    assert (
+        tasks(EngineSettings("spark://host:7077", confs={"spark.sql.shuffle.partitions": "64"}))
+        == 64
+    )

@@ -1,6 +1,7 @@
 """features: aggregates over the events of the days up to each day, as they are known now.
 
-Not here: the same as known at each day's cut (`features_as_known`), and reading declarations (`pipeline.declared`).
+Not here: the same as known at each day's cut (`features_as_known`), and reading declarations
+(`pipeline.declared`).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,23 +18,31 @@ from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# True by how rows are made: it tells a changed transform that no longer makes them so, before anything is written.
-HAS_EVENTS = Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event")
+# True by how rows are made: it tells a changed transform that no longer makes them so, before
+# anything is written.
+HAS_EVENTS = Rule(
+    "has_events", "events_long >= 1", "there is a row only where the long window holds an event"
+)
 
 
 def windows_of(settings: LakeSettings) -> Aggregates:
-    """The columns of features: `[[features.columns]]`, or else the built-in ones. Raises SettingsError for a faulty
-    expression, and for a payload that lacks columns of the built-in ones."""
+    """The columns of features: `[[features.columns]]`, or else the built-in ones. Raises
+    SettingsError for a faulty expression, and for a payload that lacks columns of the built-in
+    ones."""
     source, built_in = settings.source_of("features"), declares_nothing(settings, "features")
     settings = settings.of_source(source)
     if settings.features.columns:
-        from backfill_assets.pipeline.declared import declared_features  # its parser is slow to import
+        from backfill_assets.pipeline.declared import (
+            declared_features,
+        )  # its parser is slow to import
 
         columns = declared_features(settings)
     else:
         _refuse_lacking_columns(settings)
         built = built_in_columns(settings.features.windows_days)
-        columns = tuple(Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built)
+        columns = tuple(
+            Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built
+        )
     return Aggregates(settings, staging(settings, source).contract, columns, built_in)
 
 
@@ -43,7 +52,8 @@ def features(windows: Aggregates) -> Table:
     longest = max(c.aggregation.reach.days for c in windows.declared)
     contract = Contract(
         "features",
-        "Windows over staging as known now. Late data restates them: for training use features_as_known.",
+        "Windows over staging as known now. Late data restates them: for training use "
+        "features_as_known.",
         columns=(
             *windows.entity_columns("whom the features describe", events),
             *(c.column(events, nullable=_nullable(c, windows)) for c in windows.declared),
@@ -51,15 +61,29 @@ def features(windows: Aggregates) -> Table:
         ),
         day_column="feature_date",
         key=entity,
-        inputs=(Input(events, before=longest - 1, columns=windows.columns_read, **settings.grouping),),
-        rules=(*([HAS_EVENTS] if windows.built_in else []), *(rule for c in windows.declared for rule in c.rules)),
+        inputs=(
+            Input(events, before=longest - 1, columns=windows.columns_read, **settings.grouping),
+        ),
+        rules=(
+            *([HAS_EVENTS] if windows.built_in else []),
+            *(rule for c in windows.declared for rule in c.rules),
+        ),
     )
-    reaching: dict[str, Any] = {"entity": list(entity), "columns": [c.settings for c in windows.declared]}
+    reaching: dict[str, Any] = {
+        "entity": list(entity),
+        "columns": [c.settings for c in windows.declared],
+    }
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
 
-        return now(frames[events], chunk.days, entity, windows.aggregations, by_day_first=settings.by_day_first)
+        return now(
+            frames[events],
+            chunk.days,
+            entity,
+            windows.aggregations,
+            by_day_first=settings.by_day_first,
+        )
 
     return Table(
         contract,
@@ -69,14 +93,21 @@ def features(windows: Aggregates) -> Table:
         code_version=windows.version("features"),
         compiled=windows.compiled,
         expressions=tuple(
-            e for c in windows.declared for e in windows.expressions(c, f"[[features.columns]] {c.aggregation.name}")
+            e
+            for c in windows.declared
+            for e in windows.expressions(c, f"[[features.columns]] {c.aggregation.name}")
         ),
     )
 
 
 def _nullable(column: Declared, windows: Aggregates) -> bool | None:
-    """None: by the aggregation. Built-in ones count the events of their longest window: none of them lacks an event."""
-    return column.aggregation.agg == "sum" and column.aggregation.nullable if windows.built_in else None
+    """None: by the aggregation. Built-in ones count the events of their longest window: none of
+    them lacks an event."""
+    return (
+        column.aggregation.agg == "sum" and column.aggregation.nullable
+        if windows.built_in
+        else None
+    )
 
 
 def _refuse_lacking_columns(settings: LakeSettings) -> None:

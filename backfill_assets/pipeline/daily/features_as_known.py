@@ -1,4 +1,5 @@
-"""features_as_known: the columns of features from what was known at each day's cut, which no later arrival changes.
+"""features_as_known: the columns of features from what was known at each day's cut, which no later
+arrival changes.
 
 Not here: the same as known now (`features`).
 """
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def features_as_known(windows: Aggregates, features: Table) -> Table:
-    """The table `features` of these `windows`, made from the versions of events known at midnight plus the grace."""
+    """The table `features` of these `windows`, made from the versions of events known at midnight
+    plus the grace."""
     settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
     grace = settings.cutoff_grace_hours
     contract = replace(
@@ -31,7 +33,9 @@ def features_as_known(windows: Aggregates, features: Table) -> Table:
         from backfill_assets.pipeline.transforms.declared import at_cut
 
         finer = settings.by_day_first
-        return at_cut(frames[events], chunk.days, entity, windows.aggregations, grace, by_day_first=finer)
+        return at_cut(
+            frames[events], chunk.days, entity, windows.aggregations, grace, by_day_first=finer
+        )
 
     return replace(
         features,

@@ -13,18 +13,30 @@ from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
 # Of the undeclared payload the meaning is known, of any other column only its type.
-MEANING = dict(zip(DEFAULT_PAYLOAD, (
-    "whom the event belongs to; may be unknown", "its amount, -2^53 through 2^53; NULL on deletes",
-    "0 or 1; NULL on deletes",
-), strict=True))  # fmt: skip
+MEANING = dict(
+    zip(
+        DEFAULT_PAYLOAD,
+        (
+            "whom the event belongs to; may be unknown",
+            "its amount, -2^53 through 2^53; NULL on deletes",
+            "0 or 1; NULL on deletes",
+        ),
+        strict=True,
+    )
+)
 
 
 LOG_MEANING = {
-    "log_change": "insert or delete: whether the commit put the row into the table or took it away; NULL: an earlier "
+    "log_change": "insert or delete: whether the commit put the row into the table or took it "
+    "away; "
+    "NULL: "
+    "an earlier "
     "release loaded it",
     "log_commit_ts": "when the row's commit was made (UTC)",
 }
-OF_TABLE = "raw of a table 1"  # beside `LOADER_VERSION`: raised when the log can give other rows of raw
+OF_TABLE = (
+    "raw of a table 1"  # beside `LOADER_VERSION`: raised when the log can give other rows of raw
+)
 OWN = "{} of the row itself, also where the commit took it away"
 
 
@@ -32,16 +44,21 @@ def _of_log(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
     if not source.table:
         return ()
-    from backfill_assets.landing.select import clocks_of  # a parser, which other lakes need not import to look
+    from backfill_assets.landing.select import (
+        clocks_of,
+    )  # a parser, which other lakes need not import to look
 
     return tuple(
-        Column(name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, LATER)
+        Column(
+            name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, LATER
+        )
         for name, kind in log_columns(clocks_of(source.select)).items()
     )
 
 
 def raw(settings: LakeSettings, source: str = "") -> Table:
-    """Every delivery of a source that landed on a day. A delete may lack its payload: all of it may be NULL."""
+    """Every delivery of a source that landed on a day. A delete may lack its payload: all of it may
+    be NULL."""
     is_table = settings.source.table is not None
     return Table(
         _contract(settings, source),
@@ -49,7 +66,9 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         facts=lateness_of_deliveries,
         counts_alike=True,
         code_version=OF_TABLE if is_table else "",
-        earlier_versions=(LOADER_VERSION,) if is_table else (),  # what was loaded without the order of the log stays
+        earlier_versions=(LOADER_VERSION,)
+        if is_table
+        else (),  # what was loaded without the order of the log stays
     )
 
 
@@ -57,20 +76,43 @@ def _contract(settings: LakeSettings, source: str) -> Contract:
     payload = settings.source.payload_columns
     return Contract(
         named("raw", source),
-        "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
+        "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing "
+        "is ever edited.",
         columns=(
-            Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
+            Column(
+                "seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY
+            ),
             Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
-            Column("version_ts", "TIMESTAMP", "which version of the event it is: the greatest is current"),
-            Column("event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True),
+            Column(
+                "version_ts",
+                "TIMESTAMP",
+                "which version of the event it is: the greatest is current",
+            ),
+            Column(
+                "event_ts",
+                "TIMESTAMP",
+                "when the event happened (UTC); NULL on deletes",
+                nullable=True,
+            ),
             Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
             Column("op", "STRING", "upsert or delete"),
             *(
-                Column(c.name, c.type, MEANING.get(c, f"{CARRIED}; NULL on deletes"), nullable=True, tags=tags_of(c))
+                Column(
+                    c.name,
+                    c.type,
+                    MEANING.get(c, f"{CARRIED}; NULL on deletes"),
+                    nullable=True,
+                    tags=tags_of(c),
+                )
                 for c in payload
             ),
             *_of_log(settings.source),
-            Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`", tags=KEY),
+            Column(
+                "source_file",
+                "STRING",
+                "sha256 of the landed file; its path is in the ledger `files`",
+                tags=KEY,
+            ),
             Column("arrival_date", "DATE", "the day of arrival (UTC)"),
         ),
         day_column="arrival_date",

@@ -1,6 +1,8 @@
-"""staging: every version of an event that was ever the current one, with the interval in which it was.
+"""staging: every version of an event that was ever the current one, with the interval in which it
+was.
 
-Not here: the choice of the deliveries that a day is made from (`load.derived`, from the ledger `arrivals`).
+Not here: the choice of the deliveries that a day is made from (`load.derived`, from the ledger
+`arrivals`).
 """
 
 from functools import partial
@@ -17,9 +19,17 @@ from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_v
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MEANING = dict(zip(DEFAULT_PAYLOAD, (
-    "whom it belongs to; unknown ones stay here and leave features", "its amount, -2^53 through 2^53", "0 or 1",
-), strict=True))  # fmt: skip
+MEANING = dict(
+    zip(
+        DEFAULT_PAYLOAD,
+        (
+            "whom it belongs to; unknown ones stay here and leave features",
+            "its amount, -2^53 through 2^53",
+            "0 or 1",
+        ),
+        strict=True,
+    )
+)
 
 
 def staging(settings: LakeSettings, source: str = "") -> Table:
@@ -27,15 +37,29 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
     payload, raw = settings.source.payload_columns, named("raw", source)
     contract = Contract(
         named("staging", source),
-        "Every version of an event that was ever the current one, with the interval in which it was.",
+        "Every version of an event that was ever the current one, with the interval in which it "
+        "was.",
         columns=(
             Column("event_key", "STRING", "the event", tags=KEY),
             Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
-            *(Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c)) for c in payload),
+            *(
+                Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c))
+                for c in payload
+            ),
             Column("version_ts", "TIMESTAMP", "which version this is"),
             Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
-            Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
-            Column("known_until", "TIMESTAMP", "arrival of what replaced it; NULL: still current", nullable=True),
+            Column(
+                "known_from",
+                "TIMESTAMP",
+                "its arrival: from then on it was the current version",
+                tags=KEY,
+            ),
+            Column(
+                "known_until",
+                "TIMESTAMP",
+                "arrival of what replaced it; NULL: still current",
+                nullable=True,
+            ),
             Column("event_date", "DATE", "the day of the event (UTC)"),
         ),
         day_column="event_date",
@@ -56,7 +80,9 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
         transform,
         sources=(TRANSFORMS + "staging",),
         code_version="staging 2",
-        earlier_versions=("staging 1",),  # an identical redelivery was a version of its own: no reader saw another row
+        earlier_versions=(
+            "staging 1",
+        ),  # an identical redelivery was a version of its own: no reader saw another row
         facts=lateness_of_versions,
         counts_alike=True,
         account=partial(accounted, payload=names),
@@ -64,8 +90,11 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 
 
 def _of_table(contract: Contract, settings: LakeSettings) -> Table:
-    """staging of a table that others write: of the rows of a key that it holds, the one that counts."""
-    from backfill_assets.landing.select import clocks_of  # a parser, which other lakes need not import to look
+    """staging of a table that others write: of the rows of a key that it holds, the one that
+    counts."""
+    from backfill_assets.landing.select import (
+        clocks_of,
+    )  # a parser, which other lakes need not import to look
 
     payload, given = settings.source.payload_columns, clocks_of(settings.source.select)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def training(windows: Aggregates, known: Contract, labels: Contract) -> Table:
-    """The rows of `known` (features_as_known, of these `windows`) with a mature label, and this label last."""
-    origins = {c.name: () if c.name == known.day_column else (f"{known.name}.{c.name}",) for c in known.columns}
+    """The rows of `known` (features_as_known, of these `windows`) with a mature label, and this
+    label last."""
+    origins = {
+        c.name: () if c.name == known.day_column else (f"{known.name}.{c.name}",)
+        for c in known.columns
+    }
     entity = windows.entity
     contract = Contract(
         "training",

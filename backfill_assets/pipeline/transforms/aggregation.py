@@ -1,7 +1,8 @@
-"""Aggregations over the events that reach a day: names, types and days of declared and built-in columns.
+"""Aggregations over the events that reach a day: names, types and days of declared and built-in
+columns.
 
-Not here: reading expressions (`pipeline.expressions`) and computing (`measures`, `intervals`). It imports nothing of
-Spark, so that contracts are known without it.
+Not here: reading expressions (`pipeline.expressions`) and computing (`measures`, `intervals`). It
+imports nothing of Spark, so that contracts are known without it.
 """
 
 from dataclasses import dataclass
@@ -13,13 +14,17 @@ Agg = Literal["count", "sum", "avg", "min", "max", "first", "last", "distinct", 
 NUMBERS = ("INT", "BIGINT", "DOUBLE")
 # A sum of up to 10^10 rows has ten digits more than its numbers, and a DECIMAL has 38 of them.
 SUM_DIGITS, SUM_DIGITS_MOST = 10, 28
-AVG_SCALE, AVG_DIGITS_MOST = 4, 24  # as Spark's own avg; of longer ones the division would lose decimals
+AVG_SCALE, AVG_DIGITS_MOST = (
+    4,
+    24,
+)  # as Spark's own avg; of longer ones the division would lose decimals
 RULES = {"any": "forward > 0", "rise": "forward > backward"}
 DOUBLE_SCALE = 9  # the decimals of a DOUBLE that are summed, unless said otherwise
 
 
 class UnfitAggregation(ValueError):
-    """An aggregation that its values' type does not allow: what it is, and what to write instead."""
+    """An aggregation that its values' type does not allow: what it is, and what to write
+    instead."""
 
     def __init__(self, culprit: str, advice: str) -> None:
         super().__init__(f"{culprit}: {advice}")
@@ -51,12 +56,19 @@ class Value:
     of: str | None = None  # None: the event itself
     type: str = "INT"
     where: str | None = None  # only events for which this is true (None: all)
-    scale: int = DOUBLE_SCALE  # decimals of a DOUBLE that are summed, so that the sum does not depend on the order
+    # Decimals of a DOUBLE that are summed, so that the sum does not depend on the order.
+    scale: int = DOUBLE_SCALE
 
     @property
     def sql(self) -> str:
         """The value as one expression, NULL for what is passed over."""
-        of = "1" if self.of is None else f"({self.of}) + 0D" if self.type == "DOUBLE" else f"({self.of})"
+        of = (
+            "1"
+            if self.of is None
+            else f"({self.of}) + 0D"
+            if self.type == "DOUBLE"
+            else f"({self.of})"
+        )
         return of if self.where is None else f"CASE WHEN {self.where} THEN {of} END"
 
 
@@ -71,19 +83,22 @@ class Aggregation:
 
     @property
     def type(self) -> str:
-        """The type of the result. Raises UnfitAggregation where the aggregation does not take values of this type."""
+        """The type of the result. Raises UnfitAggregation where the aggregation does not take
+        values of this type."""
         return result_type(self.agg, self.value.type)
 
     @property
     def nullable(self) -> bool:
-        """Whether a day with events may have no result: nothing that counts, or a sum that does not fit."""
+        """Whether a day with events may have no result: nothing that counts, or a sum that does not
+        fit."""
         if self.agg == "sum":
             return self.value.type in ("BIGINT", "DOUBLE")
         return self.agg not in ("count", "distinct")
 
 
 def result_type(agg: Agg, of: str) -> str:
-    """The type of an aggregation of values of the type `of`. Raises UnfitAggregation where it does not take them."""
+    """The type of an aggregation of values of the type `of`. Raises UnfitAggregation where it does
+    not take them."""
     if agg in ("count", "distinct", "days_since_last"):
         if agg == "distinct" and of.startswith("ARRAY"):
             raise UnfitAggregation(f"distinct of {of}", "Take one element, or concat_ws(',', …)")
@@ -103,12 +118,15 @@ def _sum_type(agg: Agg, of: str) -> str:
     decimal = digits(of)
     if decimal is None:
         if of not in NUMBERS:
-            raise UnfitAggregation(f"{agg} of {of}, which is no number", "Count with `where`, or write cast(… AS INT)")
+            raise UnfitAggregation(
+                f"{agg} of {of}, which is no number", "Count with `where`, or write cast(… AS INT)"
+            )
         return "DOUBLE" if agg == "avg" or of == "DOUBLE" else "BIGINT"
     (total, scale), most = decimal, SUM_DIGITS_MOST if agg == "sum" else AVG_DIGITS_MOST
     if total > most:
         raise UnfitAggregation(
-            f"{agg} of {of} may not fit 38 digits", f"Write cast(… AS DECIMAL({most},{min(scale, most)}))"
+            f"{agg} of {of} may not fit 38 digits",
+            f"Write cast(… AS DECIMAL({most},{min(scale, most)}))",
         )
     if agg == "sum":
         return f"DECIMAL({total + SUM_DIGITS},{scale})"
@@ -117,9 +135,11 @@ def _sum_type(agg: Agg, of: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What decides a label: aggregates ahead of a day and behind it, and the condition over them, in Spark SQL.
+    """What decides a label: aggregates ahead of a day and behind it, and the condition over them,
+    in Spark SQL.
 
-    In the condition a whole number is a DECIMAL(30,0), so that one which does not fit 64 bits decides as well.
+    In the condition a whole number is a DECIMAL(30,0), so that one which does not fit 64 bits
+    decides as well.
     """
 
     terms: tuple[Aggregation, ...]
@@ -128,7 +148,8 @@ class Outcome:
 
 
 def ahead(horizon_days: int) -> Reach:
-    """The reach of an event that a day looks forward to: the days before it, as many as the horizon has."""
+    """The reach of an event that a day looks forward to: the days before it, as many as the horizon
+    has."""
     return Reach(-horizon_days, -1)
 
 

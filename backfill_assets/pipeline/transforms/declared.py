@@ -1,4 +1,5 @@
-"""Features in both truths (as known now, and at the cut of each day), labels and training rows, for any entity.
+"""Features in both truths (as known now, and at the cut of each day), labels and training rows, for
+any entity.
 
 Not here: the aggregates per day (`intervals`), and reading declarations (`pipeline.declared`).
 """
@@ -12,7 +13,14 @@ from pyspark.sql import functions as F
 from backfill_assets.core.days import DayRange, newest_mature
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome
 from backfill_assets.pipeline.transforms.intervals import on_each_day
-from backfill_assets.pipeline.transforms.measures import Measure, Part, every_event, exactly, measures_of, result
+from backfill_assets.pipeline.transforms.measures import (
+    Measure,
+    Part,
+    every_event,
+    exactly,
+    measures_of,
+    result,
+)
 
 FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
 
@@ -25,9 +33,11 @@ def now(
     *,
     by_day_first: bool = False,
 ) -> DataFrame:
-    """One row per entity and day of `days` (half-open) with an event in the longest window, as known now.
+    """One row per entity and day of `days` (half-open) with an event in the longest window, as
+    known now.
 
-    `staging` must hold the event days from `days.start - (longest - 1)` on. An entity with a NULL part leaves here.
+    `staging` must hold the event days from `days.start - (longest - 1)` on. An entity with a NULL
+    part leaves here.
     """
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
     current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
@@ -45,11 +55,13 @@ def at_cut(
 ) -> DataFrame:
     """The same from what was known at the cut of each day: midnight after it plus `grace_hours`.
 
-    A version counts for day d iff known_from < cut(d) <= known_until, where a NULL `known_until` has no end.
+    A version counts for day d iff known_from < cut(d) <= known_until, where a NULL `known_until`
+    has no end.
     """
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
     first, last = (
-        F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR")) for c in ("known_from", "known_until")
+        F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR"))
+        for c in ("known_from", "known_until")
     )
     known = whole(staging, entity).withColumns({FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)})
     return _features(known, days, entity, columns, by_day_first)
@@ -63,26 +75,38 @@ def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
 
 
 def aggregates(
-    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool = False
+    rows: DataFrame,
+    days: DayRange,
+    entity: Sequence[str],
+    columns: Sequence[Aggregation],
+    by_day_first: bool = False,
 ) -> tuple[DataFrame, list[Column], list[Column]]:
-    """Measures per entity and day, and for each column its expression: for the table, and in exact decimals for the
-    label's condition."""
+    """Measures per entity and day, and for each column its expression: for the table, and in exact
+    decimals for the label's condition."""
     wanted = [*(m for c in columns for m in measures_of(c)), *every_event(c.reach for c in columns)]
     names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
 
     def _parts(column: Aggregation) -> Callable[[Part], Column]:
         return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
-    found = on_each_day(rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first)
+    found = on_each_day(
+        rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first
+    )
     shown = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
     return found, shown, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
 
 
 def _features(
-    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool
+    rows: DataFrame,
+    days: DayRange,
+    entity: Sequence[str],
+    columns: Sequence[Aggregation],
+    by_day_first: bool,
 ) -> DataFrame:
     found, shown, _ = aggregates(rows, days, entity, columns, by_day_first)
-    return found.select(*entity, *shown, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))
+    return found.select(
+        *entity, *shown, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date")
+    )
 
 
 def labels(
@@ -94,31 +118,42 @@ def labels(
     *,
     by_day_first: bool = False,
 ) -> DataFrame:
-    """One row per entity of features_as_known and day of `days` (half-open), from staging as known now.
+    """One row per entity of features_as_known and day of `days` (half-open), from staging as known
+    now.
 
-    `frames` are staging and features_as_known. `label` is 1 iff the condition is true: where it is NULL, it is 0.
-    `mature` iff d + 1 + matures_after_days days <= `frontier` (aware; None: nothing is mature).
+    `frames` are staging and features_as_known. `label` is 1 iff the condition is true: where it is
+    NULL, it is 0. `mature` iff d + 1 + matures_after_days days <= `frontier` (aware; None: nothing
+    is mature).
     """
     staging, features_as_known = frames
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
     current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
     found, results, exact = aggregates(current, days, entity, outcome.terms, by_day_first)
-    asked = features_as_known.where(F.col("feature_date").between(F.lit(days.start), F.lit(days.last))).select(
-        *entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY)
-    )
+    asked = features_as_known.where(
+        F.col("feature_date").between(F.lit(days.start), F.lit(days.last))
+    ).select(*entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY))
     answered = asked.join(found, [*entity, DAY], "left")
     decided = answered.select(*entity, DAY, F.struct(*results).alias("__told"), *exact)
-    ripe = F.lit(None) if frontier is None else F.lit(newest_mature(frontier, outcome.matures_after_days))
+    ripe = (
+        F.lit(None)
+        if frontier is None
+        else F.lit(newest_mature(frontier, outcome.matures_after_days))
+    )
     date = F.date_add(F.lit(days.start), F.col(DAY))
     return decided.select(
-        *entity, "__told.*", F.coalesce(F.expr(outcome.condition).cast("int"), F.lit(0)).alias("label"),
+        *entity,
+        "__told.*",
+        F.coalesce(F.expr(outcome.condition).cast("int"), F.lit(0)).alias("label"),
         F.when(date <= ripe.cast("date"), "mature").otherwise("provisional").alias("label_state"),
         date.alias("label_date"),
-    )  # fmt: skip
+    )
 
 
-def training(features_as_known: DataFrame, labelled: DataFrame, days: DayRange, entity: Sequence[str]) -> DataFrame:
-    """The feature columns and `label` for entities and days of `days` (half-open) whose label is mature."""
+def training(
+    features_as_known: DataFrame, labelled: DataFrame, days: DayRange, entity: Sequence[str]
+) -> DataFrame:
+    """The feature columns and `label` for entities and days of `days` (half-open) whose label is
+    mature."""
     inside = F.col("feature_date").between(F.lit(days.start), F.lit(days.last))
     chosen = labelled.where("label_state = 'mature'").select(
         *entity, F.col("label_date").alias("feature_date"), "label"

@@ -1,15 +1,18 @@
-"""Aggregates of events per day, where an event counts on an interval of days, without a row per event and day.
+"""Aggregates of events per day, where an event counts on an interval of days, without a row per
+event and day.
 
 Not here: the choice of intervals (`declared`), and the parts of aggregations (`measures`).
 
-What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
-What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that lies
-in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most factors of
-two). The parts that end just before the same m differ only by where they begin, so a running least or greatest by their
-first day is the answer on every day up to m; the parts that begin at m mirror it. An interval costs two rows, whatever
-its length, and a day few: one for each m that its events meet at. `newest` and `last` need this only for what is
-replaced: of the events that count to the end of their reach the newest ends last, so they are a running maximum beside
-the differences. Distinct values are differences, once the intervals of a value are freed of what earlier ones cover.
+What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the
+day after its end. What cannot (least, greatest, first) takes another way of the same order. Every
+interval is cut at one day m that lies in it: at a multiple of the reach's length, which nearly
+every interval holds, else at its roundest day (most factors of two). The parts that end just before
+the same m differ only by where they begin, so a running least or greatest by their first day is the
+answer on every day up to m; the parts that begin at m mirror it. An interval costs two rows,
+whatever its length, and a day few: one for each m that its events meet at. `newest` and `last` need
+this only for what is replaced: of the events that count to the end of their reach the newest ends
+last, so they are a running maximum beside the differences. Distinct values are differences, once
+the intervals of a value are freed of what earlier ones cover.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,29 +26,43 @@ from backfill_assets.pipeline.transforms.aggregation import Reach, Value
 from backfill_assets.pipeline.transforms.measures import Measure, Part, event_of, merged, partial
 
 Measures = Mapping[str, Measure]  # by the column that holds it
-# A point is where an interval begins or ends, or a part of one: that before its cut, or that from its cut on.
+# A point is where an interval begins or ends, or a part of one: that before its cut, or that from
+# its cut on.
 BEGIN, END, BEFORE, FROM = 0, 1, 2, 3
 POINT = ("side", "which", "cut", "position", "limit")
 
 
 def on_each_day(
-    rows: DataFrame, entity: Sequence[str], days: DayRange, measures: Measures, *, by_day_first: bool = False
+    rows: DataFrame,
+    entity: Sequence[str],
+    days: DayRange,
+    measures: Measures,
+    *,
+    by_day_first: bool = False,
 ) -> DataFrame:
-    """`entity`, `__day` (0: the first of `days`) and the measures, for every day of `days` on which an event counts.
+    """`entity`, `__day` (0: the first of `days`) and the measures, for every day of `days` on which
+    an event counts.
 
-    `rows` hold `entity`, event_date, event_ts, event_key, what the values are made of, and `__first_day` and
-    `__last_day` (included; NULL: no bound). An event counts for a reach on the days that lie in it and in these bounds.
-    `by_day_first`: events are grouped by entity and day before rows meet by entity, so that an entity of most events
-    has a row per day; one more shuffle.
+    `rows` hold `entity`, event_date, event_ts, event_key, what the values are made of, and
+    `__first_day` and `__last_day` (included; NULL: no bound). An event counts for a reach on the
+    days that lie in it and in these bounds. `by_day_first`: events are grouped by entity and day
+    before rows meet by entity, so that an entity of most events has a row per day; one more
+    shuffle.
     """
-    values = {v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))}
-    named = {f"entity_{i}": column for i, column in enumerate(entity)}  # an entity may be called `first` or `day`
+    values = {
+        v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))
+    }
+    named = {
+        f"entity_{i}": column for i, column in enumerate(entity)
+    }  # an entity may be called `first` or `day`
     placed = _placed(rows, named, days, values).where(_reaches(measures))
     if len(days) > 1 and not by_day_first:
         placed = placed.repartition(*named)  # each entity lies in one place
     each = _on_the_day if len(days) == 1 else _on_each_day
     found = each(placed, list(named), len(days) - 1, (measures, values))
-    return found.select(*(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures)
+    return found.select(
+        *(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures
+    )
 
 
 def _on_the_day(
@@ -61,22 +78,35 @@ def _on_the_day(
     def _measured(measure: Measure) -> Column:
         counted = F.when(_reached(measure.reach), F.col(values[measure.value]))
         is_distinct = measure.part == "distinct"
-        return F.count_distinct(counted) if is_distinct else partial(measure.part, measure.value, counted)
+        return (
+            F.count_distinct(counted)
+            if is_distinct
+            else partial(measure.part, measure.value, counted)
+        )
 
-    on_it = placed.where(reduce(Column.__or__, map(_reached, sorted({m.reach for m in measures.values()}))))
-    return on_it.groupBy(*key).agg(F.lit(0).alias("day"), *(_measured(m).alias(name) for name, m in measures.items()))
+    on_it = placed.where(
+        reduce(Column.__or__, map(_reached, sorted({m.reach for m in measures.values()})))
+    )
+    return on_it.groupBy(*key).agg(
+        F.lit(0).alias("day"), *(_measured(m).alias(name) for name, m in measures.items())
+    )
 
 
 def _on_each_day(
     placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
-    """The measures on every day of the range, whose last has the number `last`: each event gives rows only for the days
-    on which it begins or ceases to count, and a running value over the days of a key makes the measures of these."""
+    """The measures on every day of the range, whose last has the number `last`: each event gives
+    rows only for the days on which it begins or ceases to count, and a running value over the days
+    of a key makes the measures of these."""
     measures, values = asked
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
-    once = {(m.part, m.value): name for name, m in known.items()}  # whatever the reach, the partial value is the same
+    once = {
+        (m.part, m.value): name for name, m in known.items()
+    }  # whatever the reach, the partial value is the same
     partials = (partial(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items())
-    points = _points(placed.groupBy(*key, "event", "first", "last").agg(*partials), key, last, (known, once))
+    points = _points(
+        placed.groupBy(*key, "event", "first", "last").agg(*partials), key, last, (known, once)
+    )
     for name, measure in measures.items():
         if measure.part == "distinct":
             fresh = _fresh(placed, key, values[measure.value], measure.reach)
@@ -84,26 +114,40 @@ def _on_each_day(
     return _by_day(_running(points, key, measures), key, measures)
 
 
-def _placed(rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]) -> DataFrame:
+def _placed(
+    rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]
+) -> DataFrame:
     """Days as numbers from the first of `days`, bounds clipped to them."""
     event, first, last = (
-        F.datediff(c, F.lit(days.start)).cast("int") for c in ("event_date", "__first_day", "__last_day")
+        F.datediff(c, F.lit(days.start)).cast("int")
+        for c in ("event_date", "__first_day", "__last_day")
     )
     return rows.select(
-        *(F.col(column).alias(name) for name, column in named.items()), "event_ts", "event_key", event.alias("event"),
-        F.greatest(first, F.lit(0)).alias("first"), F.least(last, F.lit(len(days) - 1)).alias("last"),
+        *(F.col(column).alias(name) for name, column in named.items()),
+        "event_ts",
+        "event_key",
+        event.alias("event"),
+        F.greatest(first, F.lit(0)).alias("first"),
+        F.least(last, F.lit(len(days) - 1)).alias("last"),
         *(F.expr(value.sql).alias(name) for value, name in values.items()),
-    )  # fmt: skip
+    )
 
 
 def _reaches(measures: Measures) -> Column:
-    """Whether an event counts on any day for any of the reaches; other events are neither moved nor grouped."""
-    first, last = min(m.reach.first for m in measures.values()), max(m.reach.last for m in measures.values())
+    """Whether an event counts on any day for any of the reaches; other events are neither moved nor
+    grouped."""
+    first, last = (
+        min(m.reach.first for m in measures.values()),
+        max(m.reach.last for m in measures.values()),
+    )
     return F.greatest("first", F.col("event") + first) <= F.least("last", F.col("event") + last)
 
 
 def _points(
-    grouped: DataFrame, entity: Sequence[str], last: int, asked: tuple[Measures, Mapping[tuple[Part, Value], str]]
+    grouped: DataFrame,
+    entity: Sequence[str],
+    last: int,
+    asked: tuple[Measures, Mapping[tuple[Part, Value], str]],
 ) -> DataFrame:
     """Each group as the points of its intervals, with what each adds or holds of every measure."""
     measures, partials = asked
@@ -111,15 +155,25 @@ def _points(
     begun = {m.reach for m in measures.values() if m.is_added or m.is_newest}
     compared = {m.reach for m in measures.values() if not (m.is_added or m.is_newest)}
     newest = {m.reach for m in measures.values() if m.is_newest}
-    ends = [point for n, r in enumerate(reaches) if r in begun for point in _ends(n, *_interval(r), last)]
+    ends = [
+        point
+        for n, r in enumerate(reaches)
+        if r in begun
+        for point in _ends(n, *_interval(r), last)
+    ]
     parts = [
-        point for n, r in enumerate(reaches) if r in compared | newest
+        point
+        for n, r in enumerate(reaches)
+        if r in compared | newest
         for point in _parts(n, r, F.lit(True) if r in compared else ~_is_whole(r, last))
-    ]  # fmt: skip
-    points = grouped.withColumn("point", F.explode(F.array(*ends, *parts))).where("point IS NOT NULL")
+    ]
+    points = grouped.withColumn("point", F.explode(F.array(*ends, *parts))).where(
+        "point IS NOT NULL"
+    )
 
     def _contribution(measure: Measure) -> Column:
-        """What a point adds to a measure of its own reach, or holds of it; NULL at points of other reaches."""
+        """What a point adds to a measure of its own reach, or holds of it; NULL at points of other
+        reaches."""
         held, side = F.col(partials[measure.part, measure.value]), F.col("point.side")
         own = F.col("point.which") == reaches.index(measure.reach)
         if measure.is_added:
@@ -131,18 +185,22 @@ def _points(
         return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
 
     return points.select(
-        *entity, *(f"point.{name}" for name in POINT), *(_contribution(m).alias(name) for name, m in measures.items())
+        *entity,
+        *(f"point.{name}" for name in POINT),
+        *(_contribution(m).alias(name) for name, m in measures.items()),
     )
 
 
 def _interval(reach: Reach) -> tuple[Column, Column]:
-    """The first and last day on which a group counts for a reach; none if the first lies behind the last."""
+    """The first and last day on which a group counts for a reach; none if the first lies behind the
+    last."""
     event = F.col("event")
     return F.greatest("first", event + reach.first), F.least("last", event + reach.last)
 
 
 def _is_whole(reach: Reach, last: int) -> Column:
-    """Whether a group counts to the end of its reach, or of all days: not one that is replaced before."""
+    """Whether a group counts to the end of its reach, or of all days: not one that is replaced
+    before."""
     return F.col("last") >= F.least(F.col("event") + reach.last, F.lit(last))
 
 
@@ -153,26 +211,38 @@ def _point(side: int, which: int, cut: Column, position: Column, limit: Column) 
 
 def _ends(number: int, a: Column, b: Column, last: int) -> tuple[Column, Column]:
     """Where an interval `a` through `b` begins, and the day after it."""
-    begin, end = (_point(s, number, F.lit(0), day, F.lit(last)) for s, day in ((BEGIN, a), (END, b + 1)))
+    begin, end = (
+        _point(s, number, F.lit(0), day, F.lit(last)) for s, day in ((BEGIN, a), (END, b + 1))
+    )
     return F.when(a <= b, begin), F.when((a <= b) & (b < last), end)
 
 
 def _parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
-    """The part before the cut, by its first day, and the part from the cut on, by its last day, counted backwards."""
+    """The part before the cut, by its first day, and the part from the cut on, by its last day,
+    counted backwards."""
     a, b = _interval(reach)
     multiple = b - b % reach.days
     bits = F.length(F.bin(a.bitwiseXOR(b))) - 1
-    roundest = F.when(a == b, a).otherwise(F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits))
+    roundest = F.when(a == b, a).otherwise(
+        F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits)
+    )
     cut = F.when(multiple >= a, multiple).otherwise(roundest)
     before = F.when(asked & (a <= b) & (a < cut), _point(BEFORE, number, cut, a, cut - 1))
     return before, F.when(asked & (a <= b), _point(FROM, number, cut, -b, -cut))
 
 
 def _fresh(placed: DataFrame, entity: Sequence[str], value: str, reach: Reach) -> DataFrame:
-    """Per value the intervals `a` through `b` in which it occurs, without what an earlier one of it covers."""
+    """Per value the intervals `a` through `b` in which it occurs, without what an earlier one of it
+    covers."""
     a, b = _interval(reach)
-    spans = placed.where(F.col(value).isNotNull() & (a <= b)).select(*entity, value, a.alias("a"), b.alias("b"))
-    earlier = Window.partitionBy(*entity, value).orderBy("a", "b").rowsBetween(Window.unboundedPreceding, -1)
+    spans = placed.where(F.col(value).isNotNull() & (a <= b)).select(
+        *entity, value, a.alias("a"), b.alias("b")
+    )
+    earlier = (
+        Window.partitionBy(*entity, value)
+        .orderBy("a", "b")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
     freed = spans.withColumn("a", F.greatest("a", F.max("b").over(earlier) + 1))
     return freed.where("a <= b")
 
@@ -191,15 +261,21 @@ def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> Da
     order = Window.partitionBy(*entity, part).orderBy("position")
     so_far = order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     return points.select(
-        *entity, "side", F.col("position").alias("low"),
+        *entity,
+        "side",
+        F.col("position").alias("low"),
         F.coalesce(F.lead("position").over(order) - 1, F.col("limit")).alias("high"),
         *(merged(m.part, F.col(name)).over(so_far).alias(name) for name, m in measures.items()),
-    )  # fmt: skip
+    )
 
 
 def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """The value of every measure on every day: positions of parts from a cut on count backwards."""
-    counts = [F.coalesce(F.col(n), F.lit(0)) for n, m in measures.items() if m.part == "count" and m.value == Value()]
+    counts = [
+        F.coalesce(F.col(n), F.lit(0))
+        for n, m in measures.items()
+        if m.part == "count" and m.value == Value()
+    ]
     occurs = (F.col("side") > END) | (F.greatest(*counts, F.lit(0)) > 0)
     each = running.where((F.col("low") <= F.col("high")) & occurs).withColumn(
         "at", F.explode(F.sequence("low", "high"))
@@ -213,4 +289,6 @@ def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> Da
         return F.max(held) if measure.is_added else merged(measure.part, held)
 
     day = F.when(F.col("side") == FROM, -F.col("at")).otherwise(F.col("at"))
-    return each.groupBy(*entity, day.alias("day")).agg(*(_value(n, m).alias(n) for n, m in measures.items()))
+    return each.groupBy(*entity, day.alias("day")).agg(
+        *(_value(n, m).alias(n) for n, m in measures.items())
+    )

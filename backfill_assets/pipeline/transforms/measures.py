@@ -1,7 +1,8 @@
 """Measures: the parts of aggregations, each of which can be added up or compared in any order.
 
-Not here: the days on which a part counts (`intervals`). The order of rows decides nothing: whole numbers and DOUBLEs
-are summed as decimals, exactly, and first and last are decided by (event_ts, event_key, value).
+Not here: the days on which a part counts (`intervals`). The order of rows decides nothing: whole
+numbers and DOUBLEs are summed as decimals, exactly, and first and last are decided by (event_ts,
+event_key, value).
 """
 
 from collections.abc import Callable, Iterable
@@ -26,9 +27,16 @@ SMALLEST = frozenset(("least", "first"))
 NEWEST = frozenset(("newest", "last"))
 EXACT = "decimal(30,0)"  # 2^31 numbers of 64 bits have 29 digits
 PARTS: dict[str, Part] = {
-    "count": "count", "sum": "sum", "avg": "sum", "distinct": "distinct", "min": "least", "max": "greatest",
-    "first": "first", "last": "last", "days_since_last": "newest",
-}  # fmt: skip
+    "count": "count",
+    "sum": "sum",
+    "avg": "sum",
+    "distinct": "distinct",
+    "min": "least",
+    "max": "greatest",
+    "first": "first",
+    "last": "last",
+    "days_since_last": "newest",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +49,14 @@ class Measure:
 
     @property
     def is_added(self) -> bool:
-        """Whether it can be taken back: then it is a running sum, else the least or greatest of what counts."""
+        """Whether it can be taken back: then it is a running sum, else the least or greatest of
+        what counts."""
         return self.part in ADDED
 
     @property
     def is_newest(self) -> bool:
-        """Whether it belongs to the newest event: of events that count to the end of their reach, the last to end."""
+        """Whether it belongs to the newest event: of events that count to the end of their reach,
+        the last to end."""
         return self.part in NEWEST
 
 
@@ -69,16 +79,22 @@ def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
 
 
 def partial(part: Part, value: Value, column: Column) -> Column:
-    """The part over a group of events, of the value in `column` (with event_ts, event_key and `event`, its day)."""
+    """The part over a group of events, of the value in `column` (with event_ts, event_key and
+    `event`, its day)."""
     exact = column if value.type == "INT" else _decimal(value, column)
-    ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event"))
+    ordered = F.when(
+        column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event")
+    )
     makes: dict[str, Callable[[], Column]] = {
-        "count": lambda: F.count(column), "sum": lambda: F.sum(exact),
+        "count": lambda: F.count(column),
+        "sum": lambda: F.sum(exact),
         "unfit": lambda: F.count_if(column.isNotNull() & exact.isNull()),
-        "least": lambda: F.min(column), "greatest": lambda: F.max(column),
-        "first": lambda: F.min(ordered), "last": lambda: F.max(ordered),
+        "least": lambda: F.min(column),
+        "greatest": lambda: F.max(column),
+        "first": lambda: F.min(ordered),
+        "last": lambda: F.max(ordered),
         "newest": lambda: F.max(F.when(column.isNotNull(), F.col("event"))),
-    }  # fmt: skip
+    }
     return makes[part]()
 
 
@@ -98,7 +114,11 @@ def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column
     """The column of an aggregation from its parts; `day` counts like `event` does."""
     agg, kind = aggregation.agg, aggregation.value.type
     if agg in ("sum", "avg"):
-        total = _or_zero(part("sum")).try_cast(aggregation.type) if agg == "sum" else _mean(aggregation, part)
+        total = (
+            _or_zero(part("sum")).try_cast(aggregation.type)
+            if agg == "sum"
+            else _mean(aggregation, part)
+        )
         return F.when(_or_zero(part("unfit")) == 0, total) if kind == "DOUBLE" else total
     only = part(PARTS[agg])
     if agg == "days_since_last":
@@ -109,14 +129,20 @@ def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column
 
 
 def exactly(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
-    """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of theirs."""
+    """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of
+    theirs."""
     is_whole = aggregation.type in ("INT", "BIGINT")
-    shown = _or_zero(part("sum")) if is_whole and aggregation.agg == "sum" else result(aggregation, part, day)
+    shown = (
+        _or_zero(part("sum"))
+        if is_whole and aggregation.agg == "sum"
+        else result(aggregation, part, day)
+    )
     return shown.cast(EXACT) if is_whole else shown
 
 
 def _decimal(value: Value, column: Column) -> Column:
-    """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many digits."""
+    """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many
+    digits."""
     known = digits(value.type)
     scale = known[1] if known else value.scale if value.type == "DOUBLE" else 0
     return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")

@@ -1,6 +1,8 @@
-"""Queries of the embedded engine (DuckDB, no JVM) over queries for whole days of rows; each gives one row per day.
+"""Queries of the embedded engine (DuckDB, no JVM) over queries for whole days of rows; each gives
+one row per day.
 
-Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`operations`, `load.candidate`).
+Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`operations`,
+`load.candidate`).
 """
 
 from collections.abc import Sequence
@@ -9,19 +11,25 @@ MICROSECONDS_A_DAY = "8.64e10"  # a DOUBLE in every engine
 
 
 def lateness_of_deliveries(raw: str) -> str:
-    """Per arrival day: late_share, and quantiles and the maximum of lateness in days, over the upserts."""
+    """Per arrival day: late_share, and quantiles and the maximum of lateness in days, over the
+    upserts."""
     return _lateness(f"SELECT * FROM ({raw}) WHERE op = 'upsert'", "arrival_date", "arrival_ts")
 
 
 def lateness_of_versions(staging: str) -> str:
-    """The same per event day, over every version that was ever current (its arrival is `known_from`)."""
+    """The same per event day, over every version that was ever current (its arrival is
+    `known_from`)."""
     return _lateness(staging, "event_date", "known_from")
 
 
 def _lateness(rows: str, day: str, arrival: str) -> str:
-    """Late is what arrived on a day (UTC) after its event day; lateness is arrival minus event time."""
+    """Late is what arrived on a day (UTC) after its event day; lateness is arrival minus event
+    time."""
     late = f"{_days(arrival)} > {_days('event_ts')}"
-    measured = f"SELECT {day}, {late} AS late, epoch_us({arrival}) - epoch_us(event_ts) AS lateness FROM ({rows})"
+    measured = (
+        f"SELECT {day}, {late} AS late, epoch_us({arrival}) - epoch_us(event_ts) AS lateness FROM "
+        f"({rows})"
+    )
     return (
         f"SELECT {day}, count(*) FILTER (WHERE late) / count(*) AS late_share, "
         f"quantile_disc(lateness, 0.5) / {MICROSECONDS_A_DAY} AS lateness_p50_days, "
@@ -35,16 +43,25 @@ def _days(moment: str) -> str:
 
 
 def accounted(rows: str, payload: Sequence[str]) -> str:
-    """A query for deliveries of whole keys: per event day its upserts, and how many of these are superseded.
+    """A query for deliveries of whole keys: per event day its upserts, and how many of these are
+    superseded.
 
-    Superseded is an upsert that arrived with a version which was not the greatest of its key by then, that was replaced
-    or deleted in the instant in which it arrived, or that said (`event_ts` and `payload`) what was known already.
+    Superseded is an upsert that arrived with a version which was not the greatest of its key by
+    then, that was replaced or deleted in the instant in which it arrived, or that said (`event_ts`
+    and `payload`) what was known already.
     """
     arrived = "PARTITION BY event_key ORDER BY arrival_ts, seq"
-    newest = f"max((version_ts, arrival_ts, seq)) OVER ({arrived} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    ranked = f"SELECT *, coalesce((version_ts, arrival_ts, seq) > {newest}, true) AS wins FROM ({rows})"
+    newest = (
+        f"max((version_ts, arrival_ts, seq)) OVER ({arrived} ROWS BETWEEN UNBOUNDED PRECEDING AND "
+        "1 PRECEDING)"
+    )
+    ranked = (
+        f"SELECT *, coalesce((version_ts, arrival_ts, seq) > {newest}, true) AS wins FROM ({rows})"
+    )
     until = f"SELECT *, lead(arrival_ts) OVER ({arrived}) AS ended FROM ({ranked}) WHERE wins"
-    facts = f"CASE WHEN op = 'upsert' THEN row({', '.join(map(_quoted, ('event_ts', *payload)))}) END"
+    facts = (
+        f"CASE WHEN op = 'upsert' THEN row({', '.join(map(_quoted, ('event_ts', *payload)))}) END"
+    )
     known = f"SELECT *, {facts} AS facts FROM ({until}) WHERE ended IS NULL OR ended > arrival_ts"
     kept = f"SELECT *, facts IS DISTINCT FROM lag(facts) OVER ({arrived}) AS differs FROM ({known})"
     day = _days("event_ts")
@@ -61,11 +78,13 @@ def _quoted(name: str) -> str:
 
 
 def flips(before: str, after: str, entity: Sequence[str]) -> str:
-    """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
+    """Per day how many labels that were mature have another value, or are gone: `label_date`,
+    `label_flips`."""
     names = [_quoted(column) for column in ("label_date", *entity)]
     same = " AND ".join(f"before.{n} = after.{n}" for n in names)
     return (
-        "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS label_flips "
+        "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS "
+        "label_flips "
         f"FROM ({before}) AS before LEFT JOIN ({after}) AS after ON {same} "
         "WHERE before.label_state = 'mature' GROUP BY 1"
     )

@@ -1,7 +1,8 @@
-"""A join whose key is skewed: rows without a key apart, each key spread over several tasks, by choice of the contract.
+"""A join whose key is skewed: rows without a key apart, each key spread over several tasks, by
+choice of the contract.
 
-Not here: counting keys (`lake.audit`) and bounding them (`lake.gates`). Spark's adaptive joins split a large key too,
-and cost less: `guides/production.md` has figures.
+Not here: counting keys (`lake.audit`) and bounding them (`lake.gates`). Spark's adaptive joins
+split a large key too, and cost less: `guides/production.md` has figures.
 """
 
 from functools import reduce
@@ -16,11 +17,15 @@ from backfill_assets.core.errors import BackfillError
 SALT = "__salt"
 
 
-def spread_join(left: DataFrame, right: DataFrame, choice: Input, how: Literal["inner", "left"] = "left") -> DataFrame:
-    """`left.join(right, choice.by, how)`: the same rows, computed by the choice of the input that `left` is.
+def spread_join(
+    left: DataFrame, right: DataFrame, choice: Input, how: Literal["inner", "left"] = "left"
+) -> DataFrame:
+    """`left.join(right, choice.by, how)`: the same rows, computed by the choice of the input that
+    `left` is.
 
-    `isolate_nulls`: rows of `left` without a key, which match nothing, are not moved. `salt`: `left` is spread by its
-    own values, `right` is repeated so many times. Raises BackfillError where both have a column that is no key.
+    `isolate_nulls`: rows of `left` without a key, which match nothing, are not moved. `salt`:
+    `left` is spread by its own values, `right` is repeated so many times. Raises BackfillError
+    where both have a column that is no key.
     """
     if both := sorted({*left.columns} & {*right.columns} - {*choice.by}):
         raise BackfillError(
@@ -33,7 +38,11 @@ def spread_join(left: DataFrame, right: DataFrame, choice: Input, how: Literal["
         return _salted(left, right, choice, how)
     whole = reduce(Column.__and__, (F.col(c).isNotNull() for c in choice.by))
     joined = _salted(left.where(whole), right, choice, how)
-    return joined if how == "inner" else joined.unionByName(left.where(~whole), allowMissingColumns=True)
+    return (
+        joined
+        if how == "inner"
+        else joined.unionByName(left.where(~whole), allowMissingColumns=True)
+    )
 
 
 def _salted(left: DataFrame, right: DataFrame, choice: Input, how: str) -> DataFrame:
@@ -41,5 +50,7 @@ def _salted(left: DataFrame, right: DataFrame, choice: Input, how: str) -> DataF
         return left.join(right, [*choice.by], how)
     salt = F.pmod(F.xxhash64(*left.columns), F.lit(choice.salt)).cast("int")
     every = F.explode(F.sequence(F.lit(0), F.lit(choice.salt - 1)))
-    salted = left.withColumn(SALT, salt).join(right.withColumn(SALT, every), [*choice.by, SALT], how)
+    salted = left.withColumn(SALT, salt).join(
+        right.withColumn(SALT, every), [*choice.by, SALT], how
+    )
     return salted.drop(SALT)

@@ -1,8 +1,8 @@
-"""Versions of events: the versions that were ever current, with their intervals, and the versions current at days'
-cuts.
+"""Versions of events: the versions that were ever current, with their intervals, and the versions
+current at days' cuts.
 
-Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`), and aggregates
-(`intervals`).
+Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`),
+and aggregates (`intervals`).
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +15,8 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
 
 DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
-# Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a shuffle of its own.
+# Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a
+# shuffle of its own.
 ALL_KEYS_FROM_DAYS = 28
 
 
@@ -26,33 +27,45 @@ def staging(
     only: Collection[date] | None = None,
     doubles: Collection[str] = (),
 ) -> DataFrame:
-    """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their keys.
+    """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their
+    keys.
 
-    A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all deliveries of its key
-    that arrived before it (by `arrival_ts`, `seq`), until the next that does. A delete only ends intervals; its
-    `event_ts` is ignored. Intervals of no length are left out. Adjacent intervals with the same `event_ts` and
-    `payload` are one, with the `version_ts` and `seq` of the first. Rows of other keys may be passed and do no harm.
-    The columns of `payload` go along unchanged. `only`: return rows of these `days` alone (None: all); deliveries of
-    keys without an event on them may then be missing. `doubles`: columns of the payload of type DOUBLE, in which 0.0
-    and -0.0 are equal.
+    A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all
+    deliveries of its key that arrived before it (by `arrival_ts`, `seq`), until the next that does.
+    A delete only ends intervals; its `event_ts` is ignored. Intervals of no length are left out.
+    Adjacent intervals with the same `event_ts` and `payload` are one, with the `version_ts` and
+    `seq` of the first. Rows of other keys may be passed and do no harm. The columns of `payload` go
+    along unchanged. `only`: return rows of these `days` alone (None: all); deliveries of keys
+    without an event on them may then be missing. `doubles`: columns of the payload of type DOUBLE,
+    in which 0.0 and -0.0 are equal.
     """
     chosen, wanted = of_wanted_keys(deliveries, days, only)
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
-    ranked = chosen.withColumns({"__version": version, "__best_before": F.max(version).over(before)})
-    winners = ranked.where(F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before")))
+    ranked = chosen.withColumns(
+        {"__version": version, "__best_before": F.max(version).over(before)}
+    )
+    winners = ranked.where(
+        F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before"))
+    )
     until = F.lead("arrival_ts").over(arrived)
     lasting = winners.withColumn("__until", until).where("__until IS NULL OR __until > arrival_ts")
     facts = facts_of(F.col("op"), payload, doubles)
     differs = ~facts.eqNullSafe(F.lag(facts).over(arrived))
-    known = lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
-    return versions_known(known.where(wanted).withColumn("known_from", F.col("arrival_ts")), payload)
+    known = (
+        lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
+    )
+    return versions_known(
+        known.where(wanted).withColumn("known_from", F.col("arrival_ts")), payload
+    )
 
 
-def of_wanted_keys(deliveries: DataFrame, days: DayRange, only: Collection[date] | None) -> tuple[DataFrame, Column]:
-    """The deliveries of all keys with an event on the wanted days, perhaps with others; and whether a delivery is an
-    event of these days itself. The arguments are those of `staging`."""
+def of_wanted_keys(
+    deliveries: DataFrame, days: DayRange, only: Collection[date] | None
+) -> tuple[DataFrame, Column]:
+    """The deliveries of all keys with an event on the wanted days, perhaps with others; and whether
+    a delivery is an event of these days itself. The arguments are those of `staging`."""
     event_day = F.to_date("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
     wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
@@ -71,24 +84,34 @@ def facts_of(op: Column, payload: Sequence[str], doubles: Collection[str]) -> Co
 def versions_known(known: DataFrame, payload: Sequence[str]) -> DataFrame:
     """The columns of staging of versions with `known_from` and `known_until`."""
     return known.select(
-        "event_key", "event_ts", *payload, "version_ts", "seq", "known_from", "known_until",
+        "event_key",
+        "event_ts",
+        *payload,
+        "version_ts",
+        "seq",
+        "known_from",
+        "known_until",
         F.to_date("event_ts").alias("event_date"),
-    )  # fmt: skip
+    )
 
 
 KNOWN_ON = "known_on"
 
 
 def as_known(versions: DataFrame, days: DayRange, before: int, grace_hours: int = 0) -> DataFrame:
-    """The versions (rows of `staging`) once for every day d of `days` (half-open) on whose cut they were current, with
-    d in the added column `known_on`; only events of the days d - `before` through d.
+    """The versions (rows of `staging`) once for every day d of `days` (half-open) on whose cut they
+    were current, with d in the added column `known_on`; only events of the days d - `before`
+    through d.
 
-    The cut of d is midnight after it plus `grace_hours`. A version is current at it iff known_from < cut <= known_until
-    (NULL: without end). An event appears once per day of its window: sum over it per `known_on`, never over all rows.
+    The cut of d is midnight after it plus `grace_hours`. A version is current at it iff known_from
+    < cut <= known_until (NULL: without end). An event appears once per day of its window: sum over
+    it per `known_on`, never over all rows.
     """
     grace = F.expr(f"INTERVAL '{grace_hours}' HOUR")
     known_from, known_until = (F.to_date(F.col(c) - grace) for c in ("known_from", "known_until"))
     first = F.greatest(F.col("event_date"), known_from, F.lit(days.start))
     last = F.least(F.date_add("event_date", before), F.date_sub(known_until, 1), F.lit(days.last))
     inside = versions.withColumns({"_first": first, "_last": last}).where("_first <= _last")
-    return inside.withColumn(KNOWN_ON, F.explode(F.sequence("_first", "_last"))).drop("_first", "_last")
+    return inside.withColumn(KNOWN_ON, F.explode(F.sequence("_first", "_last"))).drop(
+        "_first", "_last"
+    )

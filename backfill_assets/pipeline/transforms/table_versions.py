@@ -1,9 +1,11 @@
-"""Versions of events of a table that others write: which row of a key counted while the table held it.
+"""Versions of events of a table that others write: which row of a key counted while the table held
+it.
 
-Not here: versions of landed deliveries, which nobody takes away (`staging`), and how a commit becomes rows of raw
-(`load.table_changes`). The log says which rows the table holds: each commit puts rows there and takes rows away. Of
-the rows of a key that it holds at a time, the version rule of `select` chooses; between equal ones the order of the
-log. So no clock brings a row back that was taken away, and a key ends only with its last row.
+Not here: versions of landed deliveries, which nobody takes away (`staging`), and how a commit
+becomes rows of raw (`load.table_changes`). The log says which rows the table holds: each commit
+puts rows there and takes rows away. Of the rows of a key that it holds at a time, the version rule
+of `select` chooses; between equal ones the order of the log. So no clock brings a row back that was
+taken away, and a key ends only with its last row.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +16,12 @@ from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.payload import CLOCKS, INSERTED
-from backfill_assets.pipeline.transforms.staging import DEFAULT_NAMES, facts_of, of_wanted_keys, versions_known
+from backfill_assets.pipeline.transforms.staging import (
+    DEFAULT_NAMES,
+    facts_of,
+    of_wanted_keys,
+    versions_known,
+)
 
 BEFORE_ALL = "1970-01-01 00:00:00"
 
@@ -27,11 +34,13 @@ def table_versions(
     doubles: Collection[str] = (),
     given: Collection[str] = (),
 ) -> DataFrame:
-    """Rows of staging as `staging` gives them, of deliveries with the columns of the log (`core.payload.log_columns`).
+    """Rows of staging as `staging` gives them, of deliveries with the columns of the log
+    (`core.payload.log_columns`).
 
-    `given`: those of `CLOCKS` that `select` gives. A row counts from its `arrival_ts`; one that came to a key after
-    the table took a row of it away, not before its own commit. Rows without `log_change` were loaded by a release that
-    kept no order of the log: times of commits stand for it. The other arguments are those of `staging`.
+    `given`: those of `CLOCKS` that `select` gives. A row counts from its `arrival_ts`; one that
+    came to a key after the table took a row of it away, not before its own commit. Rows without
+    `log_change` were loaded by a release that kept no order of the log: times of commits stand for
+    it. The other arguments are those of `staging`.
     """
     chosen, wanted = of_wanted_keys(deliveries, days, only)
     steps = _steps(_in_order(chosen, given), payload, given)
@@ -40,15 +49,18 @@ def table_versions(
     of_key = Window.partitionBy("event_key").orderBy("__step")
     differs = ~F.col("__facts").eqNullSafe(F.lag("__facts").over(of_key))
     changed = current.withColumn("__differs", differs).where("__differs")
-    known = changed.withColumns({"known_until": F.lead("__since").over(of_key), "known_from": F.col("__since")})
+    known = changed.withColumns(
+        {"known_until": F.lead("__since").over(of_key), "known_from": F.col("__since")}
+    )
     if "seq" in given:
         known = known.withColumn("seq", F.coalesce("row_seq", "seq"))
     return versions_known(known.where("__facts IS NOT NULL").where(wanted), payload)
 
 
 def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
-    """Add whether a commit put the row there (`__is_in`), the row's own clocks, and the order of the log as `__at`,
-    `__side`, `seq`: the first two are the same everywhere in a key all of whose rows have a place in the log."""
+    """Add whether a commit put the row there (`__is_in`), the row's own clocks, and the order of
+    the log as `__at`, `__side`, `seq`: the first two are the same everywhere in a key all of whose
+    rows have a place in the log."""
     placed, key = F.col("log_change").isNotNull(), Window.partitionBy("event_key")
     came_before = (F.col("op") == "upsert") | F.lit("op" in given)
     clocks = {f"row_{name}": F.coalesce(f"row_{name}", name) for name in CLOCKS if name in given}
@@ -63,7 +75,9 @@ def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
         }
     ).withColumns(
         {
-            "__at": F.when(F.col("__all_placed"), F.lit(BEFORE_ALL).cast("timestamp")).otherwise(F.col("__when")),
+            "__at": F.when(F.col("__all_placed"), F.lit(BEFORE_ALL).cast("timestamp")).otherwise(
+                F.col("__when")
+            ),
             "__side": F.when(F.col("__all_placed"), 0).otherwise(F.col("__is_in").cast("int")),
         }
     )
@@ -75,11 +89,14 @@ def _ordered(*partition: str) -> WindowSpec:
 
 
 def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> DataFrame:
-    """Add how many rows like this one the table holds after it (`__left`), and since when that is known (`__since`).
+    """Add how many rows like this one the table holds after it (`__left`), and since when that is
+    known (`__since`).
 
     What was taken away and had never come, because the lake could not use it, takes nothing away.
     """
-    clocks = {f"__like_{n}": F.when(F.col("__all_placed"), F.col(f"row_{n}")) for n in given if n != "op"}
+    clocks = {
+        f"__like_{n}": F.when(F.col("__all_placed"), F.col(f"row_{n}")) for n in given if n != "op"
+    }
     rows = rows.withColumns(clocks) if clocks else rows
     like = ("event_key", "event_ts", *payload, "row_op", *clocks)
     until_now = (Window.unboundedPreceding, Window.currentRow)
@@ -89,21 +106,27 @@ def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> D
     counted = rows.withColumns(
         {
             "__sum": F.sum(F.when(F.col("__is_in"), 1).otherwise(-1)).over(so_far),
-            "__since": F.when(taken.isNotNull() & F.col("__is_in"), F.greatest("arrival_ts", "__when")).otherwise(
-                F.col("arrival_ts")
-            ),
+            "__since": F.when(
+                taken.isNotNull() & F.col("__is_in"), F.greatest("arrival_ts", "__when")
+            ).otherwise(F.col("arrival_ts")),
         }
     )
-    counted = counted.withColumn("__left", F.col("__sum") - F.least(F.min("__sum").over(so_far), F.lit(0)))
+    counted = counted.withColumn(
+        "__left", F.col("__sum") - F.least(F.min("__sum").over(so_far), F.lit(0))
+    )
     earlier = _ordered(*like).rowsBetween(Window.unboundedPreceding, -1)
     run = F.coalesce(F.sum(F.when(F.col("__left") == 0, 1).otherwise(0)).over(earlier), F.lit(0))
     return counted.withColumn("__run", run).withColumn(
-        "__until", F.max(F.when(F.col("__left") == 0, F.col("__since"))).over(Window.partitionBy(*like, "__run"))
+        "__until",
+        F.max(F.when(F.col("__left") == 0, F.col("__since"))).over(
+            Window.partitionBy(*like, "__run")
+        ),
     )
 
 
 def _spans(steps: DataFrame) -> DataFrame:
-    """The rows that came, each with the time from which the table holds no row like it any more (`__until`)."""
+    """The rows that came, each with the time from which the table holds no row like it any more
+    (`__until`)."""
     lasts = F.col("__until").isNull() | (F.col("__until") > F.col("__since"))
     return steps.where(F.col("__is_in") & lasts)
 
@@ -114,23 +137,28 @@ def _ranks(given: Collection[str]) -> list[str]:
 
 
 def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
-    """The rows that may count at some time, each with its rank and the time at which it ceases to (`__end`; NULL:
-    never).
+    """The rows that may count at some time, each with its rank and the time at which it ceases to
+    (`__end`; NULL: never).
 
-    Of rows that the table loses at one time, or never, a greater one rules out the lesser ones from its coming on. So
-    their times follow one another, and a key that loses a million rows by one commit costs as many rows as it has.
+    Of rows that the table loses at one time, or never, a greater one rules out the lesser ones from
+    its coming on. So their times follow one another, and a key that loses a million rows by one
+    commit costs as many rows as it has.
     """
     rank = F.struct(*_ranks(given))
     together = Window.partitionBy("event_key", "__until")
     greatest = F.max("__rank").over(together.orderBy("__since"))
-    standing = spans.withColumn("__rank", rank).withColumn("__greatest", greatest).where("__rank >= __greatest")
+    standing = (
+        spans.withColumn("__rank", rank)
+        .withColumn("__greatest", greatest)
+        .where("__rank >= __greatest")
+    )
     following = F.lead("__since").over(together.orderBy("__since", "__rank"))
     return standing.withColumn("__end", F.coalesce(following, "__until"))
 
 
 def _tried(spans: DataFrame, given: Collection[str]) -> DataFrame:
-    """Each row at each time of its key at which it may count: `__step` numbers the times, and `__held` is false at the
-    one at which it ceases to."""
+    """Each row at each time of its key at which it may count: `__step` numbers the times, and
+    `__held` is false at the one at which it ceases to."""
     key, row = Window.partitionBy("event_key"), Window.partitionBy("event_key", "seq", "__run")
     times = F.array("__since", "__end")
     points = _standing(spans, given).select("*", F.posexplode(times).alias("__bound", "__point"))
@@ -151,8 +179,8 @@ def _tried(spans: DataFrame, given: Collection[str]) -> DataFrame:
 
 
 def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
-    """The row that counts at every time at which that may change; `__held` is false where the table holds no row of
-    its key."""
+    """The row that counts at every time at which that may change; `__held` is false where the table
+    holds no row of its key."""
     begins = F.col("__step") == F.col("__number")
     time = F.when(begins, F.col("__since")).when(~F.col("__held"), F.col("__end"))
     step = Window.partitionBy("event_key", "__step")

@@ -1,6 +1,7 @@
 """labels: contracts of labels by rule and by expression.
 
-Tested here: `pipeline.daily.labels`. Not tested here: reading an expression (`pipeline.test_declared`).
+Tested here: `pipeline.daily.labels`. Not tested here: reading an expression
+(`pipeline.test_declared`).
 """
 
 import pytest
@@ -21,8 +22,18 @@ def test_it_looks_over_the_horizon_and_as_far_back_and_matures_after_horizon_and
 
 def test_an_expression_shows_what_it_looks_at_over_the_horizon() -> None:
     made = DECLARED["labels"]
-    assert made.column_names == ("customer_id", "country", "sum_ahead", "label", "label_state", "label_date")
-    assert [(i.table, i.before, i.after) for i in made.inputs] == [("staging", 13, 14), ("features_as_known", 0, 0)]
+    assert made.column_names == (
+        "customer_id",
+        "country",
+        "sum_ahead",
+        "label",
+        "label_state",
+        "label_date",
+    )
+    assert [(i.table, i.before, i.after) for i in made.inputs] == [
+        ("staging", 13, 14),
+        ("features_as_known", 0, 0),
+    ]
     assert made.matures_after_days == 21
     told = {c.name: (c.description, c.made_from) for c in made.columns}
     assert told["label"] == ("1 if sum_ahead(total) > 1, else 0", ("staging.total",))
@@ -31,8 +42,8 @@ def test_an_expression_shows_what_it_looks_at_over_the_horizon() -> None:
 def test_measure_and_rule_are_conditions_for_entities_of_other_names() -> None:
     terms, condition = label_from_rule(orders(rule="rise", horizon_days=3))
     assert condition == "forward > backward"
-    assert [(t.name, t.agg, t.reach.first, t.reach.last) for t in (t.aggregation for t in terms)] == [
-        ("forward", "count", -3, -1), ("backward", "count", 0, 2),
-    ]  # fmt: skip
+    assert [
+        (t.name, t.agg, t.reach.first, t.reach.last) for t in (t.aggregation for t in terms)
+    ] == [("forward", "count", -3, -1), ("backward", "count", 0, 2)]
     with pytest.raises(SettingsError, match="there is no column value"):
         label_from_rule(orders(measure="value"))

@@ -1,11 +1,17 @@
 """What aggregations take and give, without Spark.
 
-Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them (`test_measures.py`).
+Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them
+(`test_measures.py`).
 """
 
 import pytest
 
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, result_type, trailing
+from backfill_assets.pipeline.transforms.aggregation import (
+    Aggregation,
+    Value,
+    result_type,
+    trailing,
+)
 
 
 @pytest.mark.parametrize(

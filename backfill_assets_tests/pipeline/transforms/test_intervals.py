@@ -1,7 +1,8 @@
 """Intervals: their cuts cost few rows, whatever their length, and give every day its value.
 
-Tested here: `pipeline.transforms.intervals`: the number of rows it makes, and any bounds, more than known intervals can
-have. Not tested here: every aggregation and type (`test_declared.py`, `test_measures.py`).
+Tested here: `pipeline.transforms.intervals`: the number of rows it makes, and any bounds, more than
+known intervals can have. Not tested here: every aggregation and type (`test_declared.py`,
+`test_measures.py`).
 """
 
 from datetime import datetime, time
@@ -26,7 +27,9 @@ def _rows(random: Random, count: int) -> list[tuple[Any, ...]]:
     found = []
     for key in range(count):
         first = random.choice((None, random.randint(-5, LENGTH)))
-        last = random.choice((None, None if first is None else first + random.randint(-2, 30), random.randint(0, 30)))
+        last = random.choice(
+            (None, None if first is None else first + random.randint(-2, 30), random.randint(0, 30))
+        )
         day = random.randint(-30, LENGTH)
         found.append((f"{key:03d}", day, random.randint(-99, 99), first, last))
     return found
@@ -34,7 +37,8 @@ def _rows(random: Random, count: int) -> list[tuple[Any, ...]]:
 
 def _frame(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> "DataFrame":
     days = [
-        (k, FIRST + ONE_DAY * e, n, *(None if d is None else FIRST + ONE_DAY * d for d in b)) for k, e, n, *b in rows
+        (k, FIRST + ONE_DAY * e, n, *(None if d is None else FIRST + ONE_DAY * d for d in b))
+        for k, e, n, *b in rows
     ]
     told = [("A", k, datetime.combine(d, time()), d, n, a, b) for k, d, n, a, b in days]
     schema = "entity STRING, event_key STRING, event_ts TIMESTAMP, event_date DATE, number INT"
@@ -43,21 +47,28 @@ def _frame(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> "DataFrame":
 
 def _least(rows: list[tuple[Any, ...]], reach: Reach, day: int) -> int | None:
     counts = [
-        n for _, e, n, first, last in rows
-        if e + reach.first <= day <= e + reach.last and (first is None or first <= day)
+        n
+        for _, e, n, first, last in rows
+        if e + reach.first <= day <= e + reach.last
+        and (first is None or first <= day)
         and (last is None or day <= last)
-    ]  # fmt: skip
+    ]
     return min(counts, default=None)
 
 
-def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(spark: "SparkSession") -> None:
+def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(
+    spark: "SparkSession",
+) -> None:
     from backfill_assets.pipeline.transforms.intervals import on_each_day
     from backfill_assets.pipeline.transforms.measures import Measure
 
     rows, reaches = _rows(Random(5), 60), (trailing(13), Reach(-9, -2))
     asked = {f"least_{i}": Measure("least", NUMBER, r) for i, r in enumerate(reaches)}
     events = {f"events_{i}": Measure("count", Value(), r) for i, r in enumerate(reaches)}
-    found = {r["__day"]: r for r in on_each_day(_frame(spark, rows), ["entity"], DAYS, {**asked, **events}).collect()}
+    found = {
+        r["__day"]: r
+        for r in on_each_day(_frame(spark, rows), ["entity"], DAYS, {**asked, **events}).collect()
+    }
     for day in range(LENGTH):
         wanted = [_least(rows, reach, day) for reach in reaches]
         if any(w is not None for w in wanted):

@@ -1,4 +1,5 @@
-"""Queries of the embedded engine over rows written here: lateness, accounting of deliveries, and turned labels.
+"""Queries of the embedded engine over rows written here: lateness, accounting of deliveries, and
+turned labels.
 
 Tested here: `pipeline.transforms.queries`, without Spark. Not tested here: the gate that compares
 (`backfill/test_layers.py`), and which days are looked at (`load/test_candidate.py`).
@@ -22,14 +23,20 @@ SELECT DATE '2024-03-02' AS arrival_date, op, a::TIMESTAMPTZ AS arrival_ts, e::T
 
 
 def test_versions_are_measured_by_when_they_were_known() -> None:
-    rows = "SELECT DATE '2024-03-01' event_date, arrival_ts known_from, event_ts " + RAW[RAW.index("FROM (VALUES") :]
-    rows = rows.replace("arrival_ts", "a::TIMESTAMPTZ").replace("event_ts ", "e::TIMESTAMPTZ AS event_ts ")
+    rows = (
+        "SELECT DATE '2024-03-01' event_date, arrival_ts known_from, event_ts "
+        + RAW[RAW.index("FROM (VALUES") :]
+    )
+    rows = rows.replace("arrival_ts", "a::TIMESTAMPTZ").replace(
+        "event_ts ", "e::TIMESTAMPTZ AS event_ts "
+    )
     ((_, share, *_),) = duckdb.execute(lateness_of_versions(rows)).fetchall()
     assert share == 0.8
 
 
 COUNTED = accounted(
-    "SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed", ["entity", "value", "flag"]
+    "SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed",
+    ["entity", "value", "flag"],
 )
 
 
@@ -46,11 +53,13 @@ def test_upserts_of_a_day_are_rows_of_staging_and_superseded_ones(seed: int) -> 
     rows = unruly(seed, date(2024, 3, 1))
     in_staging = Counter(row["event_date"] for row in staged(rows))
     found = counted(rows)
-    assert {d: came - superseded for d, (came, superseded) in found.items()} == {d: in_staging[d] for d in found}
+    assert {d: came - superseded for d, (came, superseded) in found.items()} == {
+        d: in_staging[d] for d in found
+    }
     assert set(in_staging) <= set(found)
 
 
-def test_what_came_with_an_older_version_was_replaced_at_once_or_said_nothing_new_is_superseded() -> None:
+def test_what_came_with_an_older_version_or_said_nothing_new_is_superseded() -> None:
     noon = delivery(0, "2024-03-01 12:00:00")["event_ts"]
     rows = [
         delivery(1, "2024-03-01 10:00:00"),
@@ -62,11 +71,23 @@ def test_what_came_with_an_older_version_was_replaced_at_once_or_said_nothing_ne
     assert counted(rows) == {date(2024, 3, 1): (5, 3)}
 
 
-def test_labels_that_were_mature_and_have_another_value_or_are_gone_are_counted_by_their_day() -> None:
-    label = "SELECT DATE '2024-03-{}' AS label_date, '{}' AS who, {} AS label, '{}' AS label_state".format
-    before = [label("01", "a", 0, "mature"), label("01", "b", 1, "mature"), label("01", "c", 0, "mature")]
+def test_labels_that_were_mature_and_have_another_value_or_are_gone_are_counted_by_their_day() -> (
+    None
+):
+    label = (
+        "SELECT DATE '2024-03-{}' AS label_date, '{}' AS who, {} AS label, '{}' AS label_state"
+    ).format
+    before = [
+        label("01", "a", 0, "mature"),
+        label("01", "b", 1, "mature"),
+        label("01", "c", 0, "mature"),
+    ]
     before += [label("02", "a", 0, "mature"), label("03", "a", 0, "provisional")]
-    after = [label("01", "a", 1, "mature"), label("01", "c", 0, "mature"), label("02", "a", 0, "mature")]
+    after = [
+        label("01", "a", 1, "mature"),
+        label("01", "c", 0, "mature"),
+        label("02", "a", 0, "mature"),
+    ]
     after += [label("03", "a", 1, "mature")]
     query = flips(" UNION ALL ".join(before), " UNION ALL ".join(after), ["who"])
     assert dict(duckdb.execute(query).fetchall()) == {date(2024, 3, 1): 2, date(2024, 3, 2): 0}

@@ -1,6 +1,7 @@
 """A spread join gives the rows of a plain join, whatever the choice.
 
-Tested here: `pipeline.transforms.spread`, by all rows. Not tested here: what a choice costs (the guide `skew`).
+Tested here: `pipeline.transforms.spread`, by all rows. Not tested here: what a choice costs (the
+guide `skew`).
 """
 
 from collections import Counter
@@ -22,10 +23,17 @@ CHOICES = [
 ]
 LEFT = [
     *(("A", "hot", n, float(n % 2), ["x"] * (n % 3)) for n in range(60)),
-    *(("A", None, n, None, None) for n in range(20)), *((None, "hot", n, -0.0, []) for n in range(10)),
+    *(("A", None, n, None, None) for n in range(20)),
+    *((None, "hot", n, -0.0, []) for n in range(10)),
     *(("B", f"c{n % 5}", n, float("nan"), ["y"]) for n in range(10)),
-]  # fmt: skip
-RIGHT = [("A", "hot", "gold"), ("A", "hot", "twice"), ("B", "c1", None), ("A", None, "no match"), ("Z", "z", "alone")]
+]
+RIGHT = [
+    ("A", "hot", "gold"),
+    ("A", "hot", "twice"),
+    ("B", "c1", None),
+    ("A", None, "no match"),
+    ("Z", "z", "alone"),
+]
 FIRST = date(2024, 1, 1)
 
 
@@ -34,10 +42,14 @@ def _rows(frame: "DataFrame") -> Counter[str]:
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-def test_every_choice_gives_the_rows_of_a_plain_join(spark: "SparkSession", how: Literal["inner", "left"]) -> None:
+def test_every_choice_gives_the_rows_of_a_plain_join(
+    spark: "SparkSession", how: Literal["inner", "left"]
+) -> None:
     from backfill_assets.pipeline.transforms.spread import spread_join
 
-    left = spark.createDataFrame(LEFT, "shop STRING, customer STRING, n INT, x DOUBLE, tags ARRAY<STRING>")
+    left = spark.createDataFrame(
+        LEFT, "shop STRING, customer STRING, n INT, x DOUBLE, tags ARRAY<STRING>"
+    )
     right = spark.createDataFrame(RIGHT, "shop STRING, customer STRING, rank STRING")
     plain = left.join(right, [*BY], how)
     for choice in CHOICES:
@@ -46,11 +58,15 @@ def test_every_choice_gives_the_rows_of_a_plain_join(spark: "SparkSession", how:
         assert _rows(found) == _rows(plain), choice.spread
 
 
-def test_a_column_of_both_sides_that_is_no_key_is_refused_by_its_name(spark: "SparkSession") -> None:
+def test_a_column_of_both_sides_that_is_no_key_is_refused_by_its_name(
+    spark: "SparkSession",
+) -> None:
     from backfill_assets.pipeline.transforms.spread import spread_join
 
     frame = spark.createDataFrame(RIGHT, "shop STRING, customer STRING, rank STRING")
-    with pytest.raises(BackfillError, match="the join of staging by shop, customer: both sides have rank"):
+    with pytest.raises(
+        BackfillError, match="the join of staging by shop, customer: both sides have rank"
+    ):
         spread_join(frame, frame, CHOICES[0])
 
 
@@ -58,4 +74,13 @@ def _event(key: int) -> tuple[Any, ...]:
     entity = "hot" if key % 10 < 6 else None if key % 10 == 9 else f"e{key % 7}"
     day = FIRST + ONE_DAY * (key % 11)
     at = datetime.combine(day, time(10), UTC)
-    return f"k{key}", at, entity, key * 37 % 101, key % 2, at, None if key % 4 else at + ONE_DAY * 3, day
+    return (
+        f"k{key}",
+        at,
+        entity,
+        key * 37 % 101,
+        key % 2,
+        at,
+        None if key % 4 else at + ONE_DAY * 3,
+        day,
+    )

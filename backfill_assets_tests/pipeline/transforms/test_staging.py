@@ -1,6 +1,7 @@
 """Staging: who is current when, against an oracle that ranks every delivery of every key.
 
-Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it (`load.derived`).
+Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it
+(`load.derived`).
 """
 
 import itertools
@@ -28,28 +29,42 @@ NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow'
 
 @settings(TRIED_IN_SPARK, max_examples=5)
 @given(worlds())
-def test_rows_are_those_of_the_oracle_whatever_ranges_and_partitions(spark: "SparkSession", world: World) -> None:
+def test_rows_are_those_of_the_oracle_whatever_ranges_and_partitions(
+    spark: "SparkSession", world: World
+) -> None:
     raw = to_spark(spark, world.raw, world.partitions)
     days = world.rules.days
     wanted = answers(world.raw, world.rules).sql(
-        f"SELECT * FROM staging WHERE event_date >= DATE '{days.start}' AND event_date < DATE '{days.end}'"
+        f"SELECT * FROM staging WHERE event_date >= DATE '{days.start}' AND event_date < DATE "
+        f"'{days.end}'"
     )
-    assert_same(in_parts(world, lambda part: staging(raw, part)), wanted.to_arrow_table(), CONTRACT, world)
+    assert_same(
+        in_parts(world, lambda part: staging(raw, part)), wanted.to_arrow_table(), CONTRACT, world
+    )
 
 
 def delivery(seq: int, arrival_hours: float, op: str = "upsert", **facts: Any) -> dict[str, Any]:
-    """A delivery of the key `k`, some hours after the noon it happened at; its version is its arrival."""
+    """A delivery of the key `k`, some hours after the noon it happened at; its version is its
+    arrival."""
     arrival = NOON + timedelta(hours=arrival_hours)
     plain: dict[str, Any] = {
-        "event_ts": NOON, "event_key": "k", "entity": "A", "value": seq, "flag": 0, "source_file": "file",
-    }  # fmt: skip
+        "event_ts": NOON,
+        "event_key": "k",
+        "entity": "A",
+        "value": seq,
+        "flag": 0,
+        "source_file": "file",
+    }
     arrived = {"arrival_ts": arrival, "version_ts": arrival, "arrival_date": arrival.date()}
     return {"seq": seq, "op": op, **arrived, **plain, **facts}
 
 
 def known(spark: "SparkSession", *rows: dict[str, Any], days: int = 1) -> list[Row]:
-    """(event day, value, hours from noon until it was known, hours until no longer) of the rows of staging."""
-    frame = staging(to_spark(spark, pa.Table.from_pylist(rows, RAW)), DayRange(FIRST, FIRST + ONE_DAY * days))
+    """(event day, value, hours from noon until it was known, hours until no longer) of the rows of
+    staging."""
+    frame = staging(
+        to_spark(spark, pa.Table.from_pylist(rows, RAW)), DayRange(FIRST, FIRST + ONE_DAY * days)
+    )
     found = rows_of(frame.select("event_date", "value", "known_from", "known_until").toArrow())
     return [(day, value, _hours(since), _hours(until)) for day, value, since, until in found]
 
@@ -58,7 +73,12 @@ def _hours(instant: datetime | None) -> float | None:
     return None if instant is None else (instant - NOON) / timedelta(hours=1)
 
 
-FEW = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["upsert", "upsert", "delete"]), st.booleans())
+FEW = st.tuples(
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.sampled_from(["upsert", "upsert", "delete"]),
+    st.booleans(),
+)
 
 
 @settings(TRIED_IN_SPARK, max_examples=15)
@@ -72,24 +92,34 @@ def test_rows_are_what_is_known_between_instants(
     ]
     states: list[tuple[float, int | None]] = [(-1, None)]
     for hour in sorted({hour for hour, *_ in drawn}):
-        arrived = [(version, at, seq, op, value) for seq, (at, version, op, value) in enumerate(drawn) if at <= hour]
+        arrived = [
+            (version, at, seq, op, value)
+            for seq, (at, version, op, value) in enumerate(drawn)
+            if at <= hour
+        ]
         *_, op, value = max(arrived)
         states += [(hour, int(value) if op == "upsert" else None)]
     changes = [now for before, now in itertools.pairwise(states) if before[1] != now[1]]
     ends = [since for since, _ in changes[1:]] + [None]
     wanted = [
-        (FIRST, value, since, end) for (since, value), end in zip(changes, ends, strict=False) if value is not None
+        (FIRST, value, since, end)
+        for (since, value), end in zip(changes, ends, strict=False)
+        if value is not None
     ]
     assert sorted(known(spark, *rows), key=str) == sorted(wanted, key=str)
 
 
-def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(spark: "SparkSession") -> None:
+def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(
+    spark: "SparkSession",
+) -> None:
     days, wanted = DayRange(FIRST, FIRST + ONE_DAY * 3), [FIRST, FIRST + ONE_DAY * 2]
     moved = delivery(2, 30, event_ts=NOON + ONE_DAY * 2)
     other = [delivery(n, 40 + n, event_key="j", event_ts=NOON + ONE_DAY * n) for n in (3, 1)]
     raw = to_spark(spark, pa.Table.from_pylist([delivery(1, 1), moved, *other], RAW))
     shown = ("event_date", "event_key", "seq", "known_until")
-    every, some = (rows_of(staging(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted))
+    every, some = (
+        rows_of(staging(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted)
+    )
     assert sorted(map(str, some)) == sorted(str(row) for row in every if row[0] in wanted)
     assert len(some) == len(every) - 1
 
@@ -99,14 +129,20 @@ TIMES = [datetime(2024, 3, n, hour, tzinfo=UTC) for n, hour in product(range(1, 
 
 
 @pytest.mark.parametrize("grace", [0, 9])
-def test_a_version_counts_on_the_days_at_whose_cut_it_was_current(spark: "SparkSession", grace: int) -> None:
+def test_a_version_counts_on_the_days_at_whose_cut_it_was_current(
+    spark: "SparkSession", grace: int
+) -> None:
     rows = [
         (n, date(2024, 3, event), known_from, known_until)
-        for n, (event, known_from, known_until) in enumerate(product(range(1, 6), TIMES, [None, *TIMES]))
+        for n, (event, known_from, known_until) in enumerate(
+            product(range(1, 6), TIMES, [None, *TIMES])
+        )
         if known_until is None or known_until > known_from
     ]
     found = as_known(
-        spark.createDataFrame(rows, "n int, event_date date, known_from timestamp, known_until timestamp"),
+        spark.createDataFrame(
+            rows, "n int, event_date date, known_from timestamp, known_until timestamp"
+        ),
         DAYS,
         2,
         grace,

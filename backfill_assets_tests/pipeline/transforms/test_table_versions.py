@@ -1,7 +1,8 @@
-"""Versions of a table that others write, against an oracle that keeps the table itself, row by row, through its log.
+"""Versions of a table that others write, against an oracle that keeps the table itself, row by row,
+through its log.
 
-Tested here: `pipeline.transforms.table_versions`, by hundreds of histories in one frame, each a key of its own. Not
-tested here: how commits become rows of raw (`load.test_table_changes`).
+Tested here: `pipeline.transforms.table_versions`, by hundreds of histories in one frame, each a key
+of its own. Not tested here: how commits become rows of raw (`load.test_table_changes`).
 """
 
 from collections import Counter
@@ -18,7 +19,13 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.payload import CLOCKS, INSERTED, TAKEN_AWAY, log_columns
-from backfill_assets.pipeline.transforms.table_versions import _in_order, _spans, _steps, _tried, table_versions
+from backfill_assets.pipeline.transforms.table_versions import (
+    _in_order,
+    _spans,
+    _steps,
+    _tried,
+    table_versions,
+)
 from backfill_assets_tests.engines import SparkSession
 from backfill_assets_tests.pipeline.frames import rows_of, to_spark
 from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, RAW, TRIED_IN_SPARK
@@ -50,13 +57,19 @@ class Content:
 
     def selected(self, given: Sequence[str]) -> tuple[object, ...]:
         """What the lake can tell it from others by."""
-        own = {"op": self.op, "seq": self.seq, "arrival_ts": self.arrival, "version_ts": self.version}
+        own = {
+            "op": self.op,
+            "seq": self.seq,
+            "arrival_ts": self.arrival,
+            "version_ts": self.version,
+        }
         return (self.day, self.value, *(own[name] for name in CLOCKS if name in given))
 
 
 @dataclass
 class Held:
-    """A row while the table holds it, and since when that is known; `until`: when the table took it away."""
+    """A row while the table holds it, and since when that is known; `until`: when the table took it
+    away."""
 
     content: Content
     place: int
@@ -66,7 +79,8 @@ class Held:
 
 @dataclass
 class History:
-    """The commits to one key of a table: what they took away and put there, and all rows that it ever held."""
+    """The commits to one key of a table: what they took away and put there, and all rows that it
+    ever held."""
 
     key: str
     given: Sequence[str]
@@ -78,7 +92,9 @@ class History:
         """Take rows away and put rows there. Of equal ones the one that came first goes first."""
         for content in gone:
             self.rows.append(self.delivery(version, content, TAKEN_AWAY))
-            present = [h for h in self.held if h.until == float("inf") and self.is_like(h.content, content)]
+            present = [
+                h for h in self.held if h.until == float("inf") and self.is_like(h.content, content)
+            ]
             if present:
                 min(present, key=lambda h: h.place).until = version
         self.taken = self.taken or bool(gone)
@@ -94,19 +110,29 @@ class History:
     def delivery(self, version: int, content: Content, change: str) -> dict[str, Any]:
         """A row of raw."""
         own: dict[str, Any] = {
-            "op": content.op, "version_ts": hours(content.version), "arrival_ts": hours(content.arrival),
+            "op": content.op,
+            "version_ts": hours(content.version),
+            "arrival_ts": hours(content.arrival),
             "seq": content.seq,
-        }  # fmt: skip
+        }
         kept = {name: own[name] for name in CLOCKS if name in self.given}
         at = {"arrival_ts": hours(version), "version_ts": hours(version)}
         is_in = change == INSERTED
         given = {"op": "upsert", **at, **kept} if is_in else {"op": "delete", **at}
         return {
-            **given, "seq": version * 1000 + len(self.rows), "event_ts": NOON + ONE_DAY * content.day,
-            "event_key": self.key, "entity": "A", "value": content.value, "flag": 0, "source_file": "file",
-            "arrival_date": FIRST, "log_change": change, "log_commit_ts": hours(version),
+            **given,
+            "seq": version * 1000 + len(self.rows),
+            "event_ts": NOON + ONE_DAY * content.day,
+            "event_key": self.key,
+            "entity": "A",
+            "value": content.value,
+            "flag": 0,
+            "source_file": "file",
+            "arrival_date": FIRST,
+            "log_change": change,
+            "log_commit_ts": hours(version),
             **{f"row_{name}": value for name, value in kept.items()},
-        }  # fmt: skip
+        }
 
     def rank(self, held: Held) -> tuple[int, ...]:
         """By what the greatest of the rows counts."""
@@ -116,12 +142,27 @@ class History:
 
     def known(self) -> Iterator[tuple[str, date, int, datetime, datetime | None]]:
         """The rows of staging: key, event day, value, known from and until."""
-        times = sorted({t for h in self.held for t in (h.since, h.until) if h.since < h.until and t < float("inf")})
+        times = sorted(
+            {
+                t
+                for h in self.held
+                for t in (h.since, h.until)
+                if h.since < h.until and t < float("inf")
+            }
+        )
         states: list[tuple[float, tuple[date, int] | None]] = [(-1, None)]
         for time in times:
-            current = max((h for h in self.held if h.since <= time < h.until), key=self.rank, default=None)
-            is_event = current is not None and ("op" not in self.given or current.content.op == "upsert")
-            state = (FIRST + ONE_DAY * current.content.day, current.content.value) if current and is_event else None
+            current = max(
+                (h for h in self.held if h.since <= time < h.until), key=self.rank, default=None
+            )
+            is_event = current is not None and (
+                "op" not in self.given or current.content.op == "upsert"
+            )
+            state = (
+                (FIRST + ONE_DAY * current.content.day, current.content.value)
+                if current and is_event
+                else None
+            )
             states += [(time, state)] if state != states[-1][1] else []
         ends = [hours(time) for time, _ in states[1:]] + [None]
         for (since, state), end in zip(states, ends, strict=True):
@@ -130,7 +171,8 @@ class History:
 
 
 def history(random: Random, key: str, given: Sequence[str]) -> History:
-    """A few commits of all kinds to one key: append, repeats, UPDATE, DELETE, both in one, overwrite, RESTORE."""
+    """A few commits of all kinds to one key: append, repeats, UPDATE, DELETE, both in one,
+    overwrite, RESTORE."""
     made, held, before = History(key, given), list[Content](), list[list[Content]]()
     for version in range(random.randint(1, 8)):
         before.append(list(held))
@@ -158,13 +200,22 @@ def history(random: Random, key: str, given: Sequence[str]) -> History:
 def drawn(random: Random, version: int) -> Content:
     """A row with clocks of its own, which are equal, or behind, more often than not."""
     return Content(
-        random.choice((0, 0, 1)), random.choice((1, 2, 3, UNUSABLE)), random.choice(("upsert", "upsert", "delete")),
-        random.randint(0, 3), random.choice((random.randint(0, version), version, version + 2)), random.randint(0, 3),
         random.choice((0, 0, 1)),
-    )  # fmt: skip
+        random.choice((1, 2, 3, UNUSABLE)),
+        random.choice(("upsert", "upsert", "delete")),
+        random.randint(0, 3),
+        random.choice((random.randint(0, version), version, version + 2)),
+        random.randint(0, 3),
+        random.choice((0, 0, 1)),
+    )
 
 
-def found(spark: "SparkSession", rows: Sequence[dict[str, Any]], given: Sequence[str], days: DayRange = DAYS) -> Any:
+def found(
+    spark: "SparkSession",
+    rows: Sequence[dict[str, Any]],
+    given: Sequence[str],
+    days: DayRange = DAYS,
+) -> Any:
     """The rows of staging of these rows of raw."""
     frame = table_versions(to_spark(spark, pa.Table.from_pylist(rows, SCHEMA)), days, given=given)
     shown = frame.select("event_key", "event_date", "value", "known_from", "known_until").toArrow()
@@ -184,14 +235,21 @@ def test_what_counts_at_every_time_is_the_greatest_of_the_rows_that_the_table_he
     here: dict[str, list[Any]] = {h.key: [] for h in histories}
     for row in found(spark, rows, given_clocks):
         here[row[0]].append(row)
-    wrong = sorted((k for k in wanted if sorted(here[k], key=str) != wanted[k]), key=lambda k: len(wanted[k]))
+    wrong = sorted(
+        (k for k in wanted if sorted(here[k], key=str) != wanted[k]), key=lambda k: len(wanted[k])
+    )
     if wrong:
         smallest = min((h for h in histories if h.key in wrong), key=lambda h: len(h.rows))
         shown = "\n".join(str({n: v for n, v in r.items() if v is not None}) for r in smallest.rows)
-        pytest.fail(f"{len(wrong)} differ\n{shown}\nhere {here[smallest.key]}\nwanted {wanted[smallest.key]}")
+        pytest.fail(
+            f"{len(wrong)} differ\n{shown}\nhere {here[smallest.key]}\nwanted "
+            f"{wanted[smallest.key]}"
+        )
 
 
-def test_rows_loaded_before_the_log_was_kept_count_by_the_times_of_their_commits(spark: "SparkSession") -> None:
+def test_rows_loaded_before_the_log_was_kept_count_by_the_times_of_their_commits(
+    spark: "SparkSession",
+) -> None:
     random = Random(7)
     histories = [history(random, f"{n:05}", ()) for n in range(HISTORIES)]
     rows = [row for h in histories for row in h.rows]
@@ -201,7 +259,9 @@ def test_rows_loaded_before_the_log_was_kept_count_by_the_times_of_their_commits
     several = {h.key for h in histories if len({r.place // 1000 for r in h.held}) < len(h.held)}
     known = [row for h in histories if h.key not in several for row in h.known()]
     here = [row for row in found(spark, rows, ()) if row[0] not in several]
-    assert sorted(here, key=_by_time) == known, "but for keys of several rows by one commit, whose order nobody knew"
+    assert sorted(here, key=_by_time) == known, (
+        "but for keys of several rows by one commit, whose order nobody knew"
+    )
 
 
 MANY = 150
@@ -212,7 +272,7 @@ LIVES: Mapping[str, Callable[[int], int | None]] = {
     "one by one": lambda n: n + 1,
     "after ten more": lambda n: n + 10,
     "half of them at once": lambda n: MANY if n % 2 else None,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("life", LIVES)
@@ -230,7 +290,9 @@ def test_a_key_of_many_rows_costs_what_it_has_and_not_the_square_of_it(
         made.commit(version, gone[version], [])
     rows = to_spark(spark, pa.Table.from_pylist(made.rows, SCHEMA))
     payload = ("entity", "value", "flag")
-    tried = _tried(_spans(_steps(_in_order(rows, given_clocks), payload, given_clocks)), given_clocks)
+    tried = _tried(
+        _spans(_steps(_in_order(rows, given_clocks), payload, given_clocks)), given_clocks
+    )
     assert tried.count() <= 12 * MANY
     assert sorted(found(spark, made.rows, given_clocks), key=_by_time) == [*made.known()]
 
